@@ -1,0 +1,70 @@
+# Run "make" to see what there is.
+
+KUBE_VERSION := 1.37.1
+KWOK_VERSION := 0.8.0
+VERSION      ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+
+# Tools are pinned in a module file of their own, so that the product's go.mod does not know them.
+TOOL := go tool -modfile=tools/tools.mod
+
+KUBE_LDFLAGS := -s -w \
+	-X k8s.io/component-base/version.gitVersion=v$(KUBE_VERSION) \
+	-X k8s.io/component-base/version.gitMajor=1 \
+	-X k8s.io/component-base/version.gitMinor=37 \
+	-X k8s.io/component-base/version.gitTreeState=clean \
+	-X k8s.io/client-go/pkg/version.gitVersion=v$(KUBE_VERSION) \
+	-X k8s.io/client-go/pkg/version.gitMajor=1 \
+	-X k8s.io/client-go/pkg/version.gitMinor=37 \
+	-X k8s.io/client-go/pkg/version.gitTreeState=clean \
+	-X sigs.k8s.io/kwok/pkg/consts.Version=$(KWOK_VERSION)
+
+.DEFAULT_GOAL := help
+.PHONY: help build karpenter kube test lint unit generate bench local clean
+
+help: ## what there is to make
+	@echo "Karpenter: pods that nothing can place become machines, machines that nothing needs become money."
+	@echo
+	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: karpenter kube ## bin/karpenter and bin/kube, the control plane for tests and for trying things
+
+karpenter: ## bin/karpenter alone
+	@echo "building bin/karpenter"
+	@CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/karpenter ./cmd/karpenter
+
+kube: bin/kube ## bin/kube alone: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, kwok
+
+# Kubernetes from source is some two thousand packages: about ten minutes on two cores the first time, half a minute
+# to link when they are in Go's cache. The counter shows that it goes on.
+bin/kube: kube/go.mod kube/go.sum $(wildcard kube/*.go)
+	@echo "building bin/kube: Kubernetes $(KUBE_VERSION) and kwok $(KWOK_VERSION) from source; minutes the first time, then cached"
+	@cd kube && go mod download && CGO_ENABLED=0 go build -v -trimpath -ldflags '$(KUBE_LDFLAGS)' -o ../bin/kube . 2>&1 \
+		| awk -v total=$$(CGO_ENABLED=0 go list -deps . | wc -l) '/^[a-zA-Z0-9._~\/-]+$$/ {n++; if (n % 100 == 0) {printf "  %d of at most %d packages\n", n, total; fflush()}; next} {print; bad=1} END {exit bad}'
+	@touch bin/kube
+
+test: lint unit ## everything: linters, then every test, on a real control plane; says how many ran
+
+lint: ## formatting, go vet, staticcheck
+	@echo "checking the format (gofumpt)"
+	@bad=$$($(TOOL) gofumpt -l $$(git ls-files --cached --others --exclude-standard '*.go')); \
+		if [ -n "$$bad" ]; then echo "not formatted; run: $(TOOL) gofumpt -w FILE"; echo "$$bad"; exit 1; fi
+	@echo "go vet"
+	@go vet ./...
+	@echo "staticcheck"
+	@$(TOOL) staticcheck ./...
+
+unit: build
+	@go test -json -timeout 20m ./... | go run ./tools/testsum
+
+generate: ## deep copies, CRDs: after a change to api/
+	@$(TOOL) controller-gen object paths=./api/...
+	@$(TOOL) controller-gen crd paths=./api/... output:crd:dir=./api/crds
+
+bench: karpenter ## packing speed and cost, against the reference where its program has been built
+	@go run ./test/bench
+
+local: build ## a whole cluster on this machine
+	@bin/karpenter local
+
+clean: ## remove what was built
+	rm -rf bin artifacts

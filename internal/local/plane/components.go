@@ -1,0 +1,207 @@
+package plane
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// pollInterval is how often a starting server is asked whether it is ready: nothing can be watched before it is.
+const pollInterval = 50 * time.Millisecond
+
+const serviceRange = "10.96.0.0/16"
+
+func (p *Plane) startServers(ctx context.Context) error {
+	serving, err := p.authority.issue(identity{
+		file: "server", user: "kube-apiserver", groups: []string{"system:masters"},
+		hosts: []string{"127.0.0.1", "::1", "localhost", "10.96.0.1", "kubernetes", "kubernetes.default", "kubernetes.default.svc"},
+	})
+	if err != nil {
+		return err
+	}
+	etcdURL := fmt.Sprintf("https://127.0.0.1:%d", p.ports.etcd)
+	peerURL := fmt.Sprintf("https://127.0.0.1:%d", p.ports.etcdPeer)
+	etcd, err := p.spawn("etcd",
+		"--name=local", "--data-dir="+filepath.Join(p.opts.Dir, "etcd"),
+		"--listen-client-urls="+etcdURL, "--advertise-client-urls="+etcdURL,
+		"--listen-peer-urls="+peerURL, "--initial-advertise-peer-urls="+peerURL, "--initial-cluster=local="+peerURL,
+		"--cert-file="+serving.cert, "--key-file="+serving.key, "--trusted-ca-file="+p.CA, "--client-cert-auth=true",
+		"--peer-cert-file="+serving.cert, "--peer-key-file="+serving.key, "--peer-trusted-ca-file="+p.CA, "--peer-client-cert-auth=true",
+		"--unsafe-no-fsync=true", // a laptop's cluster may lose its last second in a power cut; it may not be slow
+		"--log-level=warn", "--quota-backend-bytes=4294967296",
+	)
+	if err != nil {
+		return err
+	}
+	serviceAccountKey, err := p.serviceAccountKey()
+	if err != nil {
+		return err
+	}
+	args := []string{
+		"--etcd-servers=" + etcdURL, "--etcd-cafile=" + p.CA, "--etcd-certfile=" + serving.cert, "--etcd-keyfile=" + serving.key,
+		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", p.ports.apiserver),
+		"--tls-cert-file=" + serving.cert, "--tls-private-key-file=" + serving.key, "--client-ca-file=" + p.CA,
+		"--kubelet-client-certificate=" + serving.cert, "--kubelet-client-key=" + serving.key,
+		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file=" + serviceAccountKey,
+		"--service-account-signing-key-file=" + serviceAccountKey,
+		"--authorization-mode=Node,RBAC", "--allow-privileged=true", "--service-cluster-ip-range=" + serviceRange,
+		"--endpoint-reconciler-type=none", // its addresses may not be loopback, and nothing in here needs the endpoint
+		"--v=1",
+	}
+	if !p.opts.Controllers {
+		// Nothing makes service accounts then, and a pod would wait for one for ever.
+		args = append(args, "--disable-admission-plugins=ServiceAccount")
+	}
+	apiserver, err := p.spawn("kube-apiserver", args...)
+	if err != nil {
+		return err
+	}
+	if p.Kubeconfig, err = p.kubeconfig(identity{file: "admin", user: "local-admin", groups: []string{"system:masters"}}); err != nil {
+		return err
+	}
+	if p.Config, err = clientcmd.BuildConfigFromFlags("", p.Kubeconfig); err != nil {
+		return fmt.Errorf("reading back the kubeconfig: %w", err)
+	}
+	p.Config.QPS = -1 // a test or a laptop is its own only client
+	return p.await(ctx, fmt.Sprintf("https://127.0.0.1:%d/readyz", p.ports.apiserver), apiserver, etcd)
+}
+
+func (p *Plane) startClients(ctx context.Context) error {
+	type component struct {
+		name string
+		port int
+		args []string
+	}
+	var wanted []component
+	if p.opts.Controllers {
+		serviceAccountKey, err := p.serviceAccountKey()
+		if err != nil {
+			return err
+		}
+		signing := p.authority.pair("ca")
+		wanted = append(wanted, component{name: "kube-controller-manager", port: p.ports.controllers, args: []string{
+			"--service-account-private-key-file=" + serviceAccountKey, "--root-ca-file=" + p.CA,
+			"--cluster-signing-cert-file=" + signing.cert, "--cluster-signing-key-file=" + signing.key,
+			"--use-service-account-credentials=true", "--service-cluster-ip-range=" + serviceRange,
+		}})
+	}
+	if p.opts.Scheduler {
+		wanted = append(wanted, component{name: "kube-scheduler", port: p.ports.scheduler})
+	}
+	for _, c := range wanted {
+		kubeconfig, err := p.kubeconfig(identity{file: c.name, user: "system:" + c.name})
+		if err != nil {
+			return err
+		}
+		serving := p.authority.pair("server")
+		args := append([]string{
+			"--kubeconfig=" + kubeconfig, "--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig,
+			"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", c.port), "--leader-elect=false",
+			"--tls-cert-file=" + serving.cert, "--tls-private-key-file=" + serving.key,
+			"--kube-api-qps=300", "--kube-api-burst=600",
+		}, c.args...)
+		if _, err := p.spawn(c.name, args...); err != nil {
+			return err
+		}
+	}
+	for _, c := range wanted {
+		if err := p.await(ctx, fmt.Sprintf("https://127.0.0.1:%d/healthz", c.port), p.processes...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *Plane) spawn(name string, args ...string) (*process, error) {
+	child, err := spawn(p.opts.Binary, filepath.Join(p.opts.Dir, "logs"), name, args)
+	if err == nil {
+		p.processes = append(p.processes, child)
+	}
+	return child, err
+}
+
+// serviceAccountKey is the file of the key that signs service account tokens; it is made once.
+func (p *Plane) serviceAccountKey() (string, error) {
+	file := filepath.Join(p.opts.Dir, "pki", "service-account.key")
+	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+		return file, err
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return "", fmt.Errorf("making the service account key: %w", err)
+	}
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return "", fmt.Errorf("encoding the service account key: %w", err)
+	}
+	return file, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), 0o600)
+}
+
+// await asks url until it answers 200, or one of the processes that it depends on ends, or ctx does.
+func (p *Plane) await(ctx context.Context, url string, needs ...*process) error {
+	admin := p.authority.pair("admin")
+	cert, err := tls.LoadX509KeyPair(admin.cert, admin.key)
+	if err != nil {
+		return fmt.Errorf("loading the administrator's certificate: %w", err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(p.authority.cert)
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{cert}}}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport, Timeout: 5 * time.Second}
+
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	last := errors.New("no answer yet")
+	for {
+		for _, need := range needs {
+			select {
+			case <-need.done:
+				if need.portTaken() {
+					return fmt.Errorf("%w: %w", errPortTaken, need.ended())
+				}
+				return need.ended()
+			default:
+			}
+		}
+		if last = get(ctx, client, url); last == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %s: %w (last answer: %v); logs are in %s", url, ctx.Err(), last, filepath.Join(p.opts.Dir, "logs"))
+		case <-ticker.C:
+		}
+	}
+}
+
+func get(ctx context.Context, client *http.Client, url string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	body, _ := io.ReadAll(io.LimitReader(response.Body, 4096))
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", response.Status, body)
+	}
+	return nil
+}

@@ -1,0 +1,70 @@
+package archtest
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestTreeFollowsTheRules(t *testing.T) {
+	packages, err := List("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(packages) < 5 {
+		t.Fatalf("go list found only %d packages", len(packages))
+	}
+	found, err := Check(packages, Rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, breach := range found {
+		t.Error(breach)
+	}
+}
+
+func TestRulesNameTheirReason(t *testing.T) {
+	for _, rule := range Rules {
+		if rule.Reason == "" {
+			t.Errorf("the rule for %s has no reason", rule.Package)
+		}
+	}
+}
+
+func TestCheckFindsBreaches(t *testing.T) {
+	dir := t.TempDir()
+	source := "package pack\n\nimport (\n\tclock \"time\"\n\n\t\"k8s.io/api/core/v1\"\n)\n\nvar _ = v1.Pod{}\nvar t = clock.Now()\n"
+	if err := os.WriteFile(filepath.Join(dir, "a.go"), []byte(source), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cases := []struct {
+		name string
+		pkg  Package
+		want string // empty: no breach
+	}{
+		{"engine imports Kubernetes", Package{ImportPath: "karpenter/internal/engine/pack", Imports: []string{"k8s.io/api/core/v1"}}, "may not import k8s.io/api/core/v1"},
+		{"engine imports state", Package{ImportPath: "karpenter/internal/engine/pack", Imports: []string{"karpenter/internal/state"}}, "may not import karpenter/internal/state"},
+		{"pack imports disrupt", Package{ImportPath: "karpenter/internal/engine/pack", Imports: []string{"karpenter/internal/engine/disrupt"}}, "may not import"},
+		{"disrupt imports pack", Package{ImportPath: "karpenter/internal/engine/disrupt", Imports: []string{"karpenter/internal/engine/pack", "sort"}}, ""},
+		{"the SDK outside the provider", Package{ImportPath: "karpenter/internal/control", Imports: []string{"github.com/aws/aws-sdk-go-v2/aws"}}, "may not import github.com/aws"},
+		{"the SDK in the provider", Package{ImportPath: "karpenter/internal/cloud/aws", Imports: []string{"github.com/aws/aws-sdk-go-v2/aws"}}, ""},
+		{"simaws with the SDK", Package{ImportPath: "karpenter/internal/cloud/simaws", Imports: []string{"github.com/aws/aws-sdk-go-v2/aws"}}, "may not import"},
+		{"a package without a rule", Package{ImportPath: "karpenter/internal/utils"}, "no rule covers"},
+		{"a prefix is not a parent", Package{ImportPath: "karpenter/internal/control", Imports: []string{"karpenter/internal/statement"}}, "may not import"},
+		{"the clock under another name", Package{ImportPath: "karpenter/internal/engine/pack", Dir: dir, GoFiles: []string{"a.go"}}, "time.Now is banned here"},
+		{"another module's package", Package{ImportPath: "example.com/x", Imports: []string{"karpenter/internal/state"}}, ""},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			found, err := Check([]Package{c.pkg}, Rules)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := strings.Join(found, "\n")
+			if c.want == "" && got != "" || !strings.Contains(got, c.want) {
+				t.Errorf("got %q, want it to contain %q", got, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,170 @@
+package archtest
+
+// Rule says what one part of the tree may import and use. A package is judged by the first rule that matches it.
+type Rule struct {
+	// Package is a path inside the module; with a trailing "/..." it covers the tree below it too.
+	Package string
+	// Imports are the parts of this module that it may import, and the other modules, by path prefix. The standard
+	// library is always allowed.
+	Imports []string
+	// Bans are the names that its files may not use, tests excepted.
+	Bans []Ban
+	// Reason says why the line stands where it does.
+	Reason string
+}
+
+// Ban is a name of the standard library that is kept out of a package: Name "*" means all of it.
+type Ban struct{ Path, Name, Instead string }
+
+var (
+	banClock = []Ban{
+		{"time", "Now", "take now as an argument or an injected clock"},
+		{"time", "Since", "take now as an argument or an injected clock"},
+		{"time", "Until", "take now as an argument or an injected clock"},
+	}
+	banRandom = []Ban{
+		{"math/rand", "*", "take a seeded source as an argument"},
+		{"math/rand/v2", "*", "take a seeded source as an argument"},
+	}
+	banEnv     = []Ban{{"os", "Getenv", "read the environment in operator or local, and pass options"}, {"os", "LookupEnv", "read the environment in operator or local, and pass options"}}
+	banContext = []Ban{{"context", "Background", "take a context as an argument"}, {"context", "TODO", "take a context as an argument"}}
+	banIO      = []Ban{{"os", "*", "the engine does no I/O"}, {"net", "*", "the engine does no I/O"}, {"net/http", "*", "the engine does no I/O"}, {"log", "*", "the engine returns reasons"}, {"log/slog", "*", "the engine returns reasons"}}
+	banSeeded  = []Ban{ // a source made from a seed is fine, the shared one is not
+		{"math/rand", "*", "use math/rand/v2 with a seed"},
+		{"math/rand/v2", "Int", "draw from a seeded source"}, {"math/rand/v2", "IntN", "draw from a seeded source"},
+		{"math/rand/v2", "Float64", "draw from a seeded source"}, {"math/rand/v2", "N", "draw from a seeded source"},
+		{"math/rand/v2", "Perm", "draw from a seeded source"}, {"math/rand/v2", "Shuffle", "draw from a seeded source"},
+	}
+)
+
+func bans(lists ...[]Ban) []Ban {
+	var all []Ban
+	for _, list := range lists {
+		all = append(all, list...)
+	}
+	return all
+}
+
+var (
+	kubernetes = []string{"k8s.io/api", "k8s.io/apimachinery"}
+	clients    = []string{"k8s.io/client-go", "k8s.io/apiextensions-apiserver", "sigs.k8s.io/controller-runtime", "sigs.k8s.io/yaml"}
+)
+
+func imports(lists ...[]string) []string {
+	var all []string
+	for _, list := range lists {
+		all = append(all, list...)
+	}
+	return all
+}
+
+// Rules is the import table of docs/design/architecture.md: down the list only.
+var Rules = []Rule{
+	{
+		Package: "internal/engine/world", Imports: []string{"internal/engine/req"},
+		Bans:   bans(banClock, banRandom, banEnv, banContext, banIO),
+		Reason: "plain values that every decision is a function of; offerings and pools hold requirement sets",
+	},
+	{
+		Package: "internal/engine/req", Bans: bans(banClock, banRandom, banEnv, banContext, banIO),
+		Reason: "requirement algebra stands alone",
+	},
+	{
+		Package: "internal/engine/why", Bans: bans(banClock, banRandom, banEnv, banContext, banIO),
+		Reason: "reasons are data, printed by whoever shows them",
+	},
+	{
+		Package: "internal/engine/disrupt/...",
+		Imports: []string{"internal/engine/world", "internal/engine/req", "internal/engine/why", "internal/engine/pack"},
+		Bans:    bans(banClock, banSeeded, banEnv, banContext, banIO),
+		Reason:  "a consolidation move is a packing question",
+	},
+	{
+		Package: "internal/engine/...", Imports: []string{"internal/engine/world", "internal/engine/req", "internal/engine/why"},
+		Bans:   bans(banClock, banSeeded, banEnv, banContext, banIO),
+		Reason: "the engine is pure: standard library only, now and seed are arguments",
+	},
+	{
+		Package: "api/crds", Imports: []string{"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions", "sigs.k8s.io/yaml"},
+		Bans:   bans(banClock, banRandom, banEnv, banContext),
+		Reason: "the generated definitions, embedded and parsed",
+	},
+	{
+		Package: "api/...", Imports: imports(kubernetes, []string{"api", "github.com/mitchellh/hashstructure/v2", "sigs.k8s.io/yaml"}),
+		Bans:   bans(banClock, banRandom, banEnv, banContext),
+		Reason: "types are importable by anyone: Kubernetes' own types, the drift hash, YAML for the offline converter",
+	},
+	{
+		Package: "internal/state/...", Imports: imports(kubernetes, []string{"internal/engine/world", "internal/engine/req", "api", "k8s.io/client-go", "k8s.io/component-helpers", "sigs.k8s.io/yaml"}),
+		Bans:   bans(banClock, banRandom, banEnv, banContext),
+		Reason: "turns watch events into snapshots, decides nothing",
+	},
+	{
+		Package: "internal/cloud", Imports: imports(kubernetes, []string{"internal/engine/world", "internal/engine/req", "api"}),
+		Bans:   bans(banClock, banRandom, banEnv, banContext),
+		Reason: "the provider interface",
+	},
+	{
+		Package: "internal/cloud/simaws/...", Imports: []string{"internal/cloud/simaws"},
+		Bans:   bans(banSeeded, banEnv),
+		Reason: "speaks AWS's protocols without AWS's types, so that an error shared with the SDK cannot hide",
+	},
+	{
+		Package: "internal/cloud/aws/userdata", Imports: nil, Bans: bans(banClock, banRandom, banEnv, banContext),
+		Reason: "bootstrap text is a pure function of its inputs",
+	},
+	{
+		Package: "internal/cloud/aws/...",
+		Imports: imports(kubernetes, clients, []string{"internal/cloud", "internal/engine/world", "internal/engine/req", "api", "github.com/aws", "github.com/prometheus/client_golang"}),
+		Bans:    bans(banClock, banRandom, banEnv, banContext),
+		Reason:  "the only importer of the AWS SDK",
+	},
+	{
+		Package: "internal/cloud/...", Imports: imports(kubernetes, []string{"internal/cloud", "internal/engine/world", "internal/engine/req", "api"}),
+		Bans:   bans(banClock, banRandom, banEnv),
+		Reason: "the conformance suite knows the interface only",
+	},
+	{
+		Package: "internal/control/...",
+		Imports: imports(kubernetes, clients, []string{"internal/state", "internal/engine", "internal/cloud", "api", "github.com/prometheus/client_golang"}),
+		Bans:    bans(banClock, banRandom, banEnv, banContext),
+		Reason:  "thin reconcilers: the only writers to Kubernetes",
+	},
+	{
+		Package: "internal/web/...", Imports: imports(kubernetes, []string{"internal/state", "internal/engine/why"}),
+		Bans:   bans(banClock, banRandom, banEnv, banContext),
+		Reason: "reads state, writes nothing",
+	},
+	{
+		Package: "internal/operator/...",
+		Imports: imports(kubernetes, clients, []string{"internal/operator", "internal/control", "internal/web", "internal/state", "internal/cloud", "internal/engine", "api", "github.com/prometheus/client_golang"}),
+		Reason:  "wiring: the real clock, environment and sockets are made here",
+	},
+	{
+		Package: "internal/local/plane", Imports: imports(kubernetes, clients),
+		Reason: "starts processes; the test harness uses it without the rest of local",
+	},
+	{
+		Package: "internal/local/...",
+		Imports: imports(kubernetes, clients, []string{"internal/local", "internal/operator", "internal/state", "internal/engine", "internal/cloud/simaws", "api"}),
+		Reason:  "a whole cluster on one machine",
+	},
+	{
+		Package: "internal/cli/...",
+		Imports: imports(kubernetes, clients, []string{"internal/operator", "internal/state", "internal/engine", "internal/cloud/simaws", "api", "github.com/spf13/cobra"}),
+		Bans:    bans(banRandom, banContext),
+		Reason:  "commands stop before anything is carried out",
+	},
+	{
+		Package: "cmd/karpenter", Imports: []string{"internal/cli", "internal/operator", "internal/local", "github.com/spf13/cobra"},
+		Reason: "picks a subcommand",
+	},
+	{
+		Package: "test/...", Imports: []string{"*"},
+		Reason: "tests may look at everything",
+	},
+	{
+		Package: "tools/...", Imports: []string{"*"},
+		Reason: "development tools are not shipped",
+	},
+}
