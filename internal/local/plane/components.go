@@ -166,7 +166,6 @@ func (p *Plane) await(ctx context.Context, url string, needs ...*process) error 
 
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
-	last := errors.New("no answer yet")
 	for {
 		for _, need := range needs {
 			select {
@@ -178,7 +177,8 @@ func (p *Plane) await(ctx context.Context, url string, needs ...*process) error 
 			default:
 			}
 		}
-		if last = get(ctx, client, url); last == nil {
+		last := get(ctx, client, url)
+		if last == nil {
 			return nil
 		}
 		select {

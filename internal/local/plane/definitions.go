@@ -1,0 +1,71 @@
+package plane
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+)
+
+// serveTimeout is how long the API server may take to serve a new definition; it takes well under a second.
+const serveTimeout = time.Minute
+
+// Install creates or updates definitions of kinds and returns when the API server serves them. How a kind is
+// converted is left as it is in the cluster: that is written by whoever converts.
+func (p *Plane) Install(ctx context.Context, definitions []*apiextensionsv1.CustomResourceDefinition) error {
+	clients, err := clientset.NewForConfig(p.Config)
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	api := clients.ApiextensionsV1().CustomResourceDefinitions()
+	ctx, cancel := context.WithTimeout(ctx, serveTimeout)
+	defer cancel()
+	for _, definition := range definitions {
+		_, err := api.Create(ctx, definition.DeepCopy(), metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			var current *apiextensionsv1.CustomResourceDefinition
+			if current, err = api.Get(ctx, definition.Name, metav1.GetOptions{}); err == nil {
+				conversion := current.Spec.Conversion
+				current.Spec = *definition.Spec.DeepCopy()
+				current.Spec.Conversion = conversion
+				_, err = api.Update(ctx, current, metav1.UpdateOptions{})
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("installing %s: %w", definition.Name, err)
+		}
+	}
+	for _, definition := range definitions {
+		if err := awaitServed(ctx, clients, definition.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func awaitServed(ctx context.Context, clients clientset.Interface, name string) error {
+	watcher, err := clients.ApiextensionsV1().CustomResourceDefinitions().Watch(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String(),
+	})
+	if err != nil {
+		return fmt.Errorf("watching %s: %w", name, err)
+	}
+	defer watcher.Stop()
+	for event := range watcher.ResultChan() {
+		definition, ok := event.Object.(*apiextensionsv1.CustomResourceDefinition)
+		if !ok {
+			continue
+		}
+		for _, condition := range definition.Status.Conditions {
+			if condition.Type == apiextensionsv1.Established && condition.Status == apiextensionsv1.ConditionTrue {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("the API server did not serve %s in time: %w", name, context.Cause(ctx))
+}

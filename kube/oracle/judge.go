@@ -1,0 +1,140 @@
+// Package oracle asks kube-scheduler's own filter plugins whether a pod may go onto a node, so that the engine's plans
+// can be held against the program that will carry them out.
+package oracle
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
+	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"k8s.io/kubernetes/pkg/scheduler/metrics"
+)
+
+// Judge holds one cluster: nodes, the pods on them, and what pods refer to.
+type Judge struct {
+	framework framework.Framework
+	snapshot  *cache.Snapshot
+}
+
+// NewJudge loads a cluster. Pods are those with a node; objects are namespaces, volumes, their claims and classes,
+// CSI nodes and drivers. The context ends what runs in the background.
+func NewJudge(ctx context.Context, nodes []*corev1.Node, pods []*corev1.Pod, objects []runtime.Object) (*Judge, error) {
+	metrics.Register()
+	profile, err := defaultProfile()
+	if err != nil {
+		return nil, err
+	}
+	client := fake.NewClientset(objects...)
+	factory := informers.NewSharedInformerFactory(client, 0)
+	snapshot := cache.NewSnapshot(pods, nodes)
+	filters, err := frameworkruntime.NewFramework(ctx, plugins.NewInTreeRegistry(), profile,
+		frameworkruntime.WithClientSet(client),
+		frameworkruntime.WithInformerFactory(factory),
+		frameworkruntime.WithSnapshotSharedLister(snapshot),
+		frameworkruntime.WithMutableSnapshotLister(snapshot),
+		frameworkruntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(factory.Storage().V1().CSINodes().Lister())),
+		frameworkruntime.WithParallelism(1),
+		frameworkruntime.WithLogger(klog.Background()),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("building the scheduler's plugins: %w", err)
+	}
+	if err := fill(factory, objects); err != nil {
+		return nil, err
+	}
+	if hasVolumes(objects) {
+		// The volume plugin keeps a cache of its own behind the informers, so they have to run.
+		factory.Start(ctx.Done())
+		factory.WaitForCacheSync(ctx.Done())
+	}
+	return &Judge{framework: filters, snapshot: snapshot}, nil
+}
+
+// Refuses says why the filters do not let a pod onto a node while every other pod is where it is; it is empty if they
+// do. A pod that is on a node already is judged as if it were not.
+func (j *Judge) Refuses(ctx context.Context, pod *corev1.Pod, node string) (string, error) {
+	info, err := j.snapshot.NodeInfos().Get(node)
+	if err != nil {
+		return "", fmt.Errorf("node %s: %w", node, err)
+	}
+	unbound := pod.DeepCopy()
+	unbound.Spec.NodeName = ""
+	if pod.Spec.NodeName != "" {
+		home, err := j.snapshot.NodeInfos().Get(pod.Spec.NodeName)
+		if err != nil {
+			return "", fmt.Errorf("node %s of pod %s: %w", pod.Spec.NodeName, pod.Name, err)
+		}
+		if err := home.RemovePod(klog.Background(), pod); err != nil {
+			return "", fmt.Errorf("taking pod %s off its node: %w", pod.Name, err)
+		}
+		podInfo, err := framework.NewPodInfo(pod)
+		if err != nil {
+			return "", err
+		}
+		defer home.AddPodInfo(podInfo)
+	}
+	state := framework.NewCycleState()
+	allowed, status, _ := j.framework.RunPreFilterPlugins(ctx, state, unbound)
+	if !status.IsSuccess() {
+		return status.Plugin() + ": " + status.Message(), nil
+	}
+	if !allowed.AllNodes() && !allowed.NodeNames.Has(node) {
+		return "the pre-filters allow other nodes only", nil
+	}
+	if status := j.framework.RunFilterPlugins(ctx, state, unbound, info); !status.IsSuccess() {
+		return status.Plugin() + ": " + status.Message(), nil
+	}
+	return "", nil
+}
+
+// defaultProfile is the default scheduler without dynamic resource allocation, which the engine does not plan for.
+func defaultProfile() (*config.KubeSchedulerProfile, error) {
+	defaults, err := latest.Default()
+	if err != nil {
+		return nil, fmt.Errorf("reading the scheduler's defaults: %w", err)
+	}
+	profile := &defaults.Profiles[0]
+	profile.Plugins.MultiPoint.Enabled = slices.DeleteFunc(profile.Plugins.MultiPoint.Enabled, func(p config.Plugin) bool { return p.Name == names.DynamicResources })
+	return profile, nil
+}
+
+// fill puts objects where listers read them without waiting for a watch.
+func fill(factory informers.SharedInformerFactory, objects []runtime.Object) error {
+	for _, object := range objects {
+		var err error
+		switch object.(type) {
+		case *corev1.Namespace:
+			err = factory.Core().V1().Namespaces().Informer().GetIndexer().Add(object)
+		case *corev1.Service:
+			err = factory.Core().V1().Services().Informer().GetIndexer().Add(object)
+		}
+		if err != nil {
+			return fmt.Errorf("loading an object: %w", err)
+		}
+	}
+	return nil
+}
+
+func hasVolumes(objects []runtime.Object) bool {
+	for _, object := range objects {
+		switch object.(type) {
+		case *corev1.PersistentVolume, *corev1.PersistentVolumeClaim, *storagev1.CSINode:
+			return true
+		}
+	}
+	return false
+}
