@@ -146,7 +146,7 @@ var Rules = []Rule{
 	},
 	{
 		Package: "internal/local/...",
-		Imports: imports(kubernetes, clients, []string{"internal/local", "internal/operator", "internal/state", "internal/engine", "internal/cloud/simaws", "api"}),
+		Imports: imports(kubernetes, clients, []string{"internal/local", "internal/operator", "internal/state", "internal/engine", "internal/cloud/simaws", "api", "github.com/spf13/cobra"}),
 		Reason:  "a whole cluster on one machine",
 	},
 	{

@@ -1,0 +1,185 @@
+package v1
+
+import (
+	stdjson "encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/json"
+
+	karpv1 "karpenter/api/karpenter/v1"
+)
+
+// KubeletConfiguration sets fields of the kubelet's configuration file. The fields below are checked when the object is
+// written and change how Karpenter counts a node's room. Any other field of the kubelet.config.k8s.io/v1beta1
+// KubeletConfiguration can be given too: it is kept as it is and passed on where the AMI family can carry it.
+// +kubebuilder:pruning:PreserveUnknownFields
+// +kubebuilder:validation:XValidation:message="kubelet: imageGCHighThresholdPercent must be above imageGCLowThresholdPercent",rule="!has(self.imageGCHighThresholdPercent) || !has(self.imageGCLowThresholdPercent) || self.imageGCHighThresholdPercent > self.imageGCLowThresholdPercent"
+// +kubebuilder:validation:XValidation:message="kubelet: every key of evictionSoft needs an entry in evictionSoftGracePeriod",rule="!has(self.evictionSoft) || self.evictionSoft.all(k, has(self.evictionSoftGracePeriod) && k in self.evictionSoftGracePeriod)"
+// +kubebuilder:validation:XValidation:message="kubelet: every key of evictionSoftGracePeriod needs an entry in evictionSoft",rule="!has(self.evictionSoftGracePeriod) || self.evictionSoftGracePeriod.all(k, has(self.evictionSoft) && k in self.evictionSoft)"
+// +kubebuilder:object:generate=false
+type KubeletConfiguration struct {
+	// clusterDNS are the addresses of the cluster's DNS servers that pods get. Unset means what the cluster uses.
+	// +optional
+	ClusterDNS []string `json:"clusterDNS,omitempty"`
+	// maxPods is how many pods a node can run. Unset means what the network plugin has addresses for.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	MaxPods *int32 `json:"maxPods,omitempty"`
+	// podsPerCore caps pods by virtual CPU; the smaller of this and maxPods counts. 0 means no cap. Not for Bottlerocket.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	PodsPerCore *int32 `json:"podsPerCore,omitempty"`
+	// systemReserved is kept from pods for the operating system: cpu, memory, ephemeral-storage, pid. Example: {cpu: 100m, memory: 100Mi}.
+	// +kubebuilder:validation:MaxProperties=4
+	// +kubebuilder:validation:XValidation:message="kubelet.systemReserved may only have the keys cpu, memory, ephemeral-storage and pid",rule="self.all(k, k in ['cpu', 'memory', 'ephemeral-storage', 'pid'])"
+	// +optional
+	SystemReserved map[string]ReservedQuantity `json:"systemReserved,omitempty"`
+	// kubeReserved is kept from pods for the kubelet and container runtime: cpu, memory, ephemeral-storage, pid. Unset means
+	// a formula over the instance type.
+	// +kubebuilder:validation:MaxProperties=4
+	// +kubebuilder:validation:XValidation:message="kubelet.kubeReserved may only have the keys cpu, memory, ephemeral-storage and pid",rule="self.all(k, k in ['cpu', 'memory', 'ephemeral-storage', 'pid'])"
+	// +optional
+	KubeReserved map[string]ReservedQuantity `json:"kubeReserved,omitempty"`
+	// evictionHard are limits at which the kubelet evicts at once, by signal: memory.available, nodefs.available,
+	// nodefs.inodesFree, imagefs.available, imagefs.inodesFree, pid.available. A quantity or a percentage. Example: {memory.available: 5%}.
+	// +kubebuilder:validation:MaxProperties=6
+	// +kubebuilder:validation:XValidation:message="kubelet.evictionHard may only have the keys memory.available, nodefs.available, nodefs.inodesFree, imagefs.available, imagefs.inodesFree and pid.available",rule="self.all(k, k in ['memory.available', 'nodefs.available', 'nodefs.inodesFree', 'imagefs.available', 'imagefs.inodesFree', 'pid.available'])"
+	// +optional
+	EvictionHard map[string]EvictionThreshold `json:"evictionHard,omitempty"`
+	// evictionSoft are limits at which the kubelet evicts after the time in evictionSoftGracePeriod; same signals as evictionHard.
+	// +kubebuilder:validation:MaxProperties=6
+	// +kubebuilder:validation:XValidation:message="kubelet.evictionSoft may only have the keys memory.available, nodefs.available, nodefs.inodesFree, imagefs.available, imagefs.inodesFree and pid.available",rule="self.all(k, k in ['memory.available', 'nodefs.available', 'nodefs.inodesFree', 'imagefs.available', 'imagefs.inodesFree', 'pid.available'])"
+	// +optional
+	EvictionSoft map[string]EvictionThreshold `json:"evictionSoft,omitempty"`
+	// evictionSoftGracePeriod is how long a limit of evictionSoft may be passed before pods go, by signal. Example: {memory.available: 1m30s}.
+	// +kubebuilder:validation:MaxProperties=6
+	// +kubebuilder:validation:XValidation:message="kubelet.evictionSoftGracePeriod may only have the keys memory.available, nodefs.available, nodefs.inodesFree, imagefs.available, imagefs.inodesFree and pid.available",rule="self.all(k, k in ['memory.available', 'nodefs.available', 'nodefs.inodesFree', 'imagefs.available', 'imagefs.inodesFree', 'pid.available'])"
+	// +kubebuilder:validation:XValidation:message="kubelet.evictionSoftGracePeriod must hold durations, for example 30s or 1m30s",rule="self.all(k, self[k].matches('^(0|([0-9]+([.][0-9]+)?(ns|us|ms|s|m|h))+)$'))"
+	// +optional
+	EvictionSoftGracePeriod map[string]karpv1.Duration `json:"evictionSoftGracePeriod,omitempty"`
+	// evictionMaxPodGracePeriod is the longest, in seconds, that a pod gets to end when it is evicted by a soft limit.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	EvictionMaxPodGracePeriod *int32 `json:"evictionMaxPodGracePeriod,omitempty"`
+	// imageGCHighThresholdPercent is how full the disk must be for unused images to be removed (0 to 100).
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	ImageGCHighThresholdPercent *int32 `json:"imageGCHighThresholdPercent,omitempty"`
+	// imageGCLowThresholdPercent is how full the disk may be when removing images stops (0 to 100); below imageGCHighThresholdPercent.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	ImageGCLowThresholdPercent *int32 `json:"imageGCLowThresholdPercent,omitempty"`
+	// cpuCFSQuota says whether CPU limits of containers are enforced by the kernel's quota. The kubelet's default is true.
+	// +optional
+	CPUCFSQuota *bool `json:"cpuCFSQuota,omitempty"`
+	// Extra holds every other field that was given, by name, as JSON text with sorted keys.
+	Extra map[string]string `json:"-"`
+}
+
+// ReservedQuantity is an amount kept from pods, for example 100m or 1Gi. At most 64 characters.
+// +kubebuilder:validation:MaxLength=64
+// +kubebuilder:validation:XValidation:message="a reserved amount must be a quantity that is not negative, for example 100m or 1Gi",rule="self.matches('^[+]?([0-9]+([.][0-9]*)?|[.][0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][-+]?[0-9]{1,2})?$')"
+type ReservedQuantity = string
+
+// EvictionThreshold is a quantity such as 500Mi or a percentage such as 10%. At most 64 characters.
+// +kubebuilder:validation:MaxLength=64
+// +kubebuilder:validation:XValidation:message="an eviction threshold must be a percentage from 0% to 100% or a quantity that is not negative, for example 500Mi",rule="self.matches('^(([0-9]{1,2}([.][0-9]{1,2})?|100([.]0{1,2})?)%|[+]?([0-9]+([.][0-9]*)?|[.][0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][-+]?[0-9]{1,2})?)$')"
+type EvictionThreshold = string
+
+// knownKubelet has the fields of KubeletConfiguration without its JSON methods.
+// +kubebuilder:object:generate=false
+type knownKubelet KubeletConfiguration
+
+// kubeletFields are the JSON names that KubeletConfiguration has fields for.
+var kubeletFields = []string{
+	"clusterDNS", "maxPods", "podsPerCore", "systemReserved", "kubeReserved", "evictionHard", "evictionSoft",
+	"evictionSoftGracePeriod", "evictionMaxPodGracePeriod", "imageGCHighThresholdPercent", "imageGCLowThresholdPercent",
+	"cpuCFSQuota",
+}
+
+// UnmarshalJSON reads the known fields and keeps all others in Extra.
+func (k *KubeletConfiguration) UnmarshalJSON(data []byte) error {
+	var known knownKubelet
+	if err := json.Unmarshal(data, &known); err != nil {
+		return fmt.Errorf("kubelet: %w", err)
+	}
+	var all map[string]any
+	if err := json.Unmarshal(data, &all); err != nil {
+		return fmt.Errorf("kubelet must be an object: %w", err)
+	}
+	for _, name := range kubeletFields {
+		delete(all, name)
+	}
+	for name, value := range all {
+		text, err := json.Marshal(value)
+		if err != nil {
+			return fmt.Errorf("kubelet.%s: %w", name, err)
+		}
+		if known.Extra == nil {
+			known.Extra = make(map[string]string, len(all))
+		}
+		known.Extra[name] = string(text)
+	}
+	*k = KubeletConfiguration(known)
+	return nil
+}
+
+// MarshalJSON writes the known fields and Extra as one object.
+func (k KubeletConfiguration) MarshalJSON() ([]byte, error) {
+	data, err := json.Marshal(knownKubelet(k))
+	if err != nil || len(k.Extra) == 0 {
+		return data, err
+	}
+	all := map[string]stdjson.RawMessage{}
+	if err := json.Unmarshal(data, &all); err != nil {
+		return nil, err
+	}
+	for name, text := range k.Extra {
+		if slices.Contains(kubeletFields, name) {
+			return nil, fmt.Errorf("kubelet.%s: is a field of its own and cannot be in Extra", name)
+		}
+		all[name] = stdjson.RawMessage(text)
+	}
+	return json.Marshal(all)
+}
+
+// DeepCopyInto copies k. It is written by hand because the generator cannot follow ReservedQuantity and
+// EvictionThreshold, which is how the grammar of values gets into the CRD.
+func (k *KubeletConfiguration) DeepCopyInto(out *KubeletConfiguration) {
+	*out = *k
+	out.ClusterDNS = slices.Clone(k.ClusterDNS)
+	out.MaxPods = clonePointer(k.MaxPods)
+	out.PodsPerCore = clonePointer(k.PodsPerCore)
+	out.SystemReserved = maps.Clone(k.SystemReserved)
+	out.KubeReserved = maps.Clone(k.KubeReserved)
+	out.EvictionHard = maps.Clone(k.EvictionHard)
+	out.EvictionSoft = maps.Clone(k.EvictionSoft)
+	out.EvictionSoftGracePeriod = maps.Clone(k.EvictionSoftGracePeriod)
+	out.EvictionMaxPodGracePeriod = clonePointer(k.EvictionMaxPodGracePeriod)
+	out.ImageGCHighThresholdPercent = clonePointer(k.ImageGCHighThresholdPercent)
+	out.ImageGCLowThresholdPercent = clonePointer(k.ImageGCLowThresholdPercent)
+	out.CPUCFSQuota = clonePointer(k.CPUCFSQuota)
+	out.Extra = maps.Clone(k.Extra)
+}
+
+// DeepCopy returns a copy of k.
+func (k *KubeletConfiguration) DeepCopy() *KubeletConfiguration {
+	if k == nil {
+		return nil
+	}
+	out := new(KubeletConfiguration)
+	k.DeepCopyInto(out)
+	return out
+}
+
+func clonePointer[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	value := *p
+	return &value
+}

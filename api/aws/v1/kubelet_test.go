@@ -1,0 +1,135 @@
+package v1
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+)
+
+func kubelet(t testing.TB, text string) *KubeletConfiguration {
+	t.Helper()
+	k := &KubeletConfiguration{}
+	if err := yaml.Unmarshal([]byte(text), k); err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func TestKubelet_OtherFieldsAreKept(t *testing.T) {
+	k := kubelet(t, `{maxPods: 20, registryPullQPS: 10, featureGates: {B: true, A: false}, shutdownGracePeriod: 30s, nothing: null}`)
+	want := map[string]string{"registryPullQPS": "10", "featureGates": `{"A":false,"B":true}`, "shutdownGracePeriod": `"30s"`, "nothing": "null"}
+	if diff := cmp.Diff(want, k.Extra); diff != "" {
+		t.Error(diff)
+	}
+	data, err := json.Marshal(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `{"featureGates":{"A":false,"B":true},"maxPods":20,"nothing":null,"registryPullQPS":10,"shutdownGracePeriod":"30s"}`; string(data) != want {
+		t.Errorf("written as %s", data)
+	}
+	clone := k.DeepCopy()
+	clone.Extra["registryPullQPS"] = "11"
+	if k.Extra["registryPullQPS"] != "10" {
+		t.Error("the copy shares its map")
+	}
+}
+
+func TestKubelet_NamesDifferInCase(t *testing.T) {
+	k := kubelet(t, `{maxpods: 20}`)
+	if k.MaxPods != nil || k.Extra["maxpods"] != "20" {
+		t.Errorf("%+v", k)
+	}
+}
+
+func TestKubelet_ExtraCannotHideAField(t *testing.T) {
+	if _, err := json.Marshal(KubeletConfiguration{Extra: map[string]string{"maxPods": "5"}}); err == nil {
+		t.Error("written")
+	}
+}
+
+// TestKubelet_HashCountsOtherFields holds that a changed field drifts nodes also when it has no place of its own, and that the
+// order of its parts does not matter.
+func TestKubelet_HashCountsOtherFields(t *testing.T) {
+	hash := func(text string) string {
+		return (&EC2NodeClass{Spec: EC2NodeClassSpec{Kubelet: kubelet(t, text)}}).Hash("")
+	}
+	if hash(`{maxPods: 20, registryPullQPS: 10}`) == hash(`{maxPods: 20, registryPullQPS: 11}`) {
+		t.Error("registryPullQPS does not count")
+	}
+	if hash(`{featureGates: {A: true, B: true}}`) != hash(`{featureGates: {B: true, A: true}}`) {
+		t.Error("order counts")
+	}
+}
+
+func TestValidateKubelet(t *testing.T) {
+	tests := []struct {
+		name, alias, kubelet string
+		reason, want         string
+	}{
+		{"nothing", "al2023@latest", `{}`, "", ""},
+		{"known fields", "bottlerocket@latest", `{maxPods: 5, podsPerCore: 2, clusterDNS: [a, b], systemReserved: {cpu: 100m}, evictionHard: {memory.available: 5%}}`, "", ""},
+		{"other fields with AL2023", "al2023@latest", `{registryPullQPS: 10}`, "", ""},
+		{"other fields with AL2", "al2@latest", `{registryPullQPS: 10}`, ReasonUnsupportedKubeletConfiguration, "spec.kubelet.registryPullQPS"},
+		{"other fields with Bottlerocket", "bottlerocket@latest", `{registryPullQPS: 10}`, ReasonUnsupportedKubeletConfiguration, "AMI family Bottlerocket cannot pass it on"},
+		{"other fields with Windows", "windows2022@latest", `{registryPullQPS: 10}`, ReasonUnsupportedKubeletConfiguration, "Windows2022"},
+		{"registerWithTaints", "al2023@latest", `{registerWithTaints: []}`, ReasonInvalidKubeletConfiguration, "spec.kubelet.registerWithTaints"},
+		{"a reserved amount that is none", "al2023@latest", `{systemReserved: {cpu: lots}}`, ReasonInvalidKubeletConfiguration, "spec.kubelet.systemReserved[cpu]"},
+		{"a reserved amount below zero", "al2023@latest", `{kubeReserved: {memory: -1Gi}}`, ReasonInvalidKubeletConfiguration, "spec.kubelet.kubeReserved[memory]"},
+		{"a reserved amount of something else", "al2023@latest", `{kubeReserved: {gpu: "1"}}`, ReasonInvalidKubeletConfiguration, "supported values"},
+		{"a threshold of 101%", "al2023@latest", `{evictionHard: {memory.available: 101%}}`, ReasonInvalidKubeletConfiguration, "spec.kubelet.evictionHard[memory.available]"},
+		{"a threshold that is none", "al2023@latest", `{evictionSoft: {memory.available: lots}}`, ReasonInvalidKubeletConfiguration, "spec.kubelet.evictionSoft[memory.available]"},
+		{"a threshold for something else", "al2023@latest", `{evictionHard: {x: 5%}}`, ReasonInvalidKubeletConfiguration, "supported values"},
+		{"a negative grace period", "al2023@latest", `{evictionSoftGracePeriod: {memory.available: -1m}}`, ReasonInvalidKubeletConfiguration, "evictionSoftGracePeriod"},
+		{"minimum reclaim", "al2023@latest", `{evictionMinimumReclaim: {memory.available: 500Mi}}`, "", ""},
+		{"minimum reclaim that is none", "al2023@latest", `{evictionMinimumReclaim: {memory.available: lots}}`, ReasonInvalidKubeletConfiguration, "spec.kubelet.evictionMinimumReclaim[memory.available]"},
+		{"minimum reclaim that is a list", "al2023@latest", `{evictionMinimumReclaim: [5]}`, ReasonInvalidKubeletConfiguration, "must be an object"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			c := &EC2NodeClass{Spec: EC2NodeClassSpec{AMISelectorTerms: []AMISelectorTerm{{Alias: test.alias}}, Kubelet: kubelet(t, test.kubelet)}}
+			reason, problems := c.ValidateKubelet()
+			text := ""
+			if len(problems) > 0 {
+				text = problems.ToAggregate().Error()
+			}
+			if reason != test.reason || (text == "") != (test.want == "") || !strings.Contains(text, test.want) {
+				t.Errorf("%s %q, want %s %q", reason, text, test.reason, test.want)
+			}
+		})
+	}
+	if reason, problems := (&EC2NodeClass{}).ValidateKubelet(); reason != "" || problems != nil {
+		t.Error(reason, problems)
+	}
+}
+
+func FuzzKubelet(f *testing.F) {
+	for _, text := range []string{
+		`{}`, `null`, `{"maxPods":5,"x":[1,2.5,{"b":null,"a":"c"}]}`, `{"systemReserved":{"cpu":"1e-999999999"}}`,
+		`{"evictionSoftGracePeriod":{"memory.available":"1m"}}`, `{"evictionHard":{"memory.available":"%"}}`, `{"evictionMinimumReclaim":5}`,
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		k := &KubeletConfiguration{}
+		if json.Unmarshal([]byte(text), k) != nil {
+			return
+		}
+		data, err := json.Marshal(k)
+		if err != nil {
+			t.Fatalf("%q is read and cannot be written: %v", text, err)
+		}
+		again := &KubeletConfiguration{}
+		if err := json.Unmarshal(data, again); err != nil {
+			t.Fatalf("%q is written as %s and cannot be read: %v", text, data, err)
+		}
+		c, d := &EC2NodeClass{Spec: EC2NodeClassSpec{Kubelet: k}}, &EC2NodeClass{Spec: EC2NodeClassSpec{Kubelet: again}}
+		if c.Hash("") != d.Hash("") {
+			t.Fatalf("%q and %s have different hashes", text, data)
+		}
+		c.ValidateKubelet()
+	})
+}

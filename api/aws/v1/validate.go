@@ -1,0 +1,129 @@
+package v1
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	karpv1 "karpenter/api/karpenter/v1"
+)
+
+// maxVolumeGiB is the largest volume that EBS makes.
+const maxVolumeGiB = 64 * 1024
+
+// VolumeGiB returns a volume size in the unit of EC2, rounded up.
+func VolumeGiB(size resource.Quantity) (int32, error) {
+	const gib = 1 << 30
+	bytes, exact := size.AsInt64()
+	if !exact {
+		bytes = int64(math.Min(math.Ceil(size.AsApproximateFloat64()), maxVolumeGiB*gib+1))
+	}
+	if bytes <= 0 || bytes > maxVolumeGiB*gib {
+		return 0, fmt.Errorf("volumeSize %s: must be above 0 and at most %dGi", size.String(), maxVolumeGiB)
+	}
+	return int32((bytes + gib - 1) / gib), nil
+}
+
+var (
+	reservable      = []string{"cpu", "memory", "ephemeral-storage", "pid"}
+	evictionSignals = []string{
+		"memory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree", "pid.available",
+	}
+	percentage = regexp.MustCompile(`^([0-9]{1,2}(\.[0-9]{1,2})?|100(\.0{1,2})?)%$`)
+)
+
+// registerWithTaints is the kubelet field that Karpenter fills itself.
+const registerWithTaints = "registerWithTaints"
+
+// evictionMinimumReclaim is a kubelet field that is passed on, and whose values have the form of eviction thresholds.
+const evictionMinimumReclaim = "evictionMinimumReclaim"
+
+// ValidateKubelet checks spec.kubelet as far as the API server cannot, or did not when the object was written. It returns
+// the reason for ValidationSucceeded to be False and the problems by field, or nothing.
+func (c *EC2NodeClass) ValidateKubelet() (reason string, problems field.ErrorList) {
+	kubelet := c.Spec.Kubelet
+	if kubelet == nil {
+		return "", nil
+	}
+	path := field.NewPath("spec", "kubelet")
+	problems = append(problems, validateReserved(kubelet.SystemReserved, path.Child("systemReserved"))...)
+	problems = append(problems, validateReserved(kubelet.KubeReserved, path.Child("kubeReserved"))...)
+	problems = append(problems, validateThresholds(kubelet.EvictionHard, path.Child("evictionHard"))...)
+	problems = append(problems, validateThresholds(kubelet.EvictionSoft, path.Child("evictionSoft"))...)
+	for _, signal := range slices.Sorted(maps.Keys(kubelet.EvictionSoftGracePeriod)) {
+		if grace := kubelet.EvictionSoftGracePeriod[signal]; grace.Duration < 0 {
+			problems = append(problems, field.Invalid(path.Child("evictionSoftGracePeriod").Key(signal), grace.String(), "cannot be negative"))
+		}
+	}
+	if _, given := kubelet.Extra[registerWithTaints]; given {
+		problems = append(problems, field.Forbidden(path.Child(registerWithTaints), "Karpenter sets it: use taints and startupTaints of the NodePool"))
+	}
+	if text, given := kubelet.Extra[evictionMinimumReclaim]; given {
+		at := path.Child(evictionMinimumReclaim)
+		var reclaim map[string]string
+		if err := json.Unmarshal([]byte(text), &reclaim); err != nil {
+			problems = append(problems, field.Invalid(at, text, "must be an object with signals and amounts, for example {memory.available: 500Mi}"))
+		}
+		problems = append(problems, validateThresholds(reclaim, at)...)
+	}
+	if len(problems) > 0 {
+		return ReasonInvalidKubeletConfiguration, problems
+	}
+	if problems = c.validateCarried(path); len(problems) > 0 {
+		return ReasonUnsupportedKubeletConfiguration, problems
+	}
+	return "", nil
+}
+
+// validateCarried refuses fields that the family has no way to hand to the kubelet. AL2023 takes a whole configuration file;
+// with Custom the user's own data decides.
+func (c *EC2NodeClass) validateCarried(path *field.Path) field.ErrorList {
+	family := c.AMIFamily()
+	if family == AMIFamilyAL2023 || family == AMIFamilyCustom {
+		return nil
+	}
+	var problems field.ErrorList
+	for _, name := range slices.Sorted(maps.Keys(c.Spec.Kubelet.Extra)) {
+		problems = append(problems, field.Forbidden(path.Child(name), fmt.Sprintf("AMI family %s cannot pass it on; use AL2023, or set it in userData", family)))
+	}
+	return problems
+}
+
+func validateReserved(reserved map[string]string, path *field.Path) field.ErrorList {
+	var problems field.ErrorList
+	for _, name := range slices.Sorted(maps.Keys(reserved)) {
+		at, text := path.Key(name), reserved[name]
+		if !slices.Contains(reservable, name) {
+			problems = append(problems, field.NotSupported(at, name, reservable))
+		}
+		if amount, err := karpv1.ParseQuantity(text); err != nil || amount.Sign() < 0 {
+			problems = append(problems, field.Invalid(at, text, "must be a quantity that is not negative, for example 100m or 1Gi"))
+		}
+	}
+	return problems
+}
+
+func validateThresholds(thresholds map[string]string, path *field.Path) field.ErrorList {
+	var problems field.ErrorList
+	for _, signal := range slices.Sorted(maps.Keys(thresholds)) {
+		at, text := path.Key(signal), thresholds[signal]
+		if !slices.Contains(evictionSignals, signal) {
+			problems = append(problems, field.NotSupported(at, signal, evictionSignals))
+		}
+		if strings.HasSuffix(text, "%") {
+			if !percentage.MatchString(text) {
+				problems = append(problems, field.Invalid(at, text, "must be from 0% to 100%"))
+			}
+		} else if amount, err := karpv1.ParseQuantity(text); err != nil || amount.Sign() < 0 {
+			problems = append(problems, field.Invalid(at, text, "must be a percentage or a quantity that is not negative, for example 500Mi"))
+		}
+	}
+	return problems
+}

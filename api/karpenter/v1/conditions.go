@@ -1,0 +1,121 @@
+package v1
+
+// ConditionReady is the root condition of every kind: it sums up the ones that the kind depends on.
+const ConditionReady = "Ready"
+
+// Conditions of a NodePool (A30). Ready is ValidationSucceeded and NodeClassReady.
+const (
+	// ConditionValidationSucceeded says whether the spec passed the checks that the API server cannot make.
+	ConditionValidationSucceeded = "ValidationSucceeded"
+	// ConditionNodeClassReady says whether the node class exists and is Ready.
+	ConditionNodeClassReady = "NodeClassReady"
+	// ConditionNodeRegistrationHealthy says whether the pool's recent nodes joined the cluster. It is information
+	// only and never keeps a pool from being used.
+	ConditionNodeRegistrationHealthy = "NodeRegistrationHealthy"
+)
+
+// Conditions of a NodeClaim (A39). Ready is Launched, Registered and Initialized.
+const (
+	// ConditionLaunched says whether the cloud has made the machine.
+	ConditionLaunched = "Launched"
+	// ConditionRegistered says whether the machine has joined as a node.
+	ConditionRegistered = "Registered"
+	// ConditionInitialized says whether the node is ready for the pods it was made for.
+	ConditionInitialized = "Initialized"
+	// ConditionConsolidatable says whether the node has been quiet for consolidateAfter.
+	ConditionConsolidatable = "Consolidatable"
+	// ConditionDrifted says that the node is no longer what its pool or class describes; the reason says in what.
+	ConditionDrifted = "Drifted"
+	// ConditionDrained says whether the pods that must go have gone.
+	ConditionDrained = "Drained"
+	// ConditionVolumesDetached says whether the node's volumes are free for their next node.
+	ConditionVolumesDetached = "VolumesDetached"
+	// ConditionInstanceTerminating says that the cloud has been told to end the machine.
+	ConditionInstanceTerminating = "InstanceTerminating"
+	// ConditionConsistentStateFound says whether the node is as large as the instance type promised.
+	ConditionConsistentStateFound = "ConsistentStateFound"
+	// ConditionDisruptionReason is True while a disruption holds the node; the reason is a DisruptionReason.
+	ConditionDisruptionReason = "DisruptionReason"
+)
+
+// Reasons that the condition arithmetic gives (A52, A53). A True condition without a reason has its type as reason.
+const (
+	// ReasonAwaitingReconciliation means that nobody has judged the condition yet.
+	ReasonAwaitingReconciliation = "AwaitingReconciliation"
+	// ReasonUnhealthyDependents means that Ready is False because a condition it depends on is.
+	ReasonUnhealthyDependents = "UnhealthyDependents"
+	// ReasonReconcilingDependents means that Ready is Unknown because a condition it depends on is, or was judged for
+	// an older generation.
+	ReasonReconcilingDependents = "ReconcilingDependents"
+)
+
+// Reasons of NodePool conditions.
+const (
+	// ReasonNodePoolValidationFailed means that ValidationSucceeded is False; the message names the field.
+	ReasonNodePoolValidationFailed = "NodePoolValidationFailed"
+	// ReasonStaticPoolUnsupported means that the pool has replicas, which this version does not act on yet.
+	ReasonStaticPoolUnsupported = "StaticPoolUnsupported"
+	// ReasonNodeClassNotFound means that no object has the name in nodeClassRef.
+	ReasonNodeClassNotFound = "NodeClassNotFound"
+	// ReasonNodeClassTerminating means that the node class is being deleted.
+	ReasonNodeClassTerminating = "NodeClassTerminating"
+	// ReasonNodeClassReadinessUnknown means that the node class does not say yet whether it is Ready.
+	ReasonNodeClassReadinessUnknown = "NodeClassReadinessUnknown"
+	// ReasonRegistrationFailed means that recent nodes of the pool did not join the cluster.
+	ReasonRegistrationFailed = "RegistrationFailed"
+)
+
+// Reasons of NodeClaim conditions.
+const (
+	// ReasonLaunchFailed means that the cloud refused for a reason without a name of its own; it is tried again.
+	ReasonLaunchFailed = "LaunchFailed"
+	// ReasonNodeNotFound means that no node carries the machine's provider ID yet.
+	ReasonNodeNotFound = "NodeNotFound"
+	// ReasonMultipleNodesFound means that more than one node carries the machine's provider ID.
+	ReasonMultipleNodesFound = "MultipleNodesFound"
+	// ReasonRegistrationHookPending means that something must still be done before pods may use the node.
+	ReasonRegistrationHookPending = "RegistrationHookPending"
+	// ReasonNodeNotReady means that the kubelet does not report Ready.
+	ReasonNodeNotReady = "NodeNotReady"
+	// ReasonStartupTaintsExist means that a startup taint has not been removed yet.
+	ReasonStartupTaintsExist = "StartupTaintsExist"
+	// ReasonKnownEphemeralTaintsExist means that a taint which Kubernetes puts on starting nodes is still there.
+	ReasonKnownEphemeralTaintsExist = "KnownEphemeralTaintsExist"
+	// ReasonResourceNotRegistered means that a requested resource is not on the node yet, for example a GPU.
+	ReasonResourceNotRegistered = "ResourceNotRegistered"
+	// ReasonDRADriverPoolsNotPublished means that a device driver has not published the node's devices yet.
+	ReasonDRADriverPoolsNotPublished = "DRADriverPoolsNotPublished"
+	// ReasonDraining means that pods are still on the node.
+	ReasonDraining = "Draining"
+	// ReasonAwaitingVolumeDetachment means that volumes are still attached.
+	ReasonAwaitingVolumeDetachment = "AwaitingVolumeDetachment"
+	// ReasonTerminationGracePeriodElapsed means that terminationGracePeriod ended the waiting.
+	ReasonTerminationGracePeriodElapsed = "TerminationGracePeriodElapsed"
+	// ReasonNodePoolDrifted means that the claim was made from an older template of its pool.
+	ReasonNodePoolDrifted = "NodePoolDrifted"
+	// ReasonRequirementsDrifted means that the node's labels no longer satisfy the pool's requirements.
+	ReasonRequirementsDrifted = "RequirementsDrifted"
+)
+
+var (
+	nodePoolConditions  = ConditionTypes{Root: ConditionReady, Dependents: []string{ConditionValidationSucceeded, ConditionNodeClassReady}}
+	nodeClaimConditions = ConditionTypes{Root: ConditionReady, Dependents: []string{ConditionLaunched, ConditionRegistered, ConditionInitialized}}
+)
+
+// GetConditions returns the conditions as they are stored.
+func (p *NodePool) GetConditions() []Condition { return p.Status.Conditions }
+
+// SetConditions replaces the stored conditions.
+func (p *NodePool) SetConditions(conditions []Condition) { p.Status.Conditions = conditions }
+
+// StatusConditions returns the pool's condition set.
+func (p *NodePool) StatusConditions() *ConditionSet { return NewConditionSet(p, nodePoolConditions) }
+
+// GetConditions returns the conditions as they are stored.
+func (c *NodeClaim) GetConditions() []Condition { return c.Status.Conditions }
+
+// SetConditions replaces the stored conditions.
+func (c *NodeClaim) SetConditions(conditions []Condition) { c.Status.Conditions = conditions }
+
+// StatusConditions returns the claim's condition set.
+func (c *NodeClaim) StatusConditions() *ConditionSet { return NewConditionSet(c, nodeClaimConditions) }

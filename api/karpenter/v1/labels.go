@@ -1,0 +1,173 @@
+package v1
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// Labels that Karpenter writes on nodes and claims (A55).
+const (
+	// NodePoolLabelKey names the pool that a claim or node belongs to.
+	NodePoolLabelKey = Group + "/nodepool"
+	// CapacityTypeLabelKey says how the machine is bought; see the CapacityType constants.
+	CapacityTypeLabelKey = Group + "/capacity-type"
+	// NodeRegisteredLabelKey is "true" on a node that has joined and been matched with its claim.
+	NodeRegisteredLabelKey = Group + "/registered"
+	// NodeInitializedLabelKey is "true" on a node that is ready for pods.
+	NodeInitializedLabelKey = Group + "/initialized"
+	// DoNotSyncTaintsLabelKey, set to "true" by the node's own bootstrap, says that the kubelet
+	// already registered with its taints and Karpenter must not write them again.
+	DoNotSyncTaintsLabelKey = Group + "/do-not-sync-taints"
+	// ExcludeBalancersLabelValue is the value that Karpenter gives to the well-known label
+	// node.kubernetes.io/exclude-from-external-load-balancers while it ends a node.
+	ExcludeBalancersLabelValue = "karpenter"
+)
+
+// Values of CapacityTypeLabelKey. The set is closed (A59).
+const (
+	CapacityTypeOnDemand = "on-demand"
+	CapacityTypeSpot     = "spot"
+	CapacityTypeReserved = "reserved"
+)
+
+// Annotations that Karpenter writes or obeys (A56).
+const (
+	// DoNotDisruptAnnotationKey, set to "true" on a pod, node or claim, keeps voluntary disruption away.
+	DoNotDisruptAnnotationKey = Group + "/do-not-disrupt"
+	// NodePoolHashAnnotationKey holds the drift hash of the template, see NodePool.Hash.
+	NodePoolHashAnnotationKey = Group + "/nodepool-hash"
+	// NodePoolHashVersionAnnotationKey holds the NodePoolHashVersion that made the hash.
+	NodePoolHashVersionAnnotationKey = Group + "/nodepool-hash-version"
+	// TerminationTimestampAnnotationKey holds, on a claim being deleted, the RFC 3339 time after
+	// which draining stops waiting.
+	TerminationTimestampAnnotationKey = Group + "/nodeclaim-termination-timestamp"
+	// MinValuesRelaxedAnnotationKey is "true" on a claim launched with fewer choices than minValues asked for.
+	MinValuesRelaxedAnnotationKey = Group + "/nodeclaim-min-values-relaxed"
+	// RequestedDRADriversAnnotationKey lists, comma separated, the device drivers a claim waits for.
+	RequestedDRADriversAnnotationKey = Group + "/requested-dra-drivers"
+	// PriceOverlayAppliedAnnotationKey marks a claim whose price came from an overlay.
+	PriceOverlayAppliedAnnotationKey = Group + "/price-overlay-applied"
+	// CapacityOverlayAppliedAnnotationKey marks a claim whose capacity came from an overlay.
+	CapacityOverlayAppliedAnnotationKey = Group + "/capacity-overlay-applied"
+	// BufferPodAnnotationKey marks the imaginary pods that stand for a capacity buffer.
+	BufferPodAnnotationKey = Group + "/capacity-buffer-fake-pod"
+	// BufferNameAnnotationKey names the buffer of an imaginary pod.
+	BufferNameAnnotationKey = Group + "/capacity-buffer-name"
+	// BufferNamespaceAnnotationKey gives the namespace of that buffer.
+	BufferNamespaceAnnotationKey = Group + "/capacity-buffer-namespace"
+
+	// CompatibilityGroup is the domain of annotations that carry facts across API versions.
+	CompatibilityGroup = "compatibility." + Group
+	// ProviderCompatibilityAnnotationKey records which provider manages an object.
+	ProviderCompatibilityAnnotationKey = CompatibilityGroup + "/provider"
+)
+
+// TerminationFinalizer keeps a claim, and its node, until the machine is gone (A57).
+const TerminationFinalizer = Group + "/termination"
+
+// Taint keys that Karpenter owns (A58).
+const (
+	DisruptedTaintKey    = Group + "/disrupted"
+	UnregisteredTaintKey = Group + "/unregistered"
+	// ReadinessTaintPrefix starts the keys of taints that other agents remove when a node is really ready.
+	ReadinessTaintPrefix = "readiness.k8s.io/"
+)
+
+// DisruptedTaint keeps new pods off a node that is about to go.
+func DisruptedTaint() corev1.Taint {
+	return corev1.Taint{Key: DisruptedTaintKey, Effect: corev1.TaintEffectNoSchedule}
+}
+
+// UnregisteredTaint is what a machine joins with; it goes when the claim is Registered.
+func UnregisteredTaint() corev1.Taint {
+	return corev1.Taint{Key: UnregisteredTaintKey, Effect: corev1.TaintEffectNoExecute}
+}
+
+// KnownEphemeralTaints are taints that Kubernetes puts on a starting node and takes away by itself. They are ignored until a
+// node is Initialized.
+func KnownEphemeralTaints() []corev1.Taint {
+	return []corev1.Taint{
+		{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule},
+		{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoExecute},
+		{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoSchedule},
+		{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true", Effect: corev1.TaintEffectNoSchedule},
+		UnregisteredTaint(),
+	}
+}
+
+// IsKnownEphemeralTaint reports whether a taint is expected to go away by itself while a node starts (A58).
+func IsKnownEphemeralTaint(taint corev1.Taint) bool {
+	if strings.HasPrefix(taint.Key, ReadinessTaintPrefix) {
+		return true
+	}
+	for _, known := range KnownEphemeralTaints() {
+		if known.Key == taint.Key && known.Value == taint.Value && known.Effect == taint.Effect {
+			return true
+		}
+	}
+	return false
+}
+
+// NodeClassLabelKey is the label that names the node class on claims and nodes: its group and its kind in lower case.
+func NodeClassLabelKey(ref NodeClassReference) string {
+	return ref.Group + "/" + strings.ToLower(ref.Kind)
+}
+
+// LabelRules say which label keys mean something to Karpenter (A59). A provider adds its own to CoreLabelRules.
+// +kubebuilder:object:generate=false
+type LabelRules struct {
+	// WellKnown keys need no definition by the user: the provider gives them values.
+	WellKnown sets.Set[string]
+	// Restricted domains, with their subdomains, are closed to keys that are not well known.
+	Restricted []string
+	// Aliases map other spellings of a key to the one that is used.
+	Aliases map[string]string
+}
+
+// CoreLabelRules returns the rules that hold with every provider.
+func CoreLabelRules() LabelRules {
+	return LabelRules{
+		WellKnown: sets.New(
+			NodePoolLabelKey, CapacityTypeLabelKey, corev1.LabelTopologyZone, corev1.LabelTopologyRegion,
+			corev1.LabelInstanceTypeStable, corev1.LabelArchStable, corev1.LabelOSStable, corev1.LabelWindowsBuild,
+		),
+		Restricted: []string{Group},
+		Aliases: map[string]string{
+			corev1.LabelFailureDomainBetaZone:   corev1.LabelTopologyZone,
+			corev1.LabelFailureDomainBetaRegion: corev1.LabelTopologyRegion,
+			corev1.LabelInstanceType:            corev1.LabelInstanceTypeStable,
+			"beta.kubernetes.io/arch":           corev1.LabelArchStable,
+			"beta.kubernetes.io/os":             corev1.LabelOSStable,
+		},
+	}
+}
+
+// Normalize returns the spelling of a key that is used.
+func (r LabelRules) Normalize(key string) string {
+	if used, ok := r.Aliases[key]; ok {
+		return used
+	}
+	return key
+}
+
+// IsRestricted reports whether users may not put the key on nodes or ask for it.
+func (r LabelRules) IsRestricted(key string) bool {
+	if key == corev1.LabelHostname {
+		return true
+	}
+	if r.WellKnown.Has(key) {
+		return false
+	}
+	domain, _, hasDomain := strings.Cut(key, "/")
+	if !hasDomain {
+		return false
+	}
+	for _, restricted := range r.Restricted {
+		if domain == restricted || strings.HasSuffix(domain, "."+restricted) {
+			return true
+		}
+	}
+	return false
+}

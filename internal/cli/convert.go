@@ -1,0 +1,262 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/yaml"
+
+	"karpenter/api/convert"
+)
+
+// maxInput bounds a single file, so that a wrong path does not fill the memory. The largest manifests are exports of whole
+// clusters and stay far below.
+const maxInput = 64 << 20
+
+// conversion is a run of the convert command.
+type conversion struct {
+	files     []string
+	recursive bool
+	offline   convert.Offline
+}
+
+// NewConvert returns the command that rewrites manifests of older API versions.
+func NewConvert() *cobra.Command {
+	c := &conversion{}
+	cmd := &cobra.Command{
+		Use:   "convert -f FILE|DIRECTORY|-",
+		Short: "Rewrite manifests of older API versions as v1",
+		Long: `Rewrite manifests of older API versions as v1 and print them.
+
+NodePool, NodeClaim and EC2NodeClass of v1beta1, Provisioner of v1alpha5 and AWSNodeTemplate of v1alpha1 are converted; their
+comments are lost. Every other document is printed exactly as it is. What has another meaning than before is said on
+standard error. Give everything that belongs together in one run: kubelet settings move from a NodePool to its EC2NodeClass
+only if both are in the input.`,
+		Example: `  karpenter convert -f old.yaml > new.yaml
+  karpenter convert -f manifests/ -R | kubectl apply -f -
+  kubectl get nodepools.v1beta1.karpenter.sh -o yaml | karpenter convert -f -`,
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return c.run(cmd) },
+	}
+	cmd.Flags().StringArrayVarP(&c.files, "filename", "f", nil, "file or directory to convert, or - for standard input; may be given several times")
+	cmd.Flags().BoolVarP(&c.recursive, "recursive", "R", false, "also convert what is in directories below a directory")
+	cmd.Flags().StringVar(&c.offline.Version, "output-version", "v1", "version to convert to: v1, or v1beta1 for the way back")
+	cmd.Flags().StringVar(&c.offline.InstanceProfile, "instance-profile", "", "instance profile for an AWSNodeTemplate that names none")
+	return cmd
+}
+
+func (c *conversion) run(cmd *cobra.Command) error {
+	if len(c.files) == 0 {
+		return errors.New("nothing to convert: give files or directories with -f, or -f - for standard input")
+	}
+	if c.offline.Version != "v1" && c.offline.Version != "v1beta1" {
+		return fmt.Errorf("--output-version %q: must be v1 or v1beta1", c.offline.Version)
+	}
+	var documents []*document
+	failures := 0
+	fail := func(err error) {
+		failures++
+		fmt.Fprintln(cmd.ErrOrStderr(), "error:", err)
+	}
+	for _, name := range c.files {
+		found, err := c.read(name, cmd.InOrStdin())
+		if err != nil {
+			fail(err)
+		}
+		documents = append(documents, found...)
+	}
+	var objects []map[string]any
+	for _, d := range documents {
+		if err := d.decode(); err != nil {
+			fail(err)
+		}
+		objects = append(objects, d.object)
+	}
+	for i, outcome := range c.offline.Convert(objects) {
+		for _, warning := range outcome.Warnings {
+			fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s: %s\n", documents[i], warning)
+		}
+		if outcome.Err != nil {
+			documents[i].failed = true
+			fail(fmt.Errorf("%s: %w", documents[i].place(), outcome.Err))
+		}
+		documents[i].converted = outcome.Objects
+	}
+	if err := write(cmd.OutOrStdout(), documents); err != nil {
+		return err
+	}
+	if failures > 0 {
+		return fmt.Errorf("%d of %d could not be converted and are left out", failures, max(len(documents), failures))
+	}
+	return nil
+}
+
+// read returns the documents of a file, of the files of a directory, or of standard input.
+func (c *conversion) read(name string, stdin io.Reader) ([]*document, error) {
+	if name == "-" {
+		return readDocuments("standard input", stdin)
+	}
+	var documents []*document
+	err := filepath.WalkDir(name, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && path != name && !c.recursive:
+			return fs.SkipDir
+		case entry.IsDir() || path != name && !isManifest(path):
+			return nil
+		}
+		file, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		found, err := readDocuments(path, file)
+		documents = append(documents, found...)
+		return err
+	})
+	if err == nil && len(documents) == 0 {
+		err = fmt.Errorf("%s: no .yaml, .yml or .json file with anything in it", name)
+	}
+	return documents, err
+}
+
+func isManifest(path string) bool {
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".yaml", ".yml", ".json":
+		return true
+	}
+	return false
+}
+
+// document is one document of a YAML stream.
+type document struct {
+	source string
+	index  int    // from 1
+	raw    []byte // all of it, with the line that separates it from the one before
+	object map[string]any
+	failed bool
+	// converted take its place; none if it is printed as it is.
+	converted []map[string]any
+}
+
+// place says where the document is.
+func (d *document) place() string { return fmt.Sprintf("%s: document %d", d.source, d.index) }
+
+func (d *document) String() string {
+	kind, _ := d.object["kind"].(string)
+	metadata, _ := d.object["metadata"].(map[string]any)
+	name, _ := metadata["name"].(string)
+	if name == "" {
+		return fmt.Sprintf("%s: %s", d.place(), kind)
+	}
+	return fmt.Sprintf("%s: %s %q", d.place(), kind, name)
+}
+
+func readDocuments(source string, in io.Reader) ([]*document, error) {
+	data, err := io.ReadAll(io.LimitReader(in, maxInput+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", source, err)
+	}
+	if len(data) > maxInput {
+		return nil, fmt.Errorf("%s: is larger than %d MiB", source, maxInput>>20)
+	}
+	var documents []*document
+	for _, raw := range split(bytes.TrimPrefix(data, []byte("\ufeff"))) {
+		documents = append(documents, &document{source: source, index: len(documents) + 1, raw: raw})
+	}
+	return documents, nil
+}
+
+// split cuts a YAML stream before each line that begins with three dashes. In YAML such a line always begins a document, also
+// within a block of text.
+func split(data []byte) [][]byte {
+	var out [][]byte
+	start := 0
+	for at := 0; at < len(data); {
+		if at > start && separates(data[at:]) && len(bytes.TrimSpace(data[start:at])) > 0 {
+			out = append(out, data[start:at])
+			start = at
+		}
+		next := bytes.IndexByte(data[at:], '\n')
+		if next < 0 {
+			break
+		}
+		at += next + 1
+	}
+	if len(bytes.TrimSpace(data[start:])) > 0 {
+		out = append(out, data[start:])
+	}
+	return out
+}
+
+func separates(line []byte) bool {
+	return bytes.HasPrefix(line, []byte("---")) && (len(line) == 3 || strings.IndexByte(" \t\r\n", line[3]) >= 0)
+}
+
+// decode reads the document if it is an object. Only one that will be converted must be free of duplicate keys.
+func (d *document) decode() error {
+	value, err := decodeYAML(d.raw, yaml.YAMLToJSON)
+	if err == nil {
+		d.object, _ = value.(map[string]any)
+		if apiVersion, _ := d.object["apiVersion"].(string); strings.HasPrefix(apiVersion, "karpenter.") {
+			_, err = decodeYAML(d.raw, yaml.YAMLToJSONStrict)
+		}
+	}
+	if err != nil {
+		d.failed, d.object = true, nil
+		return fmt.Errorf("%s: %w", d.place(), err)
+	}
+	return nil
+}
+
+func decodeYAML(raw []byte, toJSON func([]byte) ([]byte, error)) (any, error) {
+	text, err := toJSON(raw)
+	if err != nil {
+		return nil, err
+	}
+	var value any
+	return value, json.Unmarshal(text, &value)
+}
+
+// write prints the documents in order, each separated from the one before.
+func write(out io.Writer, documents []*document) error {
+	var text bytes.Buffer
+	for _, d := range documents {
+		if d.failed {
+			continue
+		}
+		if text.Len() > 0 && text.Bytes()[text.Len()-1] != '\n' {
+			text.WriteByte('\n')
+		}
+		if text.Len() > 0 && !separates(d.raw) {
+			text.WriteString("---\n")
+		}
+		if len(d.converted) == 0 {
+			text.Write(d.raw)
+			continue
+		}
+		for i, object := range d.converted {
+			if i > 0 || separates(d.raw) {
+				text.WriteString("---\n")
+			}
+			manifest, err := yaml.Marshal(object)
+			if err != nil {
+				return fmt.Errorf("%s: printing it: %w", d, err)
+			}
+			text.Write(manifest)
+		}
+	}
+	_, err := out.Write(text.Bytes())
+	return err
+}

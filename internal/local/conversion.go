@@ -1,0 +1,134 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"karpenter/api/crds"
+	"karpenter/internal/local/plane"
+	"karpenter/internal/operator/webhook"
+
+	karpv1 "karpenter/api/karpenter/v1"
+)
+
+// Kinds are our definitions in a running control plane, with the webhook that converts between their versions.
+type Kinds struct {
+	stop  context.CancelFunc
+	ended chan struct{}
+}
+
+// ServeKinds installs our definitions and starts the webhook that converts between their versions, outside of the
+// cluster, on a free loopback port. It returns when both versions are served.
+func ServeKinds(ctx context.Context, p *plane.Plane, log *slog.Logger) (*Kinds, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("opening a port for the conversion webhook: %w", err)
+	}
+	target := webhook.Target{URL: "https://" + listener.Addr().String()}
+	definitions := crds.Objects()
+	for _, definition := range definitions {
+		definition.Spec.Conversion = target.Conversion(definition.Spec.Names.Plural, nil)
+	}
+	if err := p.Install(ctx, definitions); err != nil {
+		return nil, err
+	}
+	kube, err := conversionClient(p)
+	if err != nil {
+		return nil, err
+	}
+	server, err := webhook.NewServer(webhook.Options{
+		Client: kube, Clock: realClock{}, Log: log,
+		Secret: types.NamespacedName{Namespace: "kube-system", Name: "karpenter-conversion"}, Target: target, Listener: listener,
+	})
+	if err != nil {
+		return nil, err
+	}
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	k := &Kinds{stop: stop, ended: make(chan struct{})}
+	go func() {
+		defer close(k.ended)
+		if err := server.Start(running); err != nil {
+			log.Error("conversion webhook ended", "error", err)
+		}
+	}()
+	select {
+	case <-server.Ready():
+	case <-k.ended:
+		return nil, errors.New("the conversion webhook ended at once")
+	case <-ctx.Done():
+		k.Stop()
+		return nil, context.Cause(ctx)
+	}
+	if err := awaitConversion(ctx, kube); err != nil {
+		k.Stop()
+		return nil, err
+	}
+	return k, nil
+}
+
+// Stop ends the webhook; the definitions stay.
+func (k *Kinds) Stop() {
+	k.stop()
+	<-k.ended
+}
+
+// awaitConversion returns when the API server has seen what was written into the definitions, which it does soon but
+// not at once.
+func awaitConversion(ctx context.Context, kube client.Client) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		probe := newProbe()
+		err := kube.Create(ctx, probe, client.DryRunAll)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for v1beta1 to be served: %w (last answer: %v)", context.Cause(ctx), err)
+		case <-ticker.C:
+		}
+	}
+}
+
+func conversionClient(p *plane.Plane) (client.Client, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, karpv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("building the scheme: %w", err)
+		}
+	}
+	kube, err := client.New(p.Config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	return kube, nil
+}
+
+// newProbe is an object of the older version, which only a cluster that converts accepts.
+func newProbe() *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "karpenter.sh/v1beta1",
+		"kind":       "NodePool",
+		"metadata":   map[string]any{"name": "conversion-probe"},
+		"spec":       map[string]any{"template": map[string]any{"spec": map[string]any{"requirements": []any{}}}},
+	}}
+}
+
+type realClock struct{}
+
+func (realClock) Now() time.Time                         { return time.Now() }
+func (realClock) After(d time.Duration) <-chan time.Time { return time.After(d) }

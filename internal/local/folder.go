@@ -1,0 +1,49 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// marker is the file that says that a folder is one of ours, and that a running cluster holds a lock on.
+const marker = ".karpenter-local"
+
+// claimFolder makes the folder of a cluster and holds it until the result is closed, so that two clusters never write
+// into one. With fresh, what is in it is dropped; a folder with other things in it is never touched.
+func claimFolder(dir string, fresh bool) (io.Closer, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("looking into %s: %w", dir, err)
+	}
+	name := filepath.Join(dir, marker)
+	if _, err := os.Stat(name); err != nil && len(entries) > 0 {
+		return nil, fmt.Errorf("%s has things in it that are not of a local cluster: name another folder with --dir", dir)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("making %s: %w", dir, err)
+	}
+	lock, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("claiming %s: %w", dir, err)
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		lock.Close()
+		return nil, fmt.Errorf("%s is in use by another local cluster: stop that one, or name another folder with --dir", dir)
+	}
+	if fresh {
+		for _, entry := range entries {
+			if entry.Name() == marker {
+				continue
+			}
+			if err := os.RemoveAll(filepath.Join(dir, entry.Name())); err != nil {
+				lock.Close()
+				return nil, fmt.Errorf("dropping the earlier cluster: %w", err)
+			}
+		}
+	}
+	return lock, nil
+}

@@ -1,0 +1,13 @@
+// Package webhook serves the conversion of NodePool, NodeClaim and EC2NodeClass between v1beta1 and v1 to the API server.
+//
+// It looks after itself: it makes a certificate authority and a certificate, keeps them in a Secret that all replicas share,
+// renews them, and writes into the three CustomResourceDefinitions where it can be reached and whom to trust. The API server
+// asks it only for v1beta1: objects are stored in v1, so v1 clients work whether or not it runs.
+//
+// No renewal refuses a request. A new authority is first added to what the API server trusts; the certificate that it
+// signs is used only after every definition has had it for a while; the old authority stays trusted until it expires,
+// because a slower replica may still show what it signed.
+//
+// The caller gives the clock, the client and the listener. It may write the one Secret and the field spec.conversion of the
+// three definitions.
+package webhook

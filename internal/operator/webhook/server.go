@@ -1,0 +1,126 @@
+package webhook
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// syncEvery is how often the Secret and the definitions are looked at: what somebody else changed is repaired, and
+	// what another replica renewed is used, within this time.
+	syncEvery = 15 * time.Second
+	// retryAfter is the wait after a first failure; it doubles up to syncEvery.
+	retryAfter = time.Second
+	// drainTimeout is how long requests under way may take when the process ends.
+	drainTimeout = 10 * time.Second
+)
+
+// Clock is the time, real or not.
+type Clock interface {
+	Now() time.Time
+	After(time.Duration) <-chan time.Time
+}
+
+// Options are what a Server needs.
+type Options struct {
+	// Client reads and writes the Secret and the definitions, and reads NodePools. It must not be cached: the Secret is shared
+	// by optimistic locking. Its scheme knows core, apiextensions.k8s.io and karpenter.sh/v1.
+	Client client.Client
+	Clock  Clock
+	Log    *slog.Logger
+	// Secret is where the keys are kept.
+	Secret types.NamespacedName
+	// Target is how the API server reaches this server.
+	Target Target
+	// Listener is where it listens, without TLS.
+	Listener net.Listener
+}
+
+// Server is the conversion webhook.
+type Server struct {
+	Options
+	serving atomic.Pointer[tls.Certificate]
+	ready   chan struct{}
+}
+
+// NewServer returns a server that does nothing before Start.
+func NewServer(options Options) (*Server, error) {
+	if err := options.Target.validate(); err != nil {
+		return nil, err
+	}
+	return &Server{Options: options, ready: make(chan struct{})}, nil
+}
+
+// NeedLeaderElection tells controller-runtime that every replica serves.
+func (s *Server) NeedLeaderElection() bool { return false }
+
+// Ready is closed once the server answers and the definitions point to it.
+func (s *Server) Ready() <-chan struct{} { return s.ready }
+
+// Start serves until the context ends.
+func (s *Server) Start(ctx context.Context) error {
+	mux := http.NewServeMux()
+	for _, kind := range kinds {
+		mux.Handle(kind.path(), newReviewer(poolsFrom(s.Client)))
+	}
+	server := &http.Server{
+		Handler:           mux,
+		TLSConfig:         &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.certificate},
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       reviewTimeout,
+		WriteTimeout:      reviewTimeout + 5*time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- server.ServeTLS(s.Listener, "", "") }()
+	err := s.keepUp(ctx, failed)
+	// The context is over; what is under way may finish.
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+	defer cancel()
+	return errors.Join(err, server.Shutdown(ending))
+}
+
+// keepUp repeats sync until the context ends or the listener fails.
+func (s *Server) keepUp(ctx context.Context, failed <-chan error) error {
+	retry := retryAfter
+	for first := true; ; {
+		wait := syncEvery
+		if err := s.sync(ctx); err == nil {
+			retry = retryAfter
+			if first {
+				first = false
+				close(s.ready)
+			}
+		} else if ctx.Err() == nil {
+			s.Log.Error("conversion webhook cannot keep its certificate and definitions up to date", "error", err)
+			wait, retry = retry, min(2*retry, syncEvery)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-failed:
+			return fmt.Errorf("serving conversions: %w", err)
+		case <-s.Clock.After(wait):
+		}
+	}
+}
+
+// certificate is what TLS asks for with each connection.
+func (s *Server) certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if certificate := s.serving.Load(); certificate != nil {
+		return certificate, nil
+	}
+	return nil, errors.New("the certificate is not there yet")
+}

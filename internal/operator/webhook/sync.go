@@ -1,0 +1,201 @@
+package webhook
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	awsv1 "karpenter/api/aws/v1"
+	karpv1 "karpenter/api/karpenter/v1"
+)
+
+// kind is a definition that this server converts for.
+type kind struct{ plural, group string }
+
+func (k kind) definition() string { return k.plural + "." + k.group }
+func (k kind) path() string       { return "/convert/" + k.plural }
+
+var kinds = []kind{{"nodepools", karpv1.Group}, {"nodeclaims", karpv1.Group}, {"ec2nodeclasses", awsv1.Group}}
+
+// Target is how the API server reaches the webhook: the Service in front of it, or a URL without a path for a server that
+// runs outside of the cluster.
+type Target struct {
+	ServiceNamespace, ServiceName string
+	ServicePort                   int32
+	URL                           string
+}
+
+func (t Target) validate() error {
+	if t.URL == "" {
+		if t.ServiceNamespace == "" || t.ServiceName == "" || t.ServicePort < 1 || t.ServicePort > 65535 {
+			return errors.New("conversion webhook: give the namespace, name and port of its Service, or its URL")
+		}
+		return nil
+	}
+	at, err := url.Parse(t.URL)
+	if err != nil || at.Scheme != "https" || at.Hostname() == "" || at.Path != "" {
+		return fmt.Errorf("conversion webhook: URL %q must be of the form https://host:port", t.URL)
+	}
+	return nil
+}
+
+// hosts are the names that the certificate must be good for.
+func (t Target) hosts() []string {
+	if t.URL == "" {
+		name := t.ServiceName + "." + t.ServiceNamespace
+		return []string{name + ".svc", name + ".svc.cluster.local", name}
+	}
+	at, err := url.Parse(t.URL)
+	if err != nil { // validate has seen it
+		return nil
+	}
+	if ip := net.ParseIP(at.Hostname()); ip != nil {
+		return []string{ip.String()}
+	}
+	return []string{at.Hostname()}
+}
+
+// Conversion is what belongs into spec.conversion of a definition, whose plural name is given. A definition that is installed
+// with it from the start, without a bundle, refuses v1beta1 until the webhook runs, instead of storing it unconverted.
+func (t Target) Conversion(plural string, bundle []byte) *apiextensionsv1.CustomResourceConversion {
+	path := kind{plural: plural}.path()
+	reach := &apiextensionsv1.WebhookClientConfig{CABundle: bundle}
+	if t.URL != "" {
+		at := t.URL + path
+		reach.URL = &at
+	} else {
+		reach.Service = &apiextensionsv1.ServiceReference{Namespace: t.ServiceNamespace, Name: t.ServiceName, Port: &t.ServicePort, Path: &path}
+	}
+	return &apiextensionsv1.CustomResourceConversion{
+		Strategy: apiextensionsv1.WebhookConverter,
+		Webhook:  &apiextensionsv1.WebhookConversion{ClientConfig: reach, ConversionReviewVersions: []string{"v1"}},
+	}
+}
+
+// sync brings the Secret, the served certificate and the definitions to where they should be.
+func (s *Server) sync(ctx context.Context) error {
+	definitions, err := s.definitions(ctx)
+	if err != nil {
+		return err
+	}
+	ring, err := s.share(ctx, definitions)
+	if err != nil {
+		return err
+	}
+	s.serving.Store(ring.serving())
+	var errs []error
+	for _, definition := range definitions {
+		errs = append(errs, s.point(ctx, definition, ring))
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Server) definitions(ctx context.Context) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	var out []*apiextensionsv1.CustomResourceDefinition
+	for _, kind := range kinds {
+		definition := &apiextensionsv1.CustomResourceDefinition{}
+		if err := s.Client.Get(ctx, client.ObjectKey{Name: kind.definition()}, definition); err != nil {
+			return nil, fmt.Errorf("reading CustomResourceDefinition %s: %w", kind.definition(), err)
+		}
+		out = append(out, definition)
+	}
+	return out, nil
+}
+
+// shareAttempts is how often two replicas may get in each other's way before the next round tries again.
+const shareAttempts = 5
+
+// share returns the keyring that all replicas use, renewed if that is due. Whoever writes first wins; the others take it.
+func (s *Server) share(ctx context.Context, definitions []*apiextensionsv1.CustomResourceDefinition) (*keyring, error) {
+	trusted := func(ca *x509.Certificate) bool { return trustedByAll(definitions, ca) }
+	for range shareAttempts {
+		secret := &corev1.Secret{}
+		err := s.Client.Get(ctx, s.Secret, secret)
+		missing := apierrors.IsNotFound(err)
+		if err != nil && !missing {
+			return nil, fmt.Errorf("reading Secret %s: %w", s.Secret, err)
+		}
+		ring, unreadable := parseKeyring(secret.Data)
+		if unreadable != nil {
+			ring = nil
+		}
+		next, err := ring.renewed(s.Target.hosts(), s.Clock.Now(), trusted)
+		if err != nil {
+			return nil, fmt.Errorf("making certificates: %w", err)
+		}
+		if next == ring {
+			return ring, nil
+		}
+		err = s.write(ctx, secret, next, missing)
+		switch {
+		case err == nil:
+			s.Log.Info("conversion webhook renewed its certificates", "secret", s.Secret.String(), "until", next.leaf.NotAfter, "authorities", len(next.authorities))
+			return next, nil
+		case !apierrors.IsAlreadyExists(err) && !apierrors.IsConflict(err):
+			return nil, fmt.Errorf("writing Secret %s: %w", s.Secret, err)
+		}
+	}
+	return nil, fmt.Errorf("writing Secret %s: others changed it %d times in between", s.Secret, shareAttempts)
+}
+
+func (s *Server) write(ctx context.Context, secret *corev1.Secret, ring *keyring, create bool) error {
+	data, err := ring.data()
+	if err != nil {
+		return err
+	}
+	if create {
+		return s.Client.Create(ctx, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: s.Secret.Namespace, Name: s.Secret.Name},
+			Data:       data,
+		})
+	}
+	if secret.Data == nil {
+		secret.Data = map[string][]byte{}
+	}
+	for key, value := range data {
+		secret.Data[key] = value
+	}
+	return s.Client.Update(ctx, secret)
+}
+
+// trustedByAll reports whether the API server trusts an authority for every definition.
+func trustedByAll(definitions []*apiextensionsv1.CustomResourceDefinition, ca *x509.Certificate) bool {
+	for _, definition := range definitions {
+		conversion := definition.Spec.Conversion
+		if conversion == nil || conversion.Webhook == nil || conversion.Webhook.ClientConfig == nil {
+			return false
+		}
+		bundle, err := parseCertificates(conversion.Webhook.ClientConfig.CABundle)
+		if err != nil || !slices.ContainsFunc(bundle, ca.Equal) {
+			return false
+		}
+	}
+	return true
+}
+
+// point makes a definition send its conversions here.
+func (s *Server) point(ctx context.Context, definition *apiextensionsv1.CustomResourceDefinition, ring *keyring) error {
+	want := s.Target.Conversion(definition.Spec.Names.Plural, ring.bundle())
+	if equality.Semantic.DeepEqual(definition.Spec.Conversion, want) {
+		return nil
+	}
+	before := definition.DeepCopy()
+	definition.Spec.Conversion = want
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := s.Client.Patch(ctx, definition, patch); err != nil {
+		return fmt.Errorf("writing spec.conversion of CustomResourceDefinition %s: %w", definition.Name, err)
+	}
+	s.Log.Info("conversion webhook written into definition", "definition", definition.Name)
+	return nil
+}

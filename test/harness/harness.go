@@ -1,0 +1,179 @@
+// Package harness gives a test package a real Kubernetes to talk to: a control plane of its own on free ports,
+// with our CRDs installed, a client and a kubeconfig. Several may run side by side. Everything ends with the test
+// process, however that ends.
+package harness
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"karpenter/api/crds"
+	"karpenter/internal/local"
+	"karpenter/internal/local/plane"
+
+	awsv1 "karpenter/api/aws/v1"
+	karpv1 "karpenter/api/karpenter/v1"
+)
+
+// binaryEnv names the control plane binary when it is not in bin/ of this repository.
+const binaryEnv = "KARPENTER_KUBE_BINARY"
+
+// Options say which parts of a cluster the tests need; etcd and kube-apiserver always run.
+type Options struct {
+	Controllers bool
+	Scheduler   bool
+	// NoCRDs leaves our definitions out.
+	NoCRDs bool
+	// Conversion runs the webhook that converts between v1beta1 and v1.
+	Conversion bool
+}
+
+// Cluster is a running control plane with our API in it.
+type Cluster struct {
+	Config     *rest.Config
+	Kubeconfig string
+	Client     client.WithWatch
+	Plane      *plane.Plane
+	binary     string
+	kinds      *local.Kinds
+}
+
+// Scheme knows Kubernetes' own kinds, definitions of kinds, and ours.
+func Scheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, karpv1.AddToScheme, awsv1.AddToScheme} {
+		utilruntime.Must(add(scheme))
+	}
+	return scheme
+}
+
+// Main is the body of a TestMain: it starts a cluster, hands it to set, runs the tests and stops it.
+func Main(m *testing.M, opts Options, set func(*Cluster)) int {
+	dir, err := os.MkdirTemp("", "karpenter-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "harness:", err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	cluster, err := start(context.Background(), dir, opts)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "harness:", err)
+		return 1
+	}
+	defer cluster.Stop()
+	set(cluster)
+	return m.Run()
+}
+
+// Start gives one test a cluster of its own.
+func Start(tb testing.TB, opts Options) *Cluster {
+	tb.Helper()
+	cluster, err := start(tb.Context(), tb.TempDir(), opts)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(cluster.Stop)
+	return cluster
+}
+
+func start(ctx context.Context, dir string, opts Options) (*Cluster, error) {
+	binary, err := Binary()
+	if err != nil {
+		return nil, err
+	}
+	p, err := plane.Start(ctx, plane.Options{Binary: binary, Dir: dir, Controllers: opts.Controllers, Scheduler: opts.Scheduler})
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{Config: p.Config, Kubeconfig: p.Kubeconfig, Plane: p, binary: binary}
+	c.Client, err = client.NewWithWatch(p.Config, client.Options{Scheme: Scheme()})
+	switch {
+	case err != nil || opts.NoCRDs:
+	case opts.Conversion:
+		c.kinds, err = local.ServeKinds(ctx, p, slog.New(slog.DiscardHandler))
+	default:
+		err = p.Install(ctx, crds.Objects())
+	}
+	if err != nil {
+		p.Stop()
+		return nil, err
+	}
+	return c, nil
+}
+
+// Stop ends everything; tests need it only to see what happens then.
+func (c *Cluster) Stop() {
+	c.StopConversion()
+	c.Plane.Stop()
+}
+
+// StopConversion ends the webhook, if it runs.
+func (c *Cluster) StopConversion() {
+	if c.kinds != nil {
+		c.kinds.Stop()
+		c.kinds = nil
+	}
+}
+
+// Binary is the control plane binary that the tests run.
+func Binary() (string, error) {
+	if file := os.Getenv(binaryEnv); file != "" {
+		return file, nil
+	}
+	root, err := Root()
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(root, "bin", "kube")
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("%s is not there: run \"make kube\" first, or set %s", file, binaryEnv)
+	}
+	return file, nil
+}
+
+// Root is the folder of this repository.
+func Root() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("no go.mod above the working directory")
+		}
+		dir = parent
+	}
+}
+
+// Kubectl runs the kubectl of the control plane binary against the cluster and returns what it printed on standard
+// output; the error holds what it printed on standard error.
+func (c *Cluster) Kubectl(ctx context.Context, stdin string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, c.binary, append([]string{"kubectl", "--kubeconfig", c.Kubeconfig}, args...)...)
+	var out, errs bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewBufferString(stdin), &out, &errs
+	// A home of its own: kubectl caches what it discovers there, by host and port, and ports are used again.
+	cmd.Env = append(os.Environ(), "HOME="+filepath.Dir(c.Kubeconfig), "KUBECONFIG="+c.Kubeconfig)
+	if err := cmd.Run(); err != nil {
+		return out.String(), fmt.Errorf("kubectl %q: %w: %s", args, err, errs.String())
+	}
+	return out.String(), nil
+}
