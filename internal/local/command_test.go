@@ -81,7 +81,7 @@ func connect(t *testing.T, dir string) client.Client {
 func TestLocalKeepsItsClusterAndItsFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cluster")
 	stop := run(t, dir)
-	pool := newProbe()
+	pool := probes()[0]
 	pool.SetName("kept")
 	if err := connect(t, dir).Create(t.Context(), pool); err != nil {
 		t.Errorf("a v1beta1 pool: %v", err)
@@ -93,7 +93,7 @@ func TestLocalKeepsItsClusterAndItsFolder(t *testing.T) {
 
 	stop = run(t, dir)
 	defer stop()
-	again := newProbe()
+	again := probes()[0]
 	if err := connect(t, dir).Get(t.Context(), client.ObjectKey{Name: "kept"}, again); err != nil {
 		t.Errorf("after a restart: %v", err)
 	}

@@ -84,24 +84,22 @@ func (k *Kinds) Stop() {
 }
 
 // awaitConversion returns when the API server has seen what was written into the definitions, which it does soon but
-// not at once.
+// not at once, and one by one.
 func awaitConversion(ctx context.Context, kube client.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
-	for {
-		probe := newProbe()
-		err := kube.Create(ctx, probe, client.DryRunAll)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for v1beta1 to be served: %w (last answer: %v)", context.Cause(ctx), err)
-		case <-ticker.C:
+	for _, probe := range probes() {
+		for err := kube.Create(ctx, probe.DeepCopy(), client.DryRunAll); err != nil; err = kube.Create(ctx, probe.DeepCopy(), client.DryRunAll) {
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("waiting for %s of %s to be served: %w (last answer: %w)", probe.GetKind(), probe.GetAPIVersion(), context.Cause(ctx), err)
+			case <-ticker.C:
+			}
 		}
 	}
+	return nil
 }
 
 func conversionClient(p *plane.Plane) (client.Client, error) {
@@ -118,13 +116,20 @@ func conversionClient(p *plane.Plane) (client.Client, error) {
 	return kube, nil
 }
 
-// newProbe is an object of the older version, which only a cluster that converts accepts.
-func newProbe() *unstructured.Unstructured {
+// probes are objects of the older version, which only a cluster that converts accepts.
+func probes() []*unstructured.Unstructured {
+	claim := map[string]any{"requirements": []any{}, "nodeClassRef": map[string]any{"name": "probe"}}
+	tags := []any{map[string]any{"tags": map[string]any{"probe": "probe"}}}
+	return []*unstructured.Unstructured{
+		probe("karpenter.sh/v1beta1", "NodePool", map[string]any{"template": map[string]any{"spec": claim}}),
+		probe("karpenter.sh/v1beta1", "NodeClaim", claim),
+		probe("karpenter.k8s.aws/v1beta1", "EC2NodeClass", map[string]any{"amiFamily": "AL2023", "role": "probe", "subnetSelectorTerms": tags, "securityGroupSelectorTerms": tags}),
+	}
+}
+
+func probe(apiVersion, kind string, spec map[string]any) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "karpenter.sh/v1beta1",
-		"kind":       "NodePool",
-		"metadata":   map[string]any{"name": "conversion-probe"},
-		"spec":       map[string]any{"template": map[string]any{"spec": map[string]any{"requirements": []any{}}}},
+		"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{"name": "conversion-probe"}, "spec": spec,
 	}}
 }
 

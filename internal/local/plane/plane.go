@@ -63,11 +63,13 @@ func Start(ctx context.Context, opts Options) (*Plane, error) {
 	if opts.Progress == nil {
 		opts.Progress = func(string) {}
 	}
-	dir, err := filepath.Abs(opts.Dir)
-	if err != nil {
-		return nil, fmt.Errorf("resolving %s: %w", opts.Dir, err)
+	for _, path := range []*string{&opts.Dir, &opts.Binary} { // the children have another working directory
+		absolute, err := filepath.Abs(*path)
+		if err != nil {
+			return nil, fmt.Errorf("resolving %s: %w", *path, err)
+		}
+		*path = absolute
 	}
-	opts.Dir = dir
 	if err := os.MkdirAll(filepath.Join(opts.Dir, "logs"), 0o700); err != nil {
 		return nil, fmt.Errorf("making the folder of the control plane: %w", err)
 	}
