@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"karpenter/internal/local/plane"
+	"karpenter/internal/operator"
 )
 
 // options are the flags of the command.
@@ -29,7 +30,7 @@ func NewCommand() *cobra.Command {
 		Long: `Run a whole cluster on this machine: a real Kubernetes control plane with NodePool, NodeClaim and EC2NodeClass in it, in v1 and
 v1beta1. Ctrl-C stops it; what is in the cluster is kept for the next time.
 
-This version has no controller yet: objects are validated, converted and kept, and nothing acts on them.`,
+This version launches no nodes yet: objects are validated, converted, judged and kept.`,
 		Example: `  karpenter local
   karpenter local --fresh --dir /tmp/second`,
 		Args: cobra.NoArgs,
@@ -57,11 +58,14 @@ func (o options) run(ctx context.Context, out io.Writer) error {
 	}
 	defer p.Stop()
 	progress("installing NodePool, NodeClaim and EC2NodeClass")
-	kinds, err := ServeKinds(ctx, p, slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	kinds, err := ServeKinds(ctx, p, log)
 	if err != nil {
 		return err
 	}
 	defer kinds.Stop()
+	controllers := make(chan error, 1)
+	go func() { controllers <- operator.Run(ctx, operator.Options{Config: p.Config, Log: log}) }()
 	fmt.Fprintf(out, `
 The cluster is ready. In another terminal:
 
@@ -70,12 +74,12 @@ The cluster is ready. In another terminal:
   kubectl apply -R -f examples/
   kubectl get nodepools,ec2nodeclasses
 
-There is no controller in this version yet: objects are validated, converted and kept, and nothing acts on them.
+This version launches no nodes yet: objects are validated, converted, judged and kept.
 Ctrl-C stops the cluster and keeps it in %s.
 `, p.Kubeconfig, filepath.Dir(o.binary), o.dir)
-	<-ctx.Done()
+	err = <-controllers
 	fmt.Fprintln(out, "stopping")
-	return nil
+	return err
 }
 
 // complete fills in what the flags left out.

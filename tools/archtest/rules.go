@@ -137,7 +137,7 @@ var Rules = []Rule{
 	},
 	{
 		Package: "internal/operator/...",
-		Imports: imports(kubernetes, clients, []string{"internal/operator", "internal/control", "internal/web", "internal/state", "internal/cloud", "internal/engine", "api", "github.com/prometheus/client_golang"}),
+		Imports: imports(kubernetes, clients, []string{"internal/operator", "internal/control", "internal/web", "internal/state", "internal/cloud", "internal/engine", "api", "github.com/go-logr/logr", "github.com/prometheus/client_golang"}),
 		Reason:  "wiring: the real clock, environment and sockets are made here",
 	},
 	{

@@ -1,0 +1,108 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	awsv1 "karpenter/api/aws/v1"
+	karpv1 "karpenter/api/karpenter/v1"
+)
+
+// PoolReady says of each NodePool whether it can be used: whether its spec passes the checks that the API server does
+// not make (A79), and whether its class is Ready (A30).
+type PoolReady struct {
+	Client client.Client
+	// Rules say which labels the provider allows.
+	Rules karpv1.LabelRules
+	Now   func() time.Time
+}
+
+// Register makes the manager run the reconciler on every change of a pool or a class.
+func (r *PoolReady) Register(m manager.Manager) error {
+	return builder.ControllerManagedBy(m).
+		Named("nodepool.readiness").
+		For(&karpv1.NodePool{}).
+		Watches(&awsv1.EC2NodeClass{}, handler.EnqueueRequestsFromMapFunc(r.poolsOf)).
+		Complete(r)
+}
+
+// Reconcile judges one pool.
+func (r *PoolReady) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	pool := &karpv1.NodePool{}
+	if err := r.Client.Get(ctx, request.NamespacedName, pool); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	class, observed, err := r.classCondition(ctx, pool)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	before := pool.DeepCopy()
+	conditions := pool.StatusConditions()
+	conditions.Set(pool.ValidationCondition(r.Rules), r.Now())
+	conditions.Set(class, r.Now())
+	pool.Status.NodeClassObservedGeneration = observed
+	if equality.Semantic.DeepEqual(before.Status, pool.Status) {
+		return reconcile.Result{}, nil
+	}
+	err = r.Client.Status().Patch(ctx, pool, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if err == nil || apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return reconcile.Result{}, nil // whoever changed or removed it meanwhile has caused the next look at it
+	}
+	return reconcile.Result{}, fmt.Errorf("writing the status of NodePool %s: %w", pool.Name, err)
+}
+
+// classCondition is the pool's NodeClassReady condition, and the generation of the class that it was judged by.
+func (r *PoolReady) classCondition(ctx context.Context, pool *karpv1.NodePool) (karpv1.Condition, int64, error) {
+	no := func(status metav1.ConditionStatus, reason, message string) karpv1.Condition {
+		return karpv1.Condition{Type: karpv1.ConditionNodeClassReady, Status: status, Reason: reason, Message: message}
+	}
+	ref := pool.Spec.Template.Spec.NodeClassRef
+	if ref == nil || ref.Group != awsv1.Group || ref.Kind != "EC2NodeClass" {
+		return no(metav1.ConditionFalse, karpv1.ReasonNodeClassNotFound,
+			fmt.Sprintf("spec.template.spec.nodeClassRef: must name an EC2NodeClass of %s", awsv1.Group)), 0, nil
+	}
+	class := &awsv1.EC2NodeClass{}
+	if err := r.Client.Get(ctx, types.NamespacedName{Name: ref.Name}, class); apierrors.IsNotFound(err) {
+		return no(metav1.ConditionFalse, karpv1.ReasonNodeClassNotFound, fmt.Sprintf("there is no EC2NodeClass %q", ref.Name)), 0, nil
+	} else if err != nil {
+		return karpv1.Condition{}, 0, fmt.Errorf("reading EC2NodeClass %s: %w", ref.Name, err)
+	}
+	if !class.DeletionTimestamp.IsZero() {
+		return no(metav1.ConditionFalse, karpv1.ReasonNodeClassTerminating, fmt.Sprintf("EC2NodeClass %q is being deleted", ref.Name)), class.Generation, nil
+	}
+	switch root := class.StatusConditions(true).Root(); root.Status {
+	case metav1.ConditionTrue:
+		return karpv1.Condition{Type: karpv1.ConditionNodeClassReady, Status: metav1.ConditionTrue}, class.Generation, nil
+	case metav1.ConditionFalse:
+		return no(metav1.ConditionFalse, root.Reason, root.Message), class.Generation, nil
+	default:
+		return no(metav1.ConditionUnknown, karpv1.ReasonNodeClassReadinessUnknown,
+			fmt.Sprintf("EC2NodeClass %q does not say yet whether it is Ready", ref.Name)), class.Generation, nil
+	}
+}
+
+// poolsOf are the pools that use a class.
+func (r *PoolReady) poolsOf(ctx context.Context, class client.Object) []reconcile.Request {
+	pools := &karpv1.NodePoolList{}
+	if err := r.Client.List(ctx, pools); err != nil {
+		return nil // the cache answers this; it cannot fail once it has synced
+	}
+	var requests []reconcile.Request
+	for i := range pools.Items {
+		if ref := pools.Items[i].Spec.Template.Spec.NodeClassRef; ref != nil && ref.Name == class.GetName() {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&pools.Items[i])})
+		}
+	}
+	return requests
+}
