@@ -2,7 +2,6 @@ package convert
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -32,6 +31,17 @@ func goType(apiVersion, kind string) any {
 	return nil
 }
 
+// Problems are the fields of one object that are wrong.
+type Problems []*FieldError
+
+func (p Problems) Error() string {
+	texts := make([]string, len(p))
+	for i, problem := range p {
+		texts[i] = problem.Error()
+	}
+	return strings.Join(texts, "; ")
+}
+
 // Check reports every field that the object's kind does not have, and every value of the wrong type. It knows the Go types, not
 // the rules of the schema, which only the API server can judge.
 func Check(object map[string]any) error {
@@ -41,78 +51,84 @@ func Check(object map[string]any) error {
 	if into == nil {
 		return &FieldError{Field: "apiVersion", Detail: fmt.Sprintf("%s %s is not known", apiVersion, kind)}
 	}
-	return checker{strict: true}.check(object, reflect.TypeOf(into).Elem(), "")
-}
-
-// checker holds decoded JSON against Go types.
-type checker struct {
-	strict bool // fields that the type does not have are errors
-}
-
-func (c checker) check(value any, t reflect.Type, path string) error {
-	if reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
-		return checkByDecoding(value, t, path)
-	}
-	wrong := func(want string) error {
-		return &FieldError{Field: path, Detail: "must be " + want + ", is " + describe(value)}
-	}
-	switch t.Kind() {
-	case reflect.Pointer:
-		return c.check(value, t.Elem(), path)
-	case reflect.Struct:
-		if tree, ok := value.(map[string]any); ok {
-			return c.checkFields(tree, t, path)
-		}
-		return wrong("an object")
-	case reflect.Map:
-		tree, ok := value.(map[string]any)
-		if !ok {
-			return wrong("an object")
-		}
-		var errs []error
-		for _, key := range sortedKeys(tree) {
-			errs = append(errs, c.check(tree[key], t.Elem(), fmt.Sprintf("%s[%s]", path, key)))
-		}
-		return errors.Join(errs...)
-	case reflect.Slice:
-		list, ok := value.([]any)
-		if !ok {
-			return wrong("a list")
-		}
-		var errs []error
-		for i, item := range list {
-			errs = append(errs, c.check(item, t.Elem(), fmt.Sprintf("%s[%d]", path, i)))
-		}
-		return errors.Join(errs...)
-	case reflect.String:
-		if _, ok := value.(string); !ok {
-			return wrong("a string")
-		}
-	case reflect.Bool:
-		if _, ok := value.(bool); !ok {
-			return wrong("true or false")
-		}
-	case reflect.Int, reflect.Int32, reflect.Int64:
-		if n, ok := value.(int64); !ok || reflect.Zero(t).OverflowInt(n) {
-			return wrong("a whole number")
-		}
+	c := &checker{strict: true}
+	c.check(object, reflect.TypeOf(into).Elem(), "")
+	if len(c.problems) > 0 {
+		return c.problems
 	}
 	return nil
 }
 
-func (c checker) checkFields(tree map[string]any, t reflect.Type, path string) error {
+// checker holds decoded JSON against Go types.
+type checker struct {
+	strict   bool // fields that the type does not have are problems
+	problems Problems
+}
+
+func (c *checker) problem(path, detail string) {
+	c.problems = append(c.problems, &FieldError{Field: path, Detail: detail})
+}
+
+func (c *checker) check(value any, t reflect.Type, path string) {
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
+		if err := decode(value, t); err != nil {
+			c.problem(path, err.Error())
+		}
+		return
+	}
+	tree, isTree := value.(map[string]any)
+	list, isList := value.([]any)
+	want := ""
+	switch t.Kind() {
+	case reflect.Pointer:
+		c.check(value, t.Elem(), path)
+	case reflect.Struct:
+		want = unless(isTree, "an object")
+		c.checkFields(tree, t, path)
+	case reflect.Map:
+		want = unless(isTree, "an object")
+		for _, key := range sortedKeys(tree) {
+			c.check(tree[key], t.Elem(), fmt.Sprintf("%s[%s]", path, key))
+		}
+	case reflect.Slice:
+		want = unless(isList, "a list")
+		for i, item := range list {
+			c.check(item, t.Elem(), fmt.Sprintf("%s[%d]", path, i))
+		}
+	case reflect.String:
+		_, ok := value.(string)
+		want = unless(ok, "a string")
+	case reflect.Bool:
+		_, ok := value.(bool)
+		want = unless(ok, "true or false")
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		n, ok := value.(int64)
+		want = unless(ok && !reflect.Zero(t).OverflowInt(n), "a whole number")
+	}
+	if want != "" {
+		c.problem(path, "must be "+want+", is "+describe(value))
+	}
+}
+
+// unless returns the text if something does not hold.
+func unless(holds bool, text string) string {
+	if holds {
+		return ""
+	}
+	return text
+}
+
+func (c *checker) checkFields(tree map[string]any, t reflect.Type, path string) {
 	fields := map[string]reflect.Type{}
 	jsonFields(t, fields)
-	var errs []error
 	for _, key := range sortedKeys(tree) {
 		field := (node{path: path}).field(key)
 		if of, ok := fields[key]; ok {
-			errs = append(errs, c.check(tree[key], of, field))
+			c.check(tree[key], of, field)
 		} else if c.strict {
-			errs = append(errs, &FieldError{Field: field, Detail: "is not a field; known here are " + strings.Join(sortedKeys(fields), ", ")})
+			c.problem(field, "is not a field; known here are "+strings.Join(sortedKeys(fields), ", "))
 		}
 	}
-	return errors.Join(errs...)
 }
 
 // jsonFields collects the types of a struct's fields by JSON name.
@@ -129,14 +145,11 @@ func jsonFields(t reflect.Type, into map[string]reflect.Type) {
 	}
 }
 
-// checkByDecoding asks a type that decodes itself.
-func checkByDecoding(value any, t reflect.Type, path string) error {
+// decode asks a type that decodes itself.
+func decode(value any, t reflect.Type) error {
 	text, err := json.Marshal(value)
-	if err == nil {
-		err = json.Unmarshal(text, reflect.New(t).Interface())
-	}
 	if err != nil {
-		return &FieldError{Field: path, Detail: err.Error()}
+		return err
 	}
-	return nil
+	return json.Unmarshal(text, reflect.New(t).Interface())
 }

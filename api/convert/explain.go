@@ -29,6 +29,9 @@ func explain(object node, pools Pools, r *report) {
 		}
 	case claimKind:
 		explainClaim(spec, r)
+		if spec.has("kubelet") {
+			r.warn("spec.kubelet: kept in the annotation %s; in v1 these settings belong into spec.kubelet of the class", KubeletAnnotation)
+		}
 		metadata, _ := object.child("metadata")
 		labels, _ := metadata.child("labels")
 		pool, _ := labels.text(poolLabel)
@@ -103,13 +106,21 @@ func moveKubelets(entries []*entry) {
 	}
 }
 
+// classOf returns the name of a pool's class, or "" if that is of another provider.
 func classOf(pool map[string]any) string {
-	name, _ := lookup(pool, "spec", "template", "spec", "nodeClassRef", "name").(string)
+	ref, _ := lookup(pool, "spec", "template", "spec", "nodeClassRef").(map[string]any)
+	if ref["group"] != awsGroup || ref["kind"] != nodeClassKind {
+		return ""
+	}
+	name, _ := ref["name"].(string)
 	return name
 }
 
 // giveKubelet puts settings into a class, or says why not.
 func giveKubelet(entries []*entry, name string, kubelet map[string]any, users []map[string]any) string {
+	if name == "" {
+		return "its class is not an EC2NodeClass"
+	}
 	if slices.ContainsFunc(users, func(other map[string]any) bool { return !equal(other, kubelet) }) {
 		return fmt.Sprintf("another NodePool of EC2NodeClass %q has other settings", name)
 	}

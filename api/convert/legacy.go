@@ -31,10 +31,26 @@ var (
 )
 
 // report collects what a person should know about a conversion.
-type report struct{ warnings []string }
+type report struct {
+	warnings []string
+	alpha    bool // the object is of an alpha version, where fields have other names
+}
 
+// alphaNames are the names of fields before v1beta1.
+var alphaNames = strings.NewReplacer(
+	"spec.disruption.expireAfter:", "spec.ttlSecondsUntilExpired:",
+	"spec.template.spec.nodeClassRef:", "spec.providerRef:",
+	"spec.template.spec.kubelet:", "spec.kubeletConfiguration:",
+	"spec.template.metadata.annotations[", "spec.annotations[",
+)
+
+// warn adds a sentence that begins with the field.
 func (r *report) warn(format string, args ...any) {
-	r.warnings = append(r.warnings, fmt.Sprintf(format, args...))
+	text := fmt.Sprintf(format, args...)
+	if r.alpha {
+		text = alphaNames.Replace(text)
+	}
+	r.warnings = append(r.warnings, text)
 }
 
 // fromProvisioner makes a v1beta1 NodePool of a v1alpha5 Provisioner, and an EC2NodeClass too if the Provisioner holds the
@@ -82,7 +98,7 @@ func fromProvisioner(in map[string]any, profile string, r *report) ([]map[string
 	if err != nil {
 		return nil, err
 	}
-	name, _ := out[0]["metadata"].(map[string]any)["name"].(string)
+	name := nameOf(out[0])
 	claim["nodeClassRef"] = map[string]any{"name": name}
 	r.warn("spec.provider: became an EC2NodeClass of its own, called %q", name)
 	return append(out, renamed(node{tree: map[string]any{"metadata": map[string]any{"name": name}}}, awsGroup, nodeClassKind, class)), nil
@@ -283,6 +299,12 @@ func (n node) seconds(key string) (text string, found bool, err error) {
 	value, ok := n.tree[key].(int64)
 	if !ok || value < 0 {
 		return "", false, &FieldError{Field: n.field(key), Detail: "must be a whole number of seconds, is " + describe(n.tree[key])}
+	}
+	switch {
+	case value > 0 && value%3600 == 0:
+		return fmt.Sprintf("%dh", value/3600), true, nil
+	case value > 0 && value%60 == 0:
+		return fmt.Sprintf("%dm", value/60), true, nil
 	}
 	return fmt.Sprintf("%ds", value), true, nil
 }

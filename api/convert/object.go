@@ -127,7 +127,7 @@ func object(in map[string]any, apiVersion string, pools Pools) (map[string]any, 
 func (c converter) toV1(spec, annotations map[string]any) (map[string]any, error) {
 	remembered := takeV1(annotations, spec)
 	out, remember, err := carry(spec, remembered, c.up, c.down)
-	if err == nil && len(remembered) > 0 && (checker{}).check(out, c.spec, "spec") != nil {
+	if err == nil && len(remembered) > 0 && !c.readable(out) {
 		// Whatever the annotation says goes past the API server's validation of v1. A value that v1 programs cannot even
 		// read would stop them all.
 		out, remember, err = carry(spec, nil, c.up, c.down)
@@ -136,6 +136,13 @@ func (c converter) toV1(spec, annotations map[string]any) (map[string]any, error
 		return nil, err
 	}
 	return out, giveBeta(annotations, c.claimPath, remember)
+}
+
+// readable tells whether v1 programs can decode a spec.
+func (c converter) readable(spec map[string]any) bool {
+	lenient := &checker{}
+	lenient.check(spec, c.spec, "spec")
+	return len(lenient.problems) == 0
 }
 
 // toBeta converts a v1 spec and exchanges what the annotations remember.

@@ -100,6 +100,7 @@ func (e *entry) convert(o Offline, pools Pools) {
 	kind, _ := e.in["kind"].(string)
 	group, version, _ := strings.Cut(apiVersion, "/")
 	var betas []map[string]any
+	e.alpha = version != versionV1 && version != versionBeta
 	switch {
 	case group == coreGroup && version == alphaPoolVersion && kind == provisionerKind:
 		betas, e.err = fromProvisioner(e.in, o.InstanceProfile, &e.report)

@@ -62,35 +62,29 @@ func (c *conversion) run(cmd *cobra.Command) error {
 	if c.offline.Version != "v1" && c.offline.Version != "v1beta1" {
 		return fmt.Errorf("--output-version %q: must be v1 or v1beta1", c.offline.Version)
 	}
-	var documents []*document
 	failures := 0
 	fail := func(err error) {
 		failures++
-		fmt.Fprintln(cmd.ErrOrStderr(), "error:", err)
+		fmt.Fprintln(cmd.ErrOrStderr(), "error:", strings.Join(strings.Fields(err.Error()), " "))
 	}
-	for _, name := range c.files {
-		found, err := c.read(name, cmd.InOrStdin())
-		if err != nil {
-			fail(err)
-		}
-		documents = append(documents, found...)
-	}
-	var objects []map[string]any
-	for _, d := range documents {
-		if err := d.decode(); err != nil {
-			fail(err)
-		}
-		objects = append(objects, d.object)
+	documents := c.read(cmd.InOrStdin(), fail)
+	objects := make([]map[string]any, len(documents))
+	for i, d := range documents {
+		d.err = d.decode()
+		objects[i] = d.object
 	}
 	for i, outcome := range c.offline.Convert(objects) {
+		d := documents[i]
+		d.converted = outcome.Objects
+		if d.err == nil && outcome.Err != nil {
+			d.err = fmt.Errorf("%s: %w", d.place(), outcome.Err)
+		}
 		for _, warning := range outcome.Warnings {
-			fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s: %s\n", documents[i], warning)
+			fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s: %s\n", d, warning)
 		}
-		if outcome.Err != nil {
-			documents[i].failed = true
-			fail(fmt.Errorf("%s: %w", documents[i].place(), outcome.Err))
+		if d.err != nil {
+			fail(d.err)
 		}
-		documents[i].converted = outcome.Objects
 	}
 	if err := write(cmd.OutOrStdout(), documents); err != nil {
 		return err
@@ -101,34 +95,58 @@ func (c *conversion) run(cmd *cobra.Command) error {
 	return nil
 }
 
-// read returns the documents of a file, of the files of a directory, or of standard input.
-func (c *conversion) read(name string, stdin io.Reader) ([]*document, error) {
-	if name == "-" {
-		return readDocuments("standard input", stdin)
-	}
+// read returns the documents of all files; what cannot be read is told to fail.
+func (c *conversion) read(stdin io.Reader, fail func(error)) []*document {
 	var documents []*document
+	for _, name := range c.files {
+		files, err := c.expand(name)
+		if err == nil && len(files) == 0 {
+			err = fmt.Errorf("%s: holds no .yaml, .yml or .json file; -R looks further down", name)
+		}
+		if err != nil {
+			fail(err)
+		}
+		for _, file := range files {
+			found, err := readFile(file, stdin)
+			if err != nil {
+				fail(err)
+			}
+			documents = append(documents, found...)
+		}
+	}
+	return documents
+}
+
+// expand returns the files that a name stands for, in order.
+func (c *conversion) expand(name string) ([]string, error) {
+	if name == "-" {
+		return []string{name}, nil
+	}
+	var files []string
 	err := filepath.WalkDir(name, func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
 		case entry.IsDir() && path != name && !c.recursive:
 			return fs.SkipDir
-		case entry.IsDir() || path != name && !isManifest(path):
-			return nil
+		case !entry.IsDir() && (path == name || isManifest(path)):
+			files = append(files, path)
 		}
-		file, err := os.Open(path)
-		if err != nil {
-			return err
-		}
-		defer file.Close()
-		found, err := readDocuments(path, file)
-		documents = append(documents, found...)
-		return err
+		return nil
 	})
-	if err == nil && len(documents) == 0 {
-		err = fmt.Errorf("%s: no .yaml, .yml or .json file with anything in it", name)
+	return files, err
+}
+
+func readFile(name string, stdin io.Reader) ([]*document, error) {
+	if name == "-" {
+		return readDocuments("standard input", stdin)
 	}
-	return documents, err
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return readDocuments(name, file)
 }
 
 func isManifest(path string) bool {
@@ -144,8 +162,9 @@ type document struct {
 	source string
 	index  int    // from 1
 	raw    []byte // all of it, with the line that separates it from the one before
+	line   int    // how many lines come before it
 	object map[string]any
-	failed bool
+	err    error
 	// converted take its place; none if it is printed as it is.
 	converted []map[string]any
 }
@@ -172,8 +191,10 @@ func readDocuments(source string, in io.Reader) ([]*document, error) {
 		return nil, fmt.Errorf("%s: is larger than %d MiB", source, maxInput>>20)
 	}
 	var documents []*document
+	line := 0
 	for _, raw := range split(bytes.TrimPrefix(data, []byte("\ufeff"))) {
-		documents = append(documents, &document{source: source, index: len(documents) + 1, raw: raw})
+		documents = append(documents, &document{source: source, index: len(documents) + 1, raw: raw, line: line})
+		line += bytes.Count(raw, []byte("\n"))
 	}
 	return documents, nil
 }
@@ -213,11 +234,15 @@ func (d *document) decode() error {
 			_, err = decodeYAML(d.raw, yaml.YAMLToJSONStrict)
 		}
 	}
-	if err != nil {
-		d.failed, d.object = true, nil
-		return fmt.Errorf("%s: %w", d.place(), err)
+	if err == nil {
+		return nil
 	}
-	return nil
+	d.object = nil
+	// Once more with the lines that come before, so that the line in the message is the line in the file.
+	if _, again := decodeYAML(append(bytes.Repeat([]byte("\n"), d.line), d.raw...), yaml.YAMLToJSONStrict); again != nil {
+		err = again
+	}
+	return fmt.Errorf("%s: %w", d.place(), err)
 }
 
 func decodeYAML(raw []byte, toJSON func([]byte) ([]byte, error)) (any, error) {
@@ -233,7 +258,7 @@ func decodeYAML(raw []byte, toJSON func([]byte) ([]byte, error)) (any, error) {
 func write(out io.Writer, documents []*document) error {
 	var text bytes.Buffer
 	for _, d := range documents {
-		if d.failed {
+		if d.err != nil {
 			continue
 		}
 		if text.Len() > 0 && text.Bytes()[text.Len()-1] != '\n' {

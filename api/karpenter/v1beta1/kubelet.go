@@ -67,10 +67,10 @@ type KubeletConfiguration struct {
 
 // ReservedQuantity is an amount kept from pods, for example 100m or 1Gi. At most 64 characters.
 // +kubebuilder:validation:MaxLength=64
-// +kubebuilder:validation:XValidation:message="a reserved amount must be a quantity that is not negative, for example 100m or 1Gi",rule="self.matches('^[+]?([0-9]+([.][0-9]*)?|[.][0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][-+]?[0-9]+)?$')"
+// +kubebuilder:validation:XValidation:message="a reserved amount must be a quantity that is not negative, for example 100m or 1Gi",rule="self.matches('^[+]?([0-9]+([.][0-9]*)?|[.][0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][-+]?[0-9]{1,2})?$')"
 type ReservedQuantity string
 
 // EvictionThreshold is a quantity such as 500Mi or a percentage such as 10%. At most 64 characters.
 // +kubebuilder:validation:MaxLength=64
-// +kubebuilder:validation:XValidation:message="an eviction threshold must be a percentage from 0% to 100% or a quantity that is not negative, for example 500Mi",rule="self.matches('^(([0-9]{1,2}([.][0-9]{1,2})?|100([.]0{1,2})?)%|[+]?([0-9]+([.][0-9]*)?|[.][0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][-+]?[0-9]+)?)$')"
+// +kubebuilder:validation:XValidation:message="an eviction threshold must be a percentage from 0% to 100% or a quantity that is not negative, for example 500Mi",rule="self.matches('^(([0-9]{1,2}([.][0-9]{1,2})?|100([.]0{1,2})?)%|[+]?([0-9]+([.][0-9]*)?|[.][0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][-+]?[0-9]{1,2})?)$')"
 type EvictionThreshold string
