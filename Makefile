@@ -47,7 +47,7 @@ test: lint unit ## everything: linters, then every test, on a real control plane
 
 lint: ## formatting, go vet, staticcheck
 	@echo "checking the format (gofumpt)"
-	@bad=$$($(TOOL) gofumpt -l $$(git ls-files --cached --others --exclude-standard '*.go')); \
+	@bad=$$($(TOOL) gofumpt -l .); \
 		if [ -n "$$bad" ]; then echo "not formatted; run: $(TOOL) gofumpt -w FILE"; echo "$$bad"; exit 1; fi
 	@echo "go vet"
 	@go vet ./...

@@ -31,9 +31,12 @@ var (
 	banIO      = []Ban{{"os", "*", "the engine does no I/O"}, {"net", "*", "the engine does no I/O"}, {"net/http", "*", "the engine does no I/O"}, {"log", "*", "the engine returns reasons"}, {"log/slog", "*", "the engine returns reasons"}}
 	banSeeded  = []Ban{ // a source made from a seed is fine, the shared one is not
 		{"math/rand", "*", "use math/rand/v2 with a seed"},
-		{"math/rand/v2", "Int", "draw from a seeded source"}, {"math/rand/v2", "IntN", "draw from a seeded source"},
-		{"math/rand/v2", "Float64", "draw from a seeded source"}, {"math/rand/v2", "N", "draw from a seeded source"},
-		{"math/rand/v2", "Perm", "draw from a seeded source"}, {"math/rand/v2", "Shuffle", "draw from a seeded source"},
+		{"math/rand/v2", "Int", "draw from a seeded source"},
+		{"math/rand/v2", "IntN", "draw from a seeded source"},
+		{"math/rand/v2", "Float64", "draw from a seeded source"},
+		{"math/rand/v2", "N", "draw from a seeded source"},
+		{"math/rand/v2", "Perm", "draw from a seeded source"},
+		{"math/rand/v2", "Shuffle", "draw from a seeded source"},
 	}
 )
 
