@@ -15,8 +15,8 @@ import (
 // serveTimeout is how long the API server may take to serve a new definition; it takes well under a second.
 const serveTimeout = time.Minute
 
-// Install creates or updates definitions of kinds and returns when the API server serves them. How a kind is
-// converted is left as it is in the cluster: that is written by whoever converts.
+// Install creates or updates definitions of kinds and returns when the API server serves them. A webhook that converts
+// a kind already is left in place: who converts writes that itself.
 func (p *Plane) Install(ctx context.Context, definitions []*apiextensionsv1.CustomResourceDefinition) error {
 	clients, err := clientset.NewForConfig(p.Config)
 	if err != nil {
@@ -32,7 +32,9 @@ func (p *Plane) Install(ctx context.Context, definitions []*apiextensionsv1.Cust
 			if current, err = api.Get(ctx, definition.Name, metav1.GetOptions{}); err == nil {
 				conversion := current.Spec.Conversion
 				current.Spec = *definition.Spec.DeepCopy()
-				current.Spec.Conversion = conversion
+				if conversion != nil && conversion.Strategy == apiextensionsv1.WebhookConverter {
+					current.Spec.Conversion = conversion
+				}
 				_, err = api.Update(ctx, current, metav1.UpdateOptions{})
 			}
 		}
