@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
@@ -64,29 +65,47 @@ func NewJudge(ctx context.Context, nodes []*corev1.Node, pods []*corev1.Pod, obj
 	return &Judge{framework: filters, snapshot: snapshot}, nil
 }
 
-// Refuses says why the filters do not let a pod onto a node while every other pod is where it is; it is empty if they
-// do. A pod that is on a node already is judged as if it were not.
-func (j *Judge) Refuses(ctx context.Context, pod *corev1.Pod, node string) (string, error) {
-	info, err := j.snapshot.NodeInfos().Get(node)
+// Bind puts a pod onto the node that it names, Unbind takes it off. Only pods that NewJudge was given may come and go:
+// the snapshot's lists of nodes with affinity are made from those.
+func (j *Judge) Bind(pod *corev1.Pod) error {
+	home, err := j.node(pod.Spec.NodeName)
 	if err != nil {
-		return "", fmt.Errorf("node %s: %w", node, err)
+		return err
+	}
+	info, err := framework.NewPodInfo(pod)
+	if err != nil {
+		return fmt.Errorf("reading pod %s: %w", pod.Name, err)
+	}
+	home.AddPodInfo(info)
+	return nil
+}
+
+// Unbind is the opposite of Bind.
+func (j *Judge) Unbind(pod *corev1.Pod) error {
+	home, err := j.node(pod.Spec.NodeName)
+	if err != nil {
+		return err
+	}
+	return home.RemovePod(klog.Background(), pod)
+}
+
+func (j *Judge) node(name string) (fwk.NodeInfo, error) {
+	info, err := j.snapshot.NodeInfos().Get(name)
+	if err != nil {
+		return nil, fmt.Errorf("node %s: %w", name, err)
+	}
+	return info, nil
+}
+
+// Refuses says why the filters do not let a pod that is on no node onto a node, while every other pod is where it is; it
+// is empty if they do.
+func (j *Judge) Refuses(ctx context.Context, pod *corev1.Pod, node string) (string, error) {
+	info, err := j.node(node)
+	if err != nil {
+		return "", err
 	}
 	unbound := pod.DeepCopy()
 	unbound.Spec.NodeName = ""
-	if pod.Spec.NodeName != "" {
-		home, err := j.snapshot.NodeInfos().Get(pod.Spec.NodeName)
-		if err != nil {
-			return "", fmt.Errorf("node %s of pod %s: %w", pod.Spec.NodeName, pod.Name, err)
-		}
-		if err := home.RemovePod(klog.Background(), pod); err != nil {
-			return "", fmt.Errorf("taking pod %s off its node: %w", pod.Name, err)
-		}
-		podInfo, err := framework.NewPodInfo(pod)
-		if err != nil {
-			return "", err
-		}
-		defer home.AddPodInfo(podInfo)
-	}
 	state := framework.NewCycleState()
 	allowed, status, _ := j.framework.RunPreFilterPlugins(ctx, state, unbound)
 	if !status.IsSuccess() {

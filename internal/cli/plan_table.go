@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// maxShown bounds the lines per section, so that a plan for ten thousand pods stays readable; -o json has all of them.
+const maxShown = 40
+
+// print writes the plan for people.
+func (r *planReport) print(w io.Writer) error {
+	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	if len(r.Nodes) > 0 {
+		fmt.Fprintln(tw, "NEW NODE\tTYPE\tZONE\tCAPACITY\t$/H\tPODS\tOTHER TYPES\tWHY")
+		for i, n := range r.Nodes {
+			if i == maxShown {
+				fmt.Fprintf(tw, "… %d more\n", len(r.Nodes)-maxShown)
+				break
+			}
+			var reasons []string
+			for _, x := range n.Why {
+				reasons = append(reasons, x.Line())
+			}
+			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%.4f\t%s\t%d\t%s\n", n.Name, n.InstanceType, n.Zone, n.CapacityType, n.Price, shortPods(n.Pods), len(n.Alternatives), strings.Join(reasons, "; "))
+		}
+	}
+	if len(r.Existing) > 0 {
+		fmt.Fprintln(tw, "\nEXISTING NODE\tPODS")
+		for i, e := range r.Existing {
+			if i == maxShown {
+				fmt.Fprintf(tw, "… %d more\n", len(r.Existing)-maxShown)
+				break
+			}
+			fmt.Fprintf(tw, "%s\t%s\n", e.Node, shortPods(e.Pods))
+		}
+	}
+	if err := tw.Flush(); err != nil {
+		return fmt.Errorf("print plan: %w", err)
+	}
+	r.printRest(w)
+	return nil
+}
+
+func (r *planReport) printRest(w io.Writer) {
+	if len(r.UnplacedPods) > 0 {
+		fmt.Fprintln(w, "\nNO PLACE FOR")
+		for i, u := range r.UnplacedPods {
+			if i == maxShown {
+				fmt.Fprintf(w, "… %d more\n", len(r.UnplacedPods)-maxShown)
+				break
+			}
+			fmt.Fprintf(w, "%s\n", u.Pod)
+			for _, x := range u.Reasons {
+				fmt.Fprintf(w, "  %s\n", x)
+			}
+		}
+	}
+	if len(r.Ignored) > 0 {
+		fmt.Fprintln(w, "\nIGNORED")
+		for i, x := range r.Ignored {
+			if i == maxShown {
+				fmt.Fprintf(w, "… %d more\n", len(r.Ignored)-maxShown)
+				break
+			}
+			fmt.Fprintf(w, "%s: %s\n", x.Object, x.Reason)
+		}
+	}
+	gap := ""
+	if r.Bound > 0 {
+		gap = fmt.Sprintf(", %.1f %% above the least possible $%.4f/h", 100*(r.Total/r.Bound-1), r.Bound)
+	}
+	fmt.Fprintf(w, "\n%d pods: %d placed, %d left. %d new nodes for $%.4f/h%s. Planned in %.1f ms.\n", r.Pods, r.Placed, r.Unplaced, len(r.Nodes), r.Total, gap, r.SolveMillis)
+}
+
+// shortPods names the first pods and counts the rest.
+func shortPods(pods []string) string {
+	if len(pods) <= 2 {
+		return strings.Join(pods, " ")
+	}
+	return fmt.Sprintf("%s … %d in all", pods[0], len(pods))
+}

@@ -1,0 +1,374 @@
+package pack
+
+import (
+	"math"
+
+	"karpenter/internal/engine/world"
+)
+
+// assign gives every pod that it can a place on an existing node, or a demand for a new one in a topology domain that is
+// allowed. Classes that wait for others to be placed first (affinity) are tried again until nothing moves.
+func (r *run) assign() {
+	waiting := true
+	for {
+		progress := false
+		for _, rc := range r.classes {
+			if rc.done == len(rc.pods) || rc.c.Refused != "" || (waiting && r.waits(rc)) {
+				continue
+			}
+			if r.place(rc) > 0 {
+				progress = true
+			}
+		}
+		if !progress {
+			if !waiting {
+				return
+			}
+			waiting = false
+		}
+	}
+}
+
+// waits says whether the class asks for the company of pods that have no place yet but may get one.
+func (r *run) waits(rc *runClass) bool {
+	for _, g := range rc.info.levels[0].refs {
+		gs := r.index[g]
+		if g.kind != affinityGroup || gs.total > 0 || g.selected.has(int(rc.c.ID)) {
+			continue
+		}
+		for _, other := range r.classes {
+			if other != rc && other.done < len(other.pods) && other.c.Refused == "" && g.selected.has(int(other.c.ID)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// place tries the pods of a class that are left, giving up preferences one by one only for pods that cannot be placed with
+// them.
+func (r *run) place(rc *runClass) int {
+	start := rc.done
+	for l := range rc.info.levels {
+		if rc.done == len(rc.pods) {
+			break
+		}
+		p := r.newPlacer(rc, l)
+		if p == nil {
+			continue
+		}
+		p.place()
+	}
+	return rc.done - start
+}
+
+// placer places pods of one class at one level.
+type placer struct {
+	r    *run
+	rc   *runClass
+	lv   *level
+	l    int
+	size []int64
+	// dom lists the non-host groups that constrain or count the class.
+	dom   []*groupState
+	owned []bool    // the class carries dom[i]
+	self  []bool    // dom[i] counts the class
+	uni   [][]int32 // for spread: the domains over which the minimum is taken
+	host  []hostUse
+	// together says that host affinity ties the class to other pods on the same node.
+	together bool
+	nodes    []*nodeTuple
+	cells    []*cellTuple
+	// parked nodes were refused for the pods beside them, which may change once more pods are bound.
+	parked []parkedNode
+	moved  bool
+}
+
+type parkedNode struct {
+	tuple *nodeTuple
+	node  int32
+}
+
+// hostUse is a host group as it concerns one class.
+type hostUse struct {
+	gs    *groupState
+	owned bool
+	self  bool
+}
+
+// nodeTuple is the existing nodes that share their domains.
+type nodeTuple struct {
+	doms  []int32
+	fresh []int32 // untouched nodes, best first
+	hot   nodeHeap
+}
+
+// cellTuple is the cells of one pool weight that share their domains.
+type cellTuple struct {
+	doms   []int32
+	weight int32
+	place  string // the domains and the weight by name
+	cells  bitset
+	unit   float64 // what a pod costs there at best, roughly
+	demand *demand
+}
+
+// newPlacer is nil when the class has nowhere to go at this level.
+func (r *run) newPlacer(rc *runClass, l int) *placer {
+	p := &placer{r: r, rc: rc, lv: &rc.info.levels[l], l: l, size: project(rc.info.size, r.cells.dims)}
+	for _, gs := range rc.sel {
+		p.note(gs, false, true)
+	}
+	for _, g := range p.lv.refs {
+		p.note(r.index[g], true, g.selected.has(int(rc.c.ID)))
+	}
+	p.splitNodes()
+	p.splitCells()
+	if len(p.nodes) == 0 && len(p.cells) == 0 {
+		return nil
+	}
+	p.uni = make([][]int32, len(p.dom))
+	for i, gs := range p.dom {
+		if p.owned[i] && gs.g.kind == spreadGroup {
+			p.uni[i] = p.universe(i)
+		}
+	}
+	return p
+}
+
+// note adds a group, merging what is known about it.
+func (p *placer) note(gs *groupState, owned, self bool) {
+	if gs.g.host {
+		p.together = p.together || (owned && gs.g.kind == affinityGroup)
+		for i := range p.host {
+			if p.host[i].gs == gs {
+				p.host[i].owned = p.host[i].owned || owned
+				return
+			}
+		}
+		p.host = append(p.host, hostUse{gs, owned, self})
+		return
+	}
+	for i, x := range p.dom {
+		if x == gs {
+			p.owned[i] = p.owned[i] || owned
+			return
+		}
+	}
+	p.dom, p.owned, p.self = append(p.dom, gs), append(p.owned, owned), append(p.self, self)
+}
+
+// universe lists the domains over which a spread's minimum is taken: those of nodes that count, and those that the class
+// could open a node in.
+func (p *placer) universe(i int) []int32 {
+	gs := p.dom[i]
+	in := make([]bool, len(gs.sel))
+	for d, n := range gs.inNodes {
+		in[d] = n > 0
+	}
+	for _, t := range p.cells {
+		if d := t.doms[i]; d >= 0 {
+			in[d] = true
+		}
+	}
+	var out []int32
+	domains := newBitset(len(in))
+	for d, yes := range in {
+		if yes || p.r.lessons.domains[domainKey{p.rc.c.ID, gs.g.id, int32(d)}] {
+			out = append(out, int32(d))
+			domains.add(d)
+		}
+	}
+	p.r.spreads = append(p.r.spreads, spreadUse{p.rc.c.ID, gs, domains})
+	return out
+}
+
+// legal says whether one more pod may go where the domains are doms.
+func (p *placer) legal(doms []int32) bool {
+	for i, gs := range p.dom {
+		d := doms[i]
+		if p.owned[i] && !p.ownerMay(i, gs, d) {
+			return false
+		}
+		if p.self[i] && gs.g.kind == antiGroup && gs.g.hard && d >= 0 && gs.own[d] > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *placer) ownerMay(i int, gs *groupState, d int32) bool {
+	switch gs.g.kind {
+	case spreadGroup:
+		return d >= 0 && gs.sel[d]+int32(boolInt(p.self[i]))-gs.least(p.uni[i]) <= gs.g.skew
+	case affinityGroup:
+		return d >= 0 && (gs.sel[d] > 0 || (p.self[i] && gs.total == 0))
+	case antiGroup:
+		return d < 0 || gs.sel[d] == 0
+	}
+	return true
+}
+
+// least is the smallest count over the domains, or 0 when there are fewer than the constraint asks for.
+func (gs *groupState) least(domains []int32) int32 {
+	if len(domains) == 0 || int32(len(domains)) < gs.g.least {
+		return 0
+	}
+	low := gs.sel[domains[0]]
+	for _, d := range domains[1:] {
+		low = min(low, gs.sel[d])
+	}
+	return low
+}
+
+// count notes a pod where the domains are doms.
+func (p *placer) count(doms []int32) {
+	for _, h := range p.host {
+		if h.self {
+			h.gs.total++
+		}
+	}
+	for i, gs := range p.dom {
+		if p.self[i] {
+			gs.total++
+		}
+		d := doms[i]
+		if d < 0 {
+			continue
+		}
+		if p.self[i] {
+			gs.sel[d]++
+		}
+		if p.owned[i] && gs.g.kind == antiGroup && gs.g.hard {
+			gs.own[d]++
+		}
+	}
+}
+
+// place places as many pods as it can.
+func (p *placer) place() {
+	if len(p.dom) == 0 && len(p.host) == 0 && len(p.nodes) == 0 && len(p.rc.c.Ports) == 0 {
+		t := p.bestCells()
+		if t == nil {
+			return
+		}
+		d := p.demandOf(t)
+		some := p.rc.pods[p.rc.done:]
+		some = some[:min(len(some), p.room(t))]
+		d.parts[0].pods = append(d.parts[0].pods, some...)
+		p.r.decided = append(p.r.decided, some...)
+		p.rc.asked[t.place] += len(some)
+		p.rc.done += len(some)
+		if p.rc.done == len(p.rc.pods) {
+			return
+		}
+	}
+	for p.rc.done < len(p.rc.pods) {
+		pod := p.rc.pods[p.rc.done]
+		if !p.onNode(pod) && !p.onNew(pod) {
+			return
+		}
+		p.r.decided = append(p.r.decided, pod)
+		p.rc.done++
+	}
+}
+
+// onNew adds the pod to a demand for new nodes.
+func (p *placer) onNew(pod *world.Pod) bool {
+	if p.together {
+		return p.inBundle(pod)
+	}
+	t := p.bestCells()
+	if t == nil {
+		return false
+	}
+	d := p.demandOf(t)
+	d.parts[0].pods = append(d.parts[0].pods, pod)
+	p.ask(t)
+	return true
+}
+
+// ask counts a pod that will be on a new node.
+func (p *placer) ask(t *cellTuple) {
+	p.count(t.doms)
+	p.rc.asked[t.place]++
+}
+
+// room is how many more pods of the class may ask for new nodes in a place.
+func (p *placer) room(t *cellTuple) int {
+	q, ok := p.r.lessons.quota[quotaKey{p.rc.c.ID, t.place}]
+	if !ok {
+		return math.MaxInt
+	}
+	return max(0, q-p.rc.asked[t.place])
+}
+
+func (p *placer) demandOf(t *cellTuple) *demand {
+	if t.demand == nil {
+		t.demand = &demand{
+			parts: []part{{rc: p.rc, level: p.l, place: t.place}}, cells: t.cells, weight: t.weight, size: p.size,
+		}
+		p.r.demands = append(p.r.demands, t.demand)
+		if len(p.dom) > 0 || t.cells.count() == 1 {
+			p.r.busy.or(t.cells)
+		}
+	}
+	return t.demand
+}
+
+// priceTolerance is the relative difference in price below which domains are chosen by balance alone.
+const priceTolerance = 0.02
+
+// bestCells picks among the places where a new node may go: the heaviest pools that are allowed, then price, then (for
+// prices that hardly differ) the emptiest domain, preferably where nodes are opened anyway.
+func (p *placer) bestCells() *cellTuple {
+	var best *cellTuple
+	var bestCount int32
+	bestBusy, bestLean := false, false
+	for _, t := range p.cells {
+		if best != nil && t.weight < best.weight {
+			break
+		}
+		if !p.legal(t.doms) || p.room(t) == 0 {
+			continue
+		}
+		n, busy, lean := p.crowd(t.doms), t.cells.meets(p.r.busy), p.leans(t.doms)
+		switch {
+		case best == nil || (lean && !bestLean):
+		case bestLean && !lean:
+			continue
+		case t.unit < best.unit*(1-priceTolerance):
+		case t.unit > best.unit*(1+priceTolerance):
+			continue
+		case n > bestCount || (n == bestCount && (bestBusy || !busy)):
+			continue
+		}
+		best, bestCount, bestBusy, bestLean = t, n, busy, lean
+	}
+	return best
+}
+
+// leans says whether the domains include the one that this round prefers.
+func (p *placer) leans(doms []int32) bool {
+	l := p.r.lessons.lean
+	if l == nil {
+		return false
+	}
+	for i, gs := range p.dom {
+		if t := gs.g.topo; t.key == l.key && doms[i] >= 0 && t.domains[doms[i]] == l.domain {
+			return true
+		}
+	}
+	return false
+}
+
+// crowd is how many pods that a spread of the class counts are in these domains already.
+func (p *placer) crowd(doms []int32) int32 {
+	var n int32
+	for i, gs := range p.dom {
+		if p.owned[i] && gs.g.kind == spreadGroup && doms[i] >= 0 {
+			n += gs.sel[doms[i]]
+		}
+	}
+	return n
+}

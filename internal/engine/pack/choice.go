@@ -1,0 +1,181 @@
+package pack
+
+import (
+	"karpenter/internal/engine/req"
+)
+
+const (
+	// choiceMargin is how much dearer than the cheapest a choice may be: stock runs out, and spot is picked by depth as well.
+	choiceMargin = 0.3
+	// fewChoices are listed whatever they cost.
+	fewChoices = 20
+)
+
+// fitting lists the options of one variant that can host the items, cheapest first. Options on which daemons occupy a port
+// that the items need are left out.
+func (p *problem) fitting(items []itemCount, variant int32) []int32 {
+	cells, size, ports := p.content(items)
+	var lists [][]int32
+	for c := range cells.each {
+		lists = append(lists, p.cells[c].options)
+	}
+	var out []int32
+	at := make([]int, len(lists))
+	dims := p.dimIndex
+	for {
+		best := -1
+		for k, l := range lists {
+			if at[k] < len(l) && (best < 0 || p.m.cheaper(l[at[k]], lists[best][at[best]])) {
+				best = k
+			}
+		}
+		if best < 0 {
+			return out
+		}
+		o := lists[best][at[best]]
+		at[best]++
+		opt := &p.m.options[o]
+		if (variant >= 0 && opt.variant != variant) || portsConflict(ports, opt.ports) {
+			continue
+		}
+		ok := true
+		for r, d := range dims {
+			ok = ok && size[r] <= opt.net[d]
+		}
+		if ok {
+			out = append(out, o)
+		}
+	}
+}
+
+// cheaper orders options by price, then as listed.
+func (m *Model) cheaper(a, b int32) bool {
+	if m.options[a].price != m.options[b].price {
+		return m.options[a].price < m.options[b].price
+	}
+	return m.sizeTie(a, b) < 0
+}
+
+// minValues lists the requirements of a pool that ask for a choice.
+func minValues(need req.Set) []req.Requirement {
+	var out []req.Requirement
+	for _, r := range need {
+		if r.MinValues > 0 {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// distinct counts the values of a label among options.
+func (m *Model) distinct(key string, options []int32) int {
+	col := m.optCols.column(key)
+	seen := map[int32]bool{}
+	for _, o := range options {
+		if v := col.of[o]; v >= 0 {
+			seen[v] = true
+		}
+	}
+	return len(seen)
+}
+
+// enoughChoice says whether the options left for these items offer as many distinct values as the pool asks for. With best
+// effort, a pool asks for no more than any one of the items could have by itself.
+func (p *problem) enoughChoice(items []itemCount, option int32) bool {
+	variant := p.m.options[option].variant
+	options := p.fitting(items, variant)
+	for _, r := range minValues(p.m.variants[variant].pool.Need) {
+		want := r.MinValues
+		if p.m.opt.BestEffortMinValues {
+			for _, g := range items {
+				want = min(want, p.m.distinct(r.Key, p.fitting([]itemCount{{g.item, 1}}, variant)))
+			}
+		}
+		if p.m.distinct(r.Key, options) < want {
+			return false
+		}
+	}
+	return true
+}
+
+// choices lists what may be launched for a node, cheapest first: within the margin and the bound on types, but always enough
+// for the pool's minValues. relaxed says that there was less than the pool asks for.
+func (p *problem) choices(b *bin) (list []int32, relaxed bool) {
+	m := p.m
+	chosen := &m.options[b.option]
+	if chosen.off.Reservation != "" {
+		return []int32{b.option}, false
+	}
+	variant := &m.variants[chosen.variant]
+	need := minValues(variant.pool.Need)
+	have := make([]map[int32]bool, len(need))
+	for k := range have {
+		have[k] = map[int32]bool{}
+	}
+	var reserve, rest []int32
+	types := map[string]bool{chosen.typ.Name: true}
+	list = append(list, b.option)
+	for _, o := range p.fitting(b.items, chosen.variant) {
+		x := &m.options[o]
+		if o == b.option || x.off.Reservation != "" || !p.sparesLimits(chosen, x) {
+			continue
+		}
+		if x.price <= chosen.price*(1+choiceMargin) || len(types) < fewChoices {
+			types[x.typ.Name] = true
+			rest = append(rest, o)
+		} else {
+			reserve = append(reserve, o)
+		}
+	}
+	list = append(list, rest...)
+	list = p.truncate(list, reserve, need, have)
+	for k, r := range need {
+		relaxed = relaxed || len(have[k]) < r.MinValues
+	}
+	return list, relaxed
+}
+
+// truncate cuts the list to the bound on types without losing values that minValues needs, adding from reserve if it must.
+func (p *problem) truncate(list, reserve []int32, need []req.Requirement, have []map[int32]bool) []int32 {
+	keep := map[string]bool{}
+	for _, pool := range [][]int32{list, reserve} { // first whatever adds a value that is still missing
+		for _, o := range pool {
+			adds := len(keep) == 0
+			for k, r := range need {
+				v := p.m.optCols.column(r.Key).of[o]
+				if v >= 0 && !have[k][v] && len(have[k]) < r.MinValues {
+					have[k][v], adds = true, true
+				}
+			}
+			if adds {
+				keep[p.m.options[o].typ.Name] = true
+			}
+		}
+	}
+	var out []int32
+	for _, o := range list {
+		name := p.m.options[o].typ.Name
+		if keep[name] || len(keep) < p.m.opt.MaxTypes {
+			keep[name] = true
+			out = append(out, o)
+		}
+	}
+	for _, o := range reserve {
+		if keep[p.m.options[o].typ.Name] {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// sparesLimits says whether launching x instead of the chosen option stays within the pool's limits. The chosen one is paid
+// for already.
+func (p *problem) sparesLimits(chosen, x *option) bool {
+	pool := p.m.variants[chosen.variant].pool
+	for _, l := range pool.Limits {
+		if capacity(x).Get(l.Resource) > capacity(chosen).Get(l.Resource) {
+			return false
+		}
+	}
+	return true
+}

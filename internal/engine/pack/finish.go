@@ -1,0 +1,127 @@
+package pack
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"karpenter/internal/engine/why"
+	"karpenter/internal/engine/world"
+)
+
+// finish turns bins into nodes with their pods and everything that may be launched for them.
+func (r *run) finish(p *problem, bins []bin) []*NewNode {
+	next := make([]cursor, len(p.items))
+	known := map[string]*NewNode{}
+	var out []*NewNode
+	for i := range bins {
+		b := &bins[i]
+		key := binKey(b)
+		like, ok := known[key]
+		if !ok {
+			like = r.describe(p, b)
+			known[key] = like
+		}
+		n := *like
+		given := map[string]int{}
+		for _, g := range b.items {
+			it := &p.items[g.item]
+			for range g.n {
+				n.Pods = next[g.item].draw(it, n.Pods, given)
+			}
+		}
+		n.Why = slices.Concat(n.Why, relaxedReasons(given))
+		out = append(out, &n)
+	}
+	return out
+}
+
+// binKey is equal for nodes that differ only in the names of their pods.
+func binKey(b *bin) string {
+	k := binary.AppendVarint(nil, int64(b.option))
+	for _, g := range b.items {
+		k = binary.AppendVarint(k, int64(g.item))
+		k = binary.AppendVarint(k, int64(g.n))
+	}
+	return string(k)
+}
+
+// cursor walks over the copies of an item.
+type cursor struct{ demand, copy int }
+
+// draw appends the pods of the next copy and counts the preferences that were given up for them.
+func (c *cursor) draw(it *item, pods []*world.Pod, given map[string]int) []*world.Pod {
+	for c.copy >= it.demands[c.demand].copies() {
+		c.demand, c.copy = c.demand+1, 0
+	}
+	d := it.demands[c.demand]
+	if d.bundle {
+		for _, x := range d.parts {
+			pods = append(pods, x.pods...)
+		}
+	} else {
+		pods = append(pods, d.parts[0].pods[c.copy])
+	}
+	c.copy++
+	for _, x := range d.parts {
+		for _, text := range x.rc.info.levels[x.level].relaxed {
+			given[text]++
+		}
+	}
+	return pods
+}
+
+// relaxedReasons says which preferences were given up for pods on a node.
+func relaxedReasons(given map[string]int) []why.Reason {
+	texts := make([]string, 0, len(given))
+	for text := range given {
+		texts = append(texts, text)
+	}
+	slices.Sort(texts)
+	var out []why.Reason
+	for _, text := range texts {
+		out = append(out, why.Counted(why.Relaxed, given[text], 0, fmt.Sprintf("%s given up for %s", text, plural(given[text], "pod"))))
+	}
+	return out
+}
+
+// describe says what may be launched for a node and why the first choice is the first.
+func (r *run) describe(p *problem, b *bin) *NewNode {
+	m := r.m
+	chosen := &m.options[b.option]
+	v := &m.variants[chosen.variant]
+	n := &NewNode{Pool: v.pool, Labels: v.labels}
+	list, relaxed := p.choices(b)
+	n.MinValuesRelaxed = relaxed
+	n.Choices = make([]Choice, len(list))
+	for i, o := range list {
+		n.Choices[i] = Choice{Type: m.options[o].typ, Offering: m.options[o].off}
+	}
+	_, size, _ := p.content(b.items)
+	n.Requests = make(world.Resources, m.dims)
+	for k, d := range p.dimIndex {
+		n.Requests[d] = size[k]
+	}
+	if chosen.daemons != nil {
+		addTo(n.Requests, chosen.daemons)
+	}
+	n.Why = append(n.Why, why.Counted(why.Chosen, 1, len(list), "cheapest of "+plural(len(n.Types()), "type")+" that fit"))
+	for _, o := range list {
+		x := &m.options[o]
+		if x.typ != chosen.typ {
+			n.Why = append(n.Why, why.New(why.NextBest, "next best is %s at $%.4f/h, $%.4f/h more", x.typ.Name, x.price, x.price-chosen.price))
+			break
+		}
+	}
+	if relaxed {
+		n.Why = append(n.Why, why.New(why.MinValues, "fewer distinct values than minValues asks for: best effort"))
+	}
+	return n
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return itoa(n) + " " + noun + "s"
+}

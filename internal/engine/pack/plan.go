@@ -1,0 +1,141 @@
+package pack
+
+import (
+	"slices"
+	"strings"
+
+	"karpenter/internal/engine/req"
+	"karpenter/internal/engine/why"
+	"karpenter/internal/engine/world"
+)
+
+// Options are the choices that a caller has. The zero value is what a cluster gets by default.
+type Options struct {
+	// Workers bounds parallelism. The plan does not depend on it.
+	Workers int
+	// IgnorePreferences leaves preferred affinity and ScheduleAnyway spread out of the plan.
+	IgnorePreferences bool
+	// BestEffortMinValues lowers minValues to what can be had, instead of failing.
+	BestEffortMinValues bool
+	// NodeOverhead is what a node costs an hour besides its price, in dollars. It is part of the objective, not of prices shown.
+	NodeOverhead float64
+	// MaxTypes bounds the instance types listed for a node; 0 stands for DefaultMaxTypes.
+	MaxTypes int
+	// NoNewNodes asks only what the nodes that exist can take.
+	NoNewNodes bool
+	// Quick skips the search for a cheaper plan and gives reasons only for the first pods without a place; what-ifs use it to
+	// dismiss most questions.
+	Quick bool
+}
+
+// DefaultMaxTypes bounds the list of types that a claim carries, so that it stays storable and fast to read.
+const DefaultMaxTypes = 600
+
+// Plan says where every pod goes, what that costs, and why.
+type Plan struct {
+	Nodes    []*NewNode
+	Existing []*Filled
+	Unplaced []*Unplaced
+	// Order lists the placed pods in the order in which they were decided: bound one after the other like this, each finds
+	// its topology constraints satisfied by those before it.
+	Order []*world.Pod
+	// Pods is how many wanted a place, Placed how many got one.
+	Pods   int
+	Placed int
+	// Price is the sum over new nodes, in dollars an hour; no plan for the same pods can cost less than Bound.
+	Price float64
+	Bound float64
+}
+
+// NewNode is a node to launch.
+type NewNode struct {
+	Name string
+	Pool *world.Pool
+	// Choices lists what may be launched, cheapest first; the first is what the plan's price assumes.
+	Choices []Choice
+	// Labels are the pool's template labels, with values chosen for keys that the pool leaves open.
+	Labels world.Labels
+	Pods   []*world.Pod
+	// Requests is what the pods ask for together, with the daemons of the cheapest choice.
+	Requests world.Resources
+	// MinValuesRelaxed says that fewer distinct values are offered than the pool asks for.
+	MinValuesRelaxed bool
+	Why              []why.Reason
+}
+
+// Choice is a type in an offering.
+type Choice struct {
+	Type     *world.InstanceType
+	Offering *world.Offering
+}
+
+// Price is what the node costs an hour if the cheapest choice is had.
+func (n *NewNode) Price() float64 { return n.Choices[0].Offering.Price }
+
+// Types lists the names of the types among the choices, cheapest first, each once.
+func (n *NewNode) Types() []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, c := range n.Choices {
+		if !seen[c.Type.Name] {
+			seen[c.Type.Name] = true
+			out = append(out, c.Type.Name)
+		}
+	}
+	return out
+}
+
+// Requirements is what a claim for the node must ask for: what the pool needs, narrowed to the choices.
+func (n *NewNode) Requirements() req.Set {
+	s := n.Pool.Need
+	for _, l := range n.Labels {
+		s = s.With(req.Is(l.Key, l.Value))
+	}
+	var types, zones, models []string
+	for _, c := range n.Choices {
+		types = append(types, c.Type.Name)
+		zones = append(zones, c.Offering.Zone)
+		models = append(models, c.Offering.CapacityType)
+	}
+	for _, k := range []struct {
+		key    string
+		values []string
+	}{{world.LabelInstanceType, types}, {world.LabelZone, zones}, {world.LabelCapacityType, models}} {
+		if r, err := req.New(k.key, req.In, k.values...); err == nil {
+			s = s.With(r)
+		}
+	}
+	if n.Choices[0].Offering.Reservation != "" { // a reserved node is pinned to its reservation
+		for _, l := range n.Choices[0].Offering.Labels {
+			s = s.With(req.Is(l.Key, l.Value))
+		}
+	}
+	return s
+}
+
+// Filled is an existing node that pods are expected to go to, in the order in which they were placed.
+type Filled struct {
+	Node *world.Node
+	Pods []*world.Pod
+}
+
+// Unplaced is a group of equal pods that found no place, with the reasons they share.
+type Unplaced struct {
+	Pods    []*world.Pod
+	Reasons []why.Reason
+}
+
+func podOrder(a, b *world.Pod) int {
+	if a.Created != b.Created {
+		if a.Created < b.Created {
+			return -1
+		}
+		return 1
+	}
+	if c := strings.Compare(a.UID, b.UID); c != 0 {
+		return c
+	}
+	return strings.Compare(a.Name, b.Name)
+}
+
+func sortPods(pods []*world.Pod) { slices.SortFunc(pods, podOrder) }

@@ -1,0 +1,373 @@
+package pack
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"karpenter/internal/engine/world"
+)
+
+// Solve plans the pending pods of a snapshot.
+func Solve(s *world.Snapshot, opt Options) *Plan {
+	return Prepare(s, opt).Solve(s.Over())
+}
+
+// Solve answers one question about the snapshot that the model was prepared from.
+//
+// Nodes that limits, reservations or minValues do not allow come to light only in packing, when other pods have been placed
+// counting on them. Then everything is decided again with what was
+// refused left out, until nothing is refused. The same goes for domains that turn out to exist.
+func (m *Model) Solve(ov *world.Overlay) *Plan {
+	best, leanings := m.solveLeaning(ov, nil)
+	if m.opt.Quick || best.Pods > maxLeaningPods || len(best.Nodes) == 0 {
+		return best
+	}
+	for _, l := range leanings {
+		if plan, _ := m.solveLeaning(ov, &l); m.cheaperPlan(plan, best) {
+			best = plan
+		}
+	}
+	return best
+}
+
+// Pods that may choose their domain choose it before anything is packed. In a small batch, all of them in one domain can save a
+// node, so each domain is tried as the one to lean to; in a large batch that makes no difference.
+const (
+	maxLeaningPods = 300
+	maxLeanings    = 9
+)
+
+// leaning is a domain to prefer where the rules leave a choice.
+type leaning struct{ key, domain string }
+
+// cheaperPlan says whether a is better than b: more pods placed, or the same for less.
+func (m *Model) cheaperPlan(a, b *Plan) bool {
+	if a.Placed != b.Placed {
+		return a.Placed > b.Placed
+	}
+	total := func(p *Plan) float64 { return p.Price + float64(m.opt.NodeOverhead*float64(len(p.Nodes))) }
+	return total(a) < total(b)-1e-9
+}
+
+// solveLeaning plans with a domain preferred, and lists the domains that could be.
+func (m *Model) solveLeaning(ov *world.Overlay, lean *leaning) (*Plan, []leaning) {
+	l := &lessons{quota: quotas{}, domains: map[domainKey]bool{}, lean: lean}
+	for round := 0; ; round++ {
+		r := m.newRun(ov, l)
+		r.assign()
+		outcomes := r.pack()
+		refused, surprised := r.refused(outcomes, round < gentleRounds), r.surprised(outcomes)
+		if !refused && !surprised {
+			return r.plan(outcomes), r.leanings()
+		}
+	}
+}
+
+// leanings lists the domains that new nodes can have, by name.
+func (r *run) leanings() []leaning {
+	var out []leaning
+	seen := map[int]bool{}
+	for _, gs := range r.groups {
+		t := gs.g.topo
+		if gs.g.host || seen[t.id] {
+			continue
+		}
+		seen[t.id] = true
+		for c := range r.cells.cells {
+			if d := t.option[r.cells.cells[c].rep]; d >= 0 {
+				out = append(out, leaning{t.key, t.domains[d]})
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b leaning) int {
+		return cmp.Or(strings.Compare(a.key, b.key), strings.Compare(a.domain, b.domain))
+	})
+	out = slices.Compact(out)
+	return out[:min(len(out), maxLeanings)]
+}
+
+// lessons is what earlier rounds have shown.
+type lessons struct {
+	quota quotas
+	// domains holds those that other pods' nodes open: a spread takes its minimum over them too, though its own pods could not
+	// have opened a node there.
+	domains map[domainKey]bool
+	lean    *leaning
+}
+
+type domainKey struct {
+	class  int32
+	group  int
+	domain int32
+}
+
+// gentleRounds is how often a place that took some pods may take as many again; after that it takes none, so that the end is
+// certain.
+const gentleRounds = 6
+
+// quotas bounds how many pods of a class may ask for new nodes in a place. What is not listed has no bound.
+type quotas map[quotaKey]int
+
+type quotaKey struct {
+	class int32
+	place string
+}
+
+// refused lowers the quotas to what was packed, and says whether something was not.
+func (r *run) refused(outcomes []outcome, gentle bool) bool {
+	any := false
+	for _, o := range outcomes {
+		for i, n := range o.left {
+			demands := o.p.items[i].demands
+			for k := len(demands) - 1; k >= 0 && n > 0; k-- {
+				d := demands[k]
+				back := min(n, d.copies())
+				n -= back
+				any = true
+				for _, x := range d.parts {
+					key := quotaKey{x.rc.c.ID, x.place}
+					kept := x.rc.asked[x.place] - back
+					if d.bundle {
+						kept = x.rc.asked[x.place] - len(x.pods)
+					}
+					if old, ok := r.lessons.quota[key]; (ok && kept >= old) || !gentle {
+						kept = 0
+					}
+					r.lessons.quota[key] = max(kept, 0)
+				}
+			}
+		}
+	}
+	return any
+}
+
+// surprised notes domains of new nodes that a spread did not reckon with, and says whether there are any.
+func (r *run) surprised(outcomes []outcome) bool {
+	any := false
+	for _, sp := range r.spreads {
+		for _, o := range outcomes {
+			for i := range o.bins {
+				d := sp.gs.g.topo.option[o.bins[i].option]
+				key := domainKey{sp.class, sp.gs.g.id, d}
+				if d < 0 || sp.domains.has(int(d)) || r.lessons.domains[key] {
+					continue
+				}
+				r.lessons.domains[key] = true
+				any = true
+			}
+		}
+	}
+	return any
+}
+
+// plan puts the outcomes together.
+func (r *run) plan(outcomes []outcome) *Plan {
+	plan := &Plan{Order: r.decided}
+	var bound bounds
+	for _, o := range outcomes {
+		q := r.certain(o.p)
+		bound.add(q, q.relax(nil, 0), o.left)
+		plan.Nodes = append(plan.Nodes, r.finish(o.p, o.bins)...)
+	}
+	plan.Bound = r.bound(&bound)
+	r.name(plan)
+	r.fillExisting(plan)
+	for _, rc := range r.classes {
+		plan.Pods += len(rc.pods)
+		plan.Placed += rc.done
+		if rc.done == len(rc.pods) {
+			continue
+		}
+		u := &Unplaced{Pods: rc.pods[rc.done:]}
+		if !r.m.opt.Quick || len(plan.Unplaced) == 0 { // a what-if needs one reason to be dismissed
+			u.Reasons = r.explain(rc)
+		}
+		plan.Unplaced = append(plan.Unplaced, u)
+	}
+	return plan
+}
+
+// outcome is a problem with its solution and what could not be packed.
+type outcome struct {
+	p    *problem
+	bins []bin
+	left []int
+}
+
+// pack packs the demands all together. Should limits leave something out, it packs again by priority, so that the less
+// important pods are those that wait.
+func (r *run) pack() []outcome {
+	if len(r.demands) == 0 {
+		return nil
+	}
+	before := r.ledger.clone()
+	p := r.problem(r.demands)
+	bins, left := p.solve(r.m.opt)
+	all := []outcome{{p, bins, left}}
+	priorities := priorities(r.demands)
+	if len(priorities) == 1 || !slices.ContainsFunc(left, func(n int) bool { return n > 0 }) {
+		return all
+	}
+	r.ledger = before
+	all = nil
+	for _, prio := range priorities {
+		var some []*demand
+		for _, d := range r.demands {
+			if d.priority() == prio {
+				some = append(some, d)
+			}
+		}
+		p := r.problem(some)
+		bins, left := p.solve(r.m.opt)
+		all = append(all, outcome{p, bins, left})
+	}
+	return all
+}
+
+// priority is that of the most important pod.
+func (d *demand) priority() int32 {
+	prio := d.parts[0].rc.c.Priority
+	for _, x := range d.parts[1:] {
+		prio = max(prio, x.rc.c.Priority)
+	}
+	return prio
+}
+
+// priorities lists those of the demands, highest first.
+func priorities(demands []*demand) []int32 {
+	var out []int32
+	for _, d := range demands {
+		out = append(out, d.priority())
+	}
+	slices.Sort(out)
+	out = slices.Compact(out)
+	slices.Reverse(out)
+	return out
+}
+
+// attempt is one way to pack and what came of it.
+type attempt struct {
+	run  func(p *problem, left []int) []bin
+	bins []bin
+	left []int
+	cost float64
+}
+
+// maxWorstFit is the number of items up to which the slow form of first-fit is worth its time.
+const maxWorstFit = 6000
+
+// solve packs the items and returns what could not be packed.
+func (p *problem) solve(opt Options) ([]bin, []int) {
+	all, total := make([]int, len(p.items)), 0
+	for i := range p.items {
+		all[i] = p.items[i].n
+		total += all[i]
+	}
+	tries := []*attempt{{run: func(p *problem, left []int) []bin { return p.newFiller(left, byBalance).greedy() }}}
+	if p.plain {
+		tries = append(tries, &attempt{run: func(p *problem, left []int) []bin { return p.byMix(left) }})
+		tries = append(tries, &attempt{run: func(p *problem, left []int) []bin { return p.firstFit(left, false) }})
+		if !opt.Quick && total <= maxWorstFit {
+			tries = append(tries, &attempt{run: func(p *problem, left []int) []bin { return p.firstFit(left, true) }})
+		}
+	}
+	p.try(tries, all, opt.Workers)
+	best := tries[0]
+	for _, t := range tries[1:] {
+		if t.cost < best.cost {
+			best = t
+		}
+	}
+	for i := range best.bins {
+		p.ledger.take(p.m, &p.m.options[best.bins[i].option], 1)
+	}
+	if !opt.Quick {
+		bound := p.relax(nil, p.overhead).total(all)
+		best.bins = p.improve(best.bins, bound)
+	}
+	return best.bins, best.left
+}
+
+// unplacedCost makes a plan that leaves something out dearer than any that does not.
+const unplacedCost = 1e9
+
+// try runs every attempt on a ledger of its own, in parallel if there are workers.
+func (p *problem) try(tries []*attempt, all []int, workers int) {
+	one := func(t *attempt) {
+		q := *p
+		q.ledger = p.ledger.clone()
+		t.left = slices.Clone(all)
+		t.bins = q.shrink(t.run(&q, t.left))
+		t.cost = cost(t.bins)
+		for _, n := range t.left {
+			t.cost += float64(n) * unplacedCost
+		}
+	}
+	if workers <= 1 {
+		for _, t := range tries {
+			one(t)
+		}
+		return
+	}
+	var wg sync.WaitGroup
+	gate := make(chan struct{}, workers)
+	for _, t := range tries {
+		wg.Add(1)
+		gate <- struct{}{}
+		go func() {
+			defer wg.Done()
+			one(t)
+			<-gate
+		}()
+	}
+	wg.Wait()
+}
+
+func (l *ledger) clone() *ledger {
+	c := &ledger{pools: make(map[*world.Pool]*account, len(l.pools)), reserved: make(map[string]int, len(l.reserved))}
+	for p, a := range l.pools {
+		c.pools[p] = &account{limits: slices.Clone(a.limits), nodes: a.nodes}
+	}
+	for k, v := range l.reserved {
+		c.reserved[k] = v
+	}
+	return c
+}
+
+// name numbers the new nodes within their pools, dearest first.
+func (r *run) name(plan *Plan) {
+	slices.SortStableFunc(plan.Nodes, func(a, b *NewNode) int {
+		if c := strings.Compare(a.Pool.Name, b.Pool.Name); c != 0 {
+			return c
+		}
+		switch {
+		case a.Price() > b.Price():
+			return -1
+		case a.Price() < b.Price():
+			return 1
+		}
+		if c := strings.Compare(a.Choices[0].Type.Name, b.Choices[0].Type.Name); c != 0 {
+			return c
+		}
+		if c := strings.Compare(a.Choices[0].Offering.Zone, b.Choices[0].Offering.Zone); c != 0 {
+			return c
+		}
+		return podOrder(a.Pods[0], b.Pods[0])
+	})
+	next := map[string]int{}
+	for _, n := range plan.Nodes {
+		next[n.Pool.Name]++
+		n.Name = fmt.Sprintf("%s-%d", n.Pool.Name, next[n.Pool.Name])
+		plan.Price += n.Price()
+	}
+}
+
+func (r *run) fillExisting(plan *Plan) {
+	for _, n := range r.order {
+		plan.Existing = append(plan.Existing, &Filled{Node: r.m.snap.Nodes[n], Pods: r.touched[n].pods})
+	}
+	slices.SortFunc(plan.Existing, func(a, b *Filled) int { return strings.Compare(a.Node.Name, b.Node.Name) })
+}

@@ -1,0 +1,392 @@
+package pack
+
+import (
+	"container/heap"
+	"encoding/binary"
+	"slices"
+	"strconv"
+
+	"karpenter/internal/engine/world"
+)
+
+// splitNodes sorts the nodes that could take the class by their domains.
+func (p *placer) splitNodes() {
+	for _, t := range p.r.m.nodeTuples(p.rc.c.ID, p.dom) {
+		p.nodes = append(p.nodes, &t)
+	}
+	for _, n := range p.r.order {
+		if !p.lv.nodes.has(int(n)) || !fits(p.rc.info.size, p.r.touched[n].free) {
+			continue
+		}
+		var at *nodeTuple
+		for _, t := range p.nodes {
+			if sameDoms(t.doms, p.dom, n) {
+				at = t
+			}
+		}
+		if at == nil {
+			at = &nodeTuple{doms: domsOf(p.dom, n)}
+			p.nodes = append(p.nodes, at)
+		}
+		p.heat(at, n)
+	}
+}
+
+func domsOf(dom []*groupState, n int32) []int32 {
+	doms := make([]int32, len(dom))
+	for i, gs := range dom {
+		doms[i] = gs.g.topo.node[n]
+	}
+	return doms
+}
+
+func sameDoms(doms []int32, dom []*groupState, n int32) bool {
+	for i, gs := range dom {
+		if doms[i] != gs.g.topo.node[n] {
+			return false
+		}
+	}
+	return true
+}
+
+// nodeTuples sorts the nodes that could take a class, as things stand, by their domains in some groups; equal questions share the
+// answer.
+func (m *Model) nodeTuples(class int32, dom []*groupState) []nodeTuple {
+	order := m.nodeOrder(class)
+	if len(order) == 0 {
+		return nil
+	}
+	if len(dom) == 0 {
+		return []nodeTuple{{fresh: order}}
+	}
+	key := binary.AppendVarint(nil, int64(class))
+	for _, gs := range dom {
+		key = binary.AppendVarint(key, int64(gs.g.topo.id))
+	}
+	m.mu.Lock()
+	out, ok := m.tuples[string(key)]
+	m.mu.Unlock()
+	if ok {
+		return out
+	}
+	index := map[string]int{}
+	var doms []byte
+	for _, n := range order {
+		doms = doms[:0]
+		for _, gs := range dom {
+			doms = binary.AppendVarint(doms, int64(gs.g.topo.node[n]))
+		}
+		k, seen := index[string(doms)]
+		if !seen {
+			k = len(out)
+			index[string(doms)] = k
+			out = append(out, nodeTuple{doms: domsOf(dom, n)})
+		}
+		out[k].fresh = append(out[k].fresh, n)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.tuples[string(key)] = out
+	return out
+}
+
+// splitCells sorts the cells that could take the class by the weight of their pools and their domains.
+func (p *placer) splitCells() {
+	index := map[string]*cellTuple{}
+	var key []byte
+	for i := range p.r.cells.cells {
+		c := &p.r.cells.cells[i]
+		if !p.lv.options.has(int(c.rep)) {
+			continue
+		}
+		unit, whole, ok := c.unit(p.size)
+		if !ok {
+			continue
+		}
+		unit = max(unit, whole/float64(len(p.rc.pods)-p.rc.done)) // few pods pay for a whole node
+		doms := make([]int32, len(p.dom))
+		key = append(key[:0], byte(c.weight), byte(c.weight>>8))
+		for k, gs := range p.dom {
+			doms[k] = gs.g.topo.option[c.rep]
+			key = append(key, byte(doms[k]), byte(doms[k]>>8), byte(doms[k]>>16))
+		}
+		t, seen := index[string(key)]
+		if !seen {
+			t = &cellTuple{doms: doms, weight: c.weight, place: p.placeName(c.weight, doms), cells: newBitset(len(p.r.cells.cells)), unit: unit}
+			index[string(key)] = t
+			p.cells = append(p.cells, t)
+		}
+		t.cells.add(i)
+		t.unit = min(t.unit, unit)
+	}
+	slices.SortStableFunc(p.cells, func(a, b *cellTuple) int {
+		if a.weight != b.weight {
+			return int(b.weight) - int(a.weight)
+		}
+		return p.domainOrder(a.doms, b.doms)
+	})
+}
+
+// placeName names a weight and domains, the same in every round.
+func (p *placer) placeName(weight int32, doms []int32) string {
+	b := strconv.AppendInt(nil, int64(weight), 10)
+	for i, d := range doms {
+		b = append(b, '/')
+		b = strconv.AppendInt(b, int64(p.dom[i].g.id), 10)
+		b = append(b, ':')
+		b = strconv.AppendInt(b, int64(d), 10)
+	}
+	return string(b)
+}
+
+// domainOrder sorts domains by name, so that ties fall the same way whatever order things were listed in.
+func (p *placer) domainOrder(a, b []int32) int {
+	for i, gs := range p.dom {
+		if a[i] == b[i] {
+			continue
+		}
+		if a[i] < 0 || b[i] < 0 {
+			return int(a[i]) - int(b[i])
+		}
+		names := gs.g.topo.domains
+		if names[a[i]] < names[b[i]] {
+			return -1
+		}
+		return 1
+	}
+	return 0
+}
+
+// unit is roughly what one pod of this size costs in the cell: the largest share of a node it takes, times the price; whole
+// is the price of the cheapest node that holds it.
+func (c *cell) unit(size []int64) (best, whole float64, ok bool) {
+	for i := range c.cands {
+		k := &c.cands[i]
+		if !fits(size, k.net) {
+			continue
+		}
+		share := 0.0
+		for r, v := range size {
+			if v > 0 {
+				share = max(share, float64(v)/float64(k.net[r]))
+			}
+		}
+		if !ok {
+			whole = k.price // candidates are sorted by price
+		}
+		if u := k.price * share; !ok || u < best {
+			best, ok = u, true
+		}
+	}
+	return best, whole, ok
+}
+
+// onNode places the pod on the best existing node that may take it.
+func (p *placer) onNode(pod *world.Pod) bool {
+	for {
+		var from *nodeTuple
+		var best hotNode
+		for _, t := range p.nodes {
+			if !p.legal(t.doms) {
+				continue
+			}
+			if h, ok := p.top(t); ok && (from == nil || p.r.m.hotter(h, best)) {
+				from, best = t, h
+			}
+		}
+		if from == nil {
+			if !p.unpark() {
+				return false
+			}
+			continue
+		}
+		heap.Pop(&from.hot)
+		if !p.nodeMay(best.node) {
+			if len(p.host) > 0 { // without company rules, what a node lacks now it will lack later
+				p.parked = append(p.parked, parkedNode{from, best.node})
+			}
+			continue
+		}
+		p.bind(pod, best.node, from)
+		return true
+	}
+}
+
+// unpark lets refused nodes compete again if pods have been bound since.
+func (p *placer) unpark() bool {
+	if !p.moved || len(p.parked) == 0 {
+		return false
+	}
+	for _, k := range p.parked {
+		p.heat(k.tuple, k.node)
+	}
+	p.parked, p.moved = nil, false
+	return true
+}
+
+// top is the best node of a tuple, moving untouched nodes into the heap as they come up.
+func (p *placer) top(t *nodeTuple) (hotNode, bool) {
+	for len(t.fresh) > 0 {
+		n := t.fresh[0]
+		if _, touched := p.r.touched[n]; touched || p.r.ov.Gone(n) || !p.lv.nodes.has(int(n)) {
+			t.fresh = t.fresh[1:]
+			continue
+		}
+		h := p.rate(n)
+		if len(t.hot.list) > 0 && p.r.m.hotter(t.hot.list[0], h) {
+			break
+		}
+		t.fresh = t.fresh[1:]
+		p.push(t, h)
+		break
+	}
+	if len(t.hot.list) == 0 {
+		return hotNode{}, false
+	}
+	return t.hot.list[0], true
+}
+
+// heat puts a node into the heap.
+func (p *placer) heat(t *nodeTuple, n int32) { p.push(t, p.rate(n)) }
+
+func (p *placer) rate(n int32) hotNode {
+	used := p.r.m.nodes[n].used
+	if ns, ok := p.r.touched[n]; ok {
+		used = ns.used
+	}
+	return hotNode{n, score(p.rc.c, p.r.m.nodes[n].node.Allocatable, used)}
+}
+
+func (p *placer) push(t *nodeTuple, h hotNode) {
+	t.hot.m = p.r.m
+	heap.Push(&t.hot, h)
+}
+
+// bind puts the pod on the node and lets the node compete again if it may still take more.
+func (p *placer) bind(pod *world.Pod, n int32, t *nodeTuple) {
+	ns := p.r.nodeState(n)
+	subFrom(ns.free, p.rc.info.size)
+	for _, s := range p.rc.c.Shared {
+		if !slices.Contains(ns.attached, s.Claim) {
+			ns.attached = append(ns.attached, s.Claim)
+			ns.free[s.Resource]--
+		}
+	}
+	cpu, mem := p.rc.c.ScoreRequests()
+	ns.used[0], ns.used[1] = ns.used[0]+cpu, ns.used[1]+mem
+	ns.ports = append(ns.ports, p.rc.c.Ports...)
+	ns.pods = append(ns.pods, pod)
+	p.moved = true
+	p.count(t.doms)
+	for _, h := range p.host {
+		if d := h.gs.g.topo.node[n]; d >= 0 {
+			if h.self {
+				h.gs.sel[d]++
+			}
+			if h.owned && h.gs.g.kind == antiGroup && h.gs.g.hard {
+				h.gs.own[d]++
+			}
+		}
+	}
+	if fits(p.rc.info.size, ns.free) {
+		p.heat(t, n)
+	}
+}
+
+// nodeMay says whether an existing node can take one more pod: room, volumes, ports and the pods beside it.
+func (p *placer) nodeMay(n int32) bool {
+	free, ports, attached := p.r.m.nodes[n].free, p.r.m.nodes[n].load.Ports, p.r.m.nodes[n].node.Attached
+	if ns, ok := p.r.touched[n]; ok {
+		free, ports, attached = ns.free, ns.ports, ns.attached
+	}
+	if !fits(p.rc.info.size, free) || world.PortsConflict(p.rc.c.Ports, ports) {
+		return false
+	}
+	more := map[int]int64{}
+	for _, s := range p.rc.c.Shared {
+		if !slices.Contains(attached, s.Claim) {
+			more[s.Resource]++
+		}
+	}
+	for res, k := range more {
+		if p.rc.info.size[res]+k > free[res] {
+			return false
+		}
+	}
+	for i := range p.host {
+		if !p.hostMay(&p.host[i], n) {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *placer) hostMay(h *hostUse, n int32) bool {
+	gs := h.gs
+	d := gs.g.topo.node[n]
+	if h.self && gs.g.kind == antiGroup && gs.g.hard && d >= 0 && gs.own[d] > 0 {
+		return false
+	}
+	if !h.owned {
+		return true
+	}
+	switch gs.g.kind {
+	case spreadGroup:
+		return d >= 0 && gs.sel[d]+int32(boolInt(h.self))-gs.leastHost() <= gs.g.skew
+	case affinityGroup:
+		return d >= 0 && (gs.sel[d] > 0 || (h.self && gs.total == 0))
+	case antiGroup:
+		return d < 0 || gs.sel[d] == 0
+	}
+	return true
+}
+
+// leastHost is the smallest count on any node that counts.
+func (gs *groupState) leastHost() int32 {
+	low, hosts := int32(-1), int32(0)
+	for d, n := range gs.inNodes {
+		if n <= 0 {
+			continue
+		}
+		hosts++
+		if low < 0 || gs.sel[d] < low {
+			low = gs.sel[d]
+			if low == 0 && hosts >= gs.g.least {
+				return 0
+			}
+		}
+	}
+	if low < 0 || hosts < gs.g.least {
+		return 0
+	}
+	return low
+}
+
+// hotNode is a node with its score for the class in question.
+type hotNode struct {
+	node  int32
+	score int64
+}
+
+func (m *Model) hotter(a, b hotNode) bool {
+	if a.score != b.score {
+		return a.score > b.score
+	}
+	return m.nodeRank[a.node] < m.nodeRank[b.node]
+}
+
+// nodeHeap keeps the best node on top.
+type nodeHeap struct {
+	m    *Model
+	list []hotNode
+}
+
+func (h *nodeHeap) Len() int           { return len(h.list) }
+func (h *nodeHeap) Less(i, j int) bool { return h.m.hotter(h.list[i], h.list[j]) }
+func (h *nodeHeap) Swap(i, j int)      { h.list[i], h.list[j] = h.list[j], h.list[i] }
+func (h *nodeHeap) Push(x any)         { h.list = append(h.list, x.(hotNode)) }
+func (h *nodeHeap) Pop() any {
+	x := h.list[len(h.list)-1]
+	h.list = h.list[:len(h.list)-1]
+	return x
+}

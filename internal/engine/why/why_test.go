@@ -1,0 +1,41 @@
+package why
+
+import (
+	"encoding/json"
+	"testing"
+)
+
+func TestP27_Similar(t *testing.T) {
+	known := []string{"kubernetes.io/arch", "topology.kubernetes.io/zone", "node.kubernetes.io/instance-type"}
+	for word, want := range map[string]string{
+		"topology.kubernetes.io/zon":       "topology.kubernetes.io/zone",
+		"Topology.Kubernetes.io/Zone":      "topology.kubernetes.io/zone",
+		"topology.kubernetes.io/zone":      "",
+		"example.com/team":                 "",
+		"node.kubernetes.io/instance-typo": "node.kubernetes.io/instance-type",
+		"":                                 "",
+	} {
+		if got := Similar(word, known); got != want {
+			t.Errorf("Similar(%q) = %q, want %q", word, got, want)
+		}
+	}
+}
+
+func TestReasonPrintsThreeWays(t *testing.T) {
+	r := Counted(Requirement, 3, 3, "none of 3 types")
+	r.Because = []Reason{Counted(Taint, 2, 3, "2 by taint"), New(Resource, "1 by %s", "cpu")}
+	if got, want := r.Line(), "none of 3 types: 2 by taint; 1 by cpu"; got != want {
+		t.Errorf("line %q, want %q", got, want)
+	}
+	if got, want := r.Tree(), "none of 3 types\n  2 by taint\n  1 by cpu\n"; got != want {
+		t.Errorf("tree %q, want %q", got, want)
+	}
+	b, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"code":"Requirement","text":"none of 3 types","count":3,"of":3,"because":[{"code":"Taint","text":"2 by taint","count":2,"of":3},{"code":"Resource","text":"1 by cpu"}]}`
+	if string(b) != want {
+		t.Errorf("JSON %s, want %s", b, want)
+	}
+}

@@ -1,0 +1,181 @@
+package world
+
+import (
+	"slices"
+	"sync"
+
+	"karpenter/internal/engine/req"
+)
+
+// Snapshot is one consistent view of the cluster. Everything reachable from it is immutable.
+type Snapshot struct {
+	// Resources names the entries of every Resources vector.
+	Resources []string
+	Pools     []*Pool
+	Nodes     []*Node
+	Classes   []*Class
+	// Pending lists pods that want a place now.
+	Pending []*Pod
+	Daemons []*Daemon
+}
+
+// Daemon is a DaemonSet: one pod on every node that admits it.
+type Daemon struct {
+	Name string
+	// Class is the shape of its pods; its ID has no meaning.
+	Class *Class
+}
+
+// Pool says which nodes may be made, and how many.
+type Pool struct {
+	Name   string
+	Weight int32
+	// Need is what every node of the pool satisfies: template requirements, template labels, the pool and class labels.
+	Need   req.Set
+	Labels Labels
+	Taints []Taint
+	// Provided lists keys of Need that only the provider gives values to: a type without such a label does not have it, and no
+	// pod can choose it.
+	Provided []string
+	// Limits bounds the sum of capacities; a resource that is not listed has no bound.
+	Limits []Limit
+	// MaxNodes bounds the number of nodes; -1 is no bound.
+	MaxNodes int64
+	// Types lists what the provider can launch for the pool, including types that are out of stock.
+	Types []*InstanceType
+	// Static pools keep a fixed number of nodes and take part only through the nodes that they have.
+	Static bool
+	// Refused says why the pool is not used for new nodes; empty when it is ready.
+	Refused string
+
+	once   sync.Once
+	offers []Offer
+	open   []string
+}
+
+// Limit bounds one resource of a pool.
+type Limit struct {
+	Resource int
+	Max      int64
+}
+
+// InstanceType is something a provider can launch.
+type InstanceType struct {
+	Name string
+	// Labels are those that every node of the type carries.
+	Labels Labels
+	// Capacity counts against limits; Allocatable is what pods may use.
+	Capacity    Resources
+	Allocatable Resources
+	Offerings   []Offering
+}
+
+// Offering is a type in a place, under a purchase model.
+type Offering struct {
+	Zone         string
+	CapacityType string
+	// Labels are further labels of nodes launched from the offering, such as a zone's id.
+	Labels Labels
+	// Price is in dollars an hour.
+	Price     float64
+	Available bool
+	// Reservation names a capacity reservation, of which Remaining instances are left.
+	Reservation string
+	Remaining   int
+	// Capacity and Allocatable replace those of the type when not nil.
+	Capacity    Resources
+	Allocatable Resources
+}
+
+// Node is a machine that exists or that has been asked for.
+type Node struct {
+	Name  string
+	Claim string
+	// Pool is empty for nodes that no pool made.
+	Pool   string
+	Labels Labels
+	// Taints are those that keep pods away now: startup and ephemeral taints of a node that is still starting are left out.
+	Taints      []Taint
+	Capacity    Resources
+	Allocatable Resources
+	Pods        []*Pod
+	// Initialized nodes are up; InFlight ones have no Node object yet.
+	Initialized bool
+	InFlight    bool
+	// Deleting nodes are no targets; their movable pods want a new place.
+	Deleting bool
+	// Attached lists claims of shared volumes that are attached already, sorted.
+	Attached []string
+	// Price is what the node costs an hour, 0 if unknown.
+	Price float64
+
+	once sync.Once
+	load Load
+}
+
+// Hostname is the value of the hostname label, or the node's name while it has none.
+func (n *Node) Hostname() string {
+	if h, ok := n.Labels.Get(LabelHostname); ok {
+		return h
+	}
+	return n.Name
+}
+
+// PodName is the pod's name with its namespace.
+func (s *Snapshot) PodName(p *Pod) string {
+	return s.Classes[p.Class].Namespace + "/" + p.Name
+}
+
+// Overlay is a what-if: the base with some nodes gone and some pods more to place. The base is never changed, and the
+// overlay costs what it names.
+type Overlay struct {
+	Base *Snapshot
+	// Removed holds indexes into Base.Nodes, sorted. Their movable pods want a new place.
+	Removed []int32
+	// Pending lists pods to place besides those of removed nodes; by default those of the base.
+	Pending []*Pod
+}
+
+// Over starts an overlay on s that asks about the pods pending in s.
+func (s *Snapshot) Over() *Overlay {
+	return &Overlay{Base: s, Pending: s.Pending}
+}
+
+// Without is the overlay with more nodes gone.
+func (o *Overlay) Without(nodes ...int32) *Overlay {
+	c := *o
+	c.Removed = slices.Concat(o.Removed, nodes)
+	slices.Sort(c.Removed)
+	c.Removed = slices.Compact(c.Removed)
+	return &c
+}
+
+// WithPending is the overlay with other pods to place.
+func (o *Overlay) WithPending(pods []*Pod) *Overlay {
+	c := *o
+	c.Pending = pods
+	return &c
+}
+
+// Gone says whether the node is removed.
+func (o *Overlay) Gone(node int32) bool {
+	_, found := slices.BinarySearch(o.Removed, node)
+	return found
+}
+
+// Wanting lists every pod that wants a place: the pending ones, then the movable pods of deleting and removed nodes in
+// node order.
+func (o *Overlay) Wanting() []*Pod {
+	out := slices.Clone(o.Pending)
+	for i, n := range o.Base.Nodes {
+		if !n.Deleting && !o.Gone(int32(i)) {
+			continue
+		}
+		for _, p := range n.Pods {
+			if p.Movable {
+				out = append(out, p)
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,156 @@
+package state
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"karpenter/internal/engine/world"
+)
+
+// Catalog lists instance types with what they offer where and at which price.
+type Catalog struct {
+	InstanceTypes []CatalogType `json:"instanceTypes"`
+}
+
+// CatalogType is an instance type in text form.
+type CatalogType struct {
+	Name        string            `json:"name"`
+	Labels      map[string]string `json:"labels"`
+	Allocatable map[string]string `json:"allocatable"`
+	Capacity    map[string]string `json:"capacity,omitempty"`
+	Offerings   []CatalogOffering `json:"offerings"`
+}
+
+// CatalogOffering is one way to buy the type.
+type CatalogOffering struct {
+	Zone         string            `json:"zone"`
+	CapacityType string            `json:"capacityType"`
+	Price        float64           `json:"price"`
+	Unavailable  bool              `json:"unavailable,omitempty"`
+	Labels       map[string]string `json:"labels,omitempty"`
+	Reservation  string            `json:"reservation,omitempty"`
+	Remaining    int               `json:"remaining,omitempty"`
+	Allocatable  map[string]string `json:"allocatable,omitempty"`
+	Capacity     map[string]string `json:"capacity,omitempty"`
+}
+
+// ReadCatalog reads a catalogue from JSON.
+func ReadCatalog(data []byte) (*Catalog, error) {
+	c := &Catalog{}
+	if err := json.Unmarshal(data, c); err != nil {
+		return nil, fmt.Errorf("read catalogue: %w", err)
+	}
+	if len(c.InstanceTypes) == 0 {
+		return nil, fmt.Errorf("read catalogue: no instanceTypes in it")
+	}
+	return c, nil
+}
+
+// types converts the catalogue; a type or offering that makes no sense is set aside.
+func (b *builder) types(c *Catalog) []*world.InstanceType {
+	if c == nil {
+		return nil
+	}
+	seen := map[string]bool{}
+	var out []*world.InstanceType
+	for i := range c.InstanceTypes {
+		t := &c.InstanceTypes[i]
+		if t.Name == "" || seen[t.Name] {
+			b.report(problem("InstanceType", t.Name, "has no name or one that was used before; it is left out"))
+			continue
+		}
+		seen[t.Name] = true
+		w, err := b.instanceType(t)
+		if err != nil {
+			b.report(problem("InstanceType", t.Name, "%v", err))
+			continue
+		}
+		out = append(out, w)
+	}
+	slices.SortFunc(out, func(x, y *world.InstanceType) int { return strings.Compare(x.Name, y.Name) })
+	return out
+}
+
+func (b *builder) instanceType(t *CatalogType) (*world.InstanceType, error) {
+	w := &world.InstanceType{Name: t.Name, Labels: world.NewLabels(t.Labels)}
+	var err error
+	if w.Allocatable, err = b.quantities(t.Allocatable); err != nil {
+		return nil, fmt.Errorf("allocatable: %w", err)
+	}
+	w.Capacity = w.Allocatable
+	if t.Capacity != nil {
+		if w.Capacity, err = b.quantities(t.Capacity); err != nil {
+			return nil, fmt.Errorf("capacity: %w", err)
+		}
+	}
+	for k := range t.Offerings {
+		o := &t.Offerings[k]
+		if math.IsNaN(o.Price) || math.IsInf(o.Price, 0) || o.Price < 0 {
+			b.report(problem("InstanceType", t.Name, "offering %s %s has price %v; give a number of dollars an hour", o.Zone, o.CapacityType, o.Price))
+			continue
+		}
+		x := world.Offering{
+			Zone: o.Zone, CapacityType: o.CapacityType, Price: o.Price, Available: !o.Unavailable, Reservation: o.Reservation, Remaining: o.Remaining,
+			Labels: world.NewLabels(o.Labels),
+		}
+		if region, ok := regionOf(o.Zone); ok && t.Labels[world.LabelRegion] == "" {
+			x.Labels = x.Labels.With(world.LabelRegion, region)
+		}
+		if o.Allocatable != nil {
+			if x.Allocatable, err = b.quantities(o.Allocatable); err != nil {
+				return nil, fmt.Errorf("offering allocatable: %w", err)
+			}
+		}
+		if o.Capacity != nil {
+			if x.Capacity, err = b.quantities(o.Capacity); err != nil {
+				return nil, fmt.Errorf("offering capacity: %w", err)
+			}
+		}
+		w.Offerings = append(w.Offerings, x)
+	}
+	return w, nil
+}
+
+// regionOf takes the letter off a zone such as us-east-1a.
+func regionOf(zone string) (string, bool) {
+	n := len(zone)
+	if n < 2 || zone[n-1] < 'a' || zone[n-1] > 'z' || zone[n-2] < '0' || zone[n-2] > '9' {
+		return "", false
+	}
+	return zone[:n-1], true
+}
+
+func (b *builder) quantities(m map[string]string) (world.Resources, error) {
+	list := corev1.ResourceList{}
+	for k, v := range m {
+		q, err := resource.ParseQuantity(v)
+		if err != nil {
+			return nil, fmt.Errorf("%s %q is no quantity; write 2, 500m or 4Gi", k, v)
+		}
+		list[corev1.ResourceName(k)] = q
+	}
+	return b.resources(list)
+}
+
+// priceOf looks up what a node costs by its labels; 0 when the catalogue does not know it.
+func priceOf(n *world.Node, types []*world.InstanceType) float64 {
+	name, _ := n.Labels.Get(world.LabelInstanceType)
+	zone, _ := n.Labels.Get(world.LabelZone)
+	model, _ := n.Labels.Get(world.LabelCapacityType)
+	i, ok := slices.BinarySearchFunc(types, name, func(t *world.InstanceType, s string) int { return strings.Compare(t.Name, s) })
+	if !ok {
+		return 0
+	}
+	for _, o := range types[i].Offerings {
+		if o.Zone == zone && o.CapacityType == model {
+			return o.Price
+		}
+	}
+	return 0
+}

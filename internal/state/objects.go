@@ -1,0 +1,131 @@
+// Package state turns Kubernetes objects into the engine's world.
+//
+// It decides what an object means for planning (which pods want a place, what a node that is still starting will offer,
+// where a volume can be used) and nothing else. An object that cannot be read is set aside by name in a list of problems, and
+// the rest is converted; nothing panics on bad input. The package reads no clock, writes nothing and calls nobody.
+package state
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	v1 "karpenter/api/karpenter/v1"
+)
+
+// Objects is what a snapshot is made from. Order does not matter.
+type Objects struct {
+	Pods        []*PodObject
+	Nodes       []*corev1.Node
+	Pools       []*v1.NodePool
+	Claims      []*v1.NodeClaim
+	DaemonSets  []*appsv1.DaemonSet
+	Budgets     []*policyv1.PodDisruptionBudget
+	Volumes     []*corev1.PersistentVolume
+	VolumeUses  []*corev1.PersistentVolumeClaim
+	Storage     []*storagev1.StorageClass
+	CSINodes    []*storagev1.CSINode
+	Namespaces  []*corev1.Namespace
+	Services    []*corev1.Service
+	ReplicaSets []*appsv1.ReplicaSet
+	StatefulSet []*appsv1.StatefulSet
+	// Ignored counts objects of kinds that planning does not read, by kind.
+	Ignored map[string]int
+}
+
+// PodObject is a pod with its spec possibly shared: pods of one template often have the same spec to the byte, and then it is
+// parsed once.
+type PodObject struct {
+	Meta   PodMeta
+	Spec   *corev1.PodSpec
+	Status PodStatus
+	// shape identifies the spec among those that were read as text, so that equal ones are converted once; 0 is none.
+	shape int
+}
+
+// PodMeta is the part of a pod's metadata that planning reads.
+type PodMeta struct {
+	Name              string            `json:"name"`
+	Namespace         string            `json:"namespace"`
+	UID               string            `json:"uid"`
+	Labels            map[string]string `json:"labels"`
+	Annotations       map[string]string `json:"annotations"`
+	CreationTimestamp stamp             `json:"creationTimestamp"`
+	DeletionTimestamp *stamp            `json:"deletionTimestamp"`
+	OwnerReferences   []Owner           `json:"ownerReferences"`
+}
+
+// Owner is what a pod belongs to.
+type Owner struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Name       string `json:"name"`
+	Controller *bool  `json:"controller"`
+}
+
+// PodStatus is the part of a pod's status that planning reads.
+type PodStatus struct {
+	Phase                 corev1.PodPhase          `json:"phase"`
+	NominatedNodeName     string                   `json:"nominatedNodeName"`
+	Conditions            []PodCondition           `json:"conditions"`
+	ContainerStatuses     []corev1.ContainerStatus `json:"containerStatuses"`
+	InitContainerStatuses []corev1.ContainerStatus `json:"initContainerStatuses"`
+}
+
+// PodCondition is a fact about a pod.
+type PodCondition struct {
+	Type   string `json:"type"`
+	Status string `json:"status"`
+	Reason string `json:"reason"`
+}
+
+// FromPod reads a typed pod.
+func FromPod(p *corev1.Pod) *PodObject {
+	o := &PodObject{
+		Meta: PodMeta{
+			Name: p.Name, Namespace: p.Namespace, UID: string(p.UID), Labels: p.Labels, Annotations: p.Annotations,
+			CreationTimestamp: stamp(p.CreationTimestamp.Unix()),
+		},
+		Spec: &p.Spec,
+		Status: PodStatus{
+			Phase: p.Status.Phase, NominatedNodeName: p.Status.NominatedNodeName,
+			ContainerStatuses: p.Status.ContainerStatuses, InitContainerStatuses: p.Status.InitContainerStatuses,
+		},
+	}
+	if p.DeletionTimestamp != nil {
+		s := stamp(p.DeletionTimestamp.Unix())
+		o.Meta.DeletionTimestamp = &s
+	}
+	for _, r := range p.OwnerReferences {
+		o.Meta.OwnerReferences = append(o.Meta.OwnerReferences, Owner{r.APIVersion, r.Kind, r.Name, r.Controller})
+	}
+	for _, c := range p.Status.Conditions {
+		o.Status.Conditions = append(o.Status.Conditions, PodCondition{string(c.Type), string(c.Status), c.Reason})
+	}
+	return o
+}
+
+// Problem names an object that was set aside, or a part of it that was.
+type Problem struct {
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+	// Text says what is wrong and what would be right.
+	Text string `json:"text"`
+}
+
+// String prints the problem in one line.
+func (p Problem) String() string { return p.Kind + " " + p.Name + ": " + p.Text }
+
+func problem(kind, name, format string, args ...any) Problem {
+	return Problem{Kind: kind, Name: name, Text: fmt.Sprintf(format, args...)}
+}
+
+func fullName(namespace, name string) string {
+	if namespace == "" {
+		return name
+	}
+	return namespace + "/" + name
+}

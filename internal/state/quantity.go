@@ -1,0 +1,124 @@
+package state
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"karpenter/internal/engine/world"
+)
+
+// units is the quantity in the engine's smallest unit: millicores for CPU, whole units for the rest, rounded up.
+func units(name string, q resource.Quantity) int64 {
+	if name == "cpu" {
+		if q.CmpInt64(world.Unlimited/1000) > 0 {
+			return world.Unlimited
+		}
+		return q.MilliValue()
+	}
+	if q.CmpInt64(world.Unlimited) > 0 {
+		return world.Unlimited
+	}
+	return q.Value()
+}
+
+// resources converts a list. A negative quantity is an error, except where negative says so.
+func (b *builder) resources(list corev1.ResourceList) (world.Resources, error) {
+	names := make([]string, 0, len(list))
+	for k := range list {
+		names = append(names, string(k))
+	}
+	slices.Sort(names)
+	var out world.Resources
+	for _, k := range names {
+		v := units(k, list[corev1.ResourceName(k)])
+		if v < 0 {
+			return nil, fmt.Errorf("%s is negative (%s); give zero or more", k, quantityText(list, k))
+		}
+		out = out.Set(b.names.Index(k), v)
+	}
+	return out, nil
+}
+
+func quantityText(list corev1.ResourceList, k string) string {
+	q := list[corev1.ResourceName(k)]
+	return q.String()
+}
+
+// podRequests is what the scheduler counts for a pod: containers and sidecars together, or the init container that needs
+// most, whichever is more; pod-level requests instead where given; overhead on top; and one pod.
+func podRequests(spec *corev1.PodSpec, status *PodStatus) corev1.ResourceList {
+	sum := corev1.ResourceList{}
+	for i := range spec.Containers {
+		c := &spec.Containers[i]
+		addList(sum, containerRequests(c, status.ContainerStatuses))
+	}
+	sidecars, peak := corev1.ResourceList{}, corev1.ResourceList{}
+	for i := range spec.InitContainers {
+		c := &spec.InitContainers[i]
+		need := containerRequests(c, status.InitContainerStatuses)
+		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			addList(sum, need)
+			addList(sidecars, need)
+			maxList(peak, sidecars)
+			continue
+		}
+		with := sidecars.DeepCopy()
+		addList(with, need)
+		maxList(peak, with)
+	}
+	maxList(sum, peak)
+	if spec.Resources != nil {
+		for k, q := range requestsOf(*spec.Resources) {
+			sum[k] = q
+		}
+	}
+	addList(sum, spec.Overhead)
+	sum[corev1.ResourcePods] = resource.MustParse("1")
+	return sum
+}
+
+// containerRequests counts limits where requests are missing, and never less than what the kubelet has allocated: during
+// a resize in place the larger of both is taken.
+func containerRequests(c *corev1.Container, statuses []corev1.ContainerStatus) corev1.ResourceList {
+	need := requestsOf(c.Resources)
+	for i := range statuses {
+		if statuses[i].Name != c.Name {
+			continue
+		}
+		maxList(need, statuses[i].AllocatedResources)
+		if r := statuses[i].Resources; r != nil {
+			maxList(need, r.Requests)
+		}
+	}
+	return need
+}
+
+func requestsOf(r corev1.ResourceRequirements) corev1.ResourceList {
+	out := corev1.ResourceList{}
+	for k, q := range r.Limits {
+		out[k] = q
+	}
+	for k, q := range r.Requests {
+		out[k] = q
+	}
+	return out
+}
+
+func addList(sum, more corev1.ResourceList) {
+	for k, q := range more {
+		have := sum[k]
+		have.Add(q)
+		sum[k] = have
+	}
+}
+
+func maxList(sum, other corev1.ResourceList) {
+	for k, q := range other {
+		if have, ok := sum[k]; !ok || q.Cmp(have) > 0 {
+			sum[k] = q
+		}
+	}
+}

@@ -1,0 +1,325 @@
+package state
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/engine/req"
+	"karpenter/internal/engine/world"
+)
+
+// nodeNeeds reads node selector and node affinity. What cannot be read refuses the pod: it would never be placed as meant.
+func (b *builder) nodeNeeds(c *world.Class, spec *corev1.PodSpec) {
+	if len(spec.NodeSelector) > 0 {
+		set := req.Set{}
+		for _, l := range world.NewLabels(spec.NodeSelector) {
+			if text := b.restricted(l.Key); text != "" {
+				c.Refused = text
+			}
+			set = set.With(req.Is(b.rules.Normalize(l.Key), l.Value))
+		}
+		c.Needs = append(c.Needs, world.Clause{Source: "node selector", Terms: []req.Set{set}})
+	}
+	if spec.Affinity == nil || spec.Affinity.NodeAffinity == nil {
+		return
+	}
+	na := spec.Affinity.NodeAffinity
+	if r := na.RequiredDuringSchedulingIgnoredDuringExecution; r != nil {
+		clause := world.Clause{Source: "node affinity"}
+		for i := range r.NodeSelectorTerms {
+			set, err := b.nodeTerm(&r.NodeSelectorTerms[i])
+			if err != nil {
+				c.Refused = err.Error()
+				continue
+			}
+			if set != nil {
+				clause.Terms = append(clause.Terms, set)
+			}
+		}
+		c.Needs = append(c.Needs, clause)
+	}
+	if pool, ok := poolNeed(c.Needs); ok && pool.AdmitsAbsent() && !pool.Admits("any pool", true) {
+		c.Refused = "asks for a node that belongs to no pool"
+	}
+	for i := range na.PreferredDuringSchedulingIgnoredDuringExecution {
+		p := &na.PreferredDuringSchedulingIgnoredDuringExecution[i]
+		if set, err := b.nodeTerm(&p.Preference); err == nil && set != nil {
+			c.Prefers = append(c.Prefers, world.Preference{Weight: p.Weight, Term: set})
+		}
+	}
+	slices.SortStableFunc(c.Prefers, func(x, y world.Preference) int { return int(y.Weight) - int(x.Weight) })
+}
+
+func poolNeed(needs []world.Clause) (req.Requirement, bool) {
+	for _, cl := range needs {
+		for _, t := range cl.Terms {
+			if r, ok := t.Get(v1.NodePoolLabelKey); ok {
+				return r, true
+			}
+		}
+	}
+	return req.Requirement{}, false
+}
+
+// nodeTerm reads one term; nil matches nothing, as an empty term does.
+func (b *builder) nodeTerm(t *corev1.NodeSelectorTerm) (req.Set, error) {
+	if len(t.MatchFields) > 0 {
+		return nil, fmt.Errorf("node affinity uses matchFields, which only names existing nodes; use matchExpressions")
+	}
+	if len(t.MatchExpressions) == 0 {
+		return nil, nil
+	}
+	set := req.Set{}
+	for _, e := range t.MatchExpressions {
+		if text := b.restricted(e.Key); text != "" {
+			return nil, fmt.Errorf("%s", text)
+		}
+		if e.Operator == v1.OperatorGte || e.Operator == v1.OperatorLte {
+			return nil, fmt.Errorf("node affinity on %s uses operator %s, which pods do not have; use Gt or Lt", e.Key, e.Operator)
+		}
+		r, err := req.New(b.rules.Normalize(e.Key), req.Operator(e.Operator), e.Values...)
+		if err != nil {
+			return nil, fmt.Errorf("node affinity: %w", err)
+		}
+		set = set.With(r)
+	}
+	return set, nil
+}
+
+// restricted says why pods may not select by a label, or "".
+func (b *builder) restricted(key string) string {
+	if key == corev1.LabelHostname || !b.rules.IsRestricted(key) {
+		return ""
+	}
+	return fmt.Sprintf("selects nodes by label %s, which is restricted; use a well-known label or one of your own domain", key)
+}
+
+// selector reads a label selector with further labels that must be equal.
+func selector(s *metav1.LabelSelector, equal world.Labels) (world.Selector, error) {
+	if s == nil {
+		return world.Selector{}, nil
+	}
+	set := req.Set{}
+	for _, l := range world.NewLabels(s.MatchLabels) {
+		set = set.With(req.Is(l.Key, l.Value))
+	}
+	for _, e := range s.MatchExpressions {
+		r, err := req.New(e.Key, req.Operator(e.Operator), e.Values...)
+		if err != nil || (e.Operator == metav1.LabelSelectorOpNotIn && len(e.Values) == 0) {
+			return world.Selector{}, fmt.Errorf("label selector: %w", err)
+		}
+		set = set.With(r)
+	}
+	for _, l := range equal {
+		set = set.With(req.Is(l.Key, l.Value))
+	}
+	return world.Selector{Some: true, Need: set}, nil
+}
+
+// podTerms reads pod affinity and anti-affinity.
+func (b *builder) podTerms(c *world.Class, o *PodObject) error {
+	a := o.Spec.Affinity
+	if a == nil {
+		return nil
+	}
+	if a.PodAffinity != nil {
+		list, err := b.terms(o, a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution, a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
+		if err != nil {
+			return fmt.Errorf("pod affinity: %w", err)
+		}
+		c.Affinity = list
+	}
+	if a.PodAntiAffinity != nil {
+		list, err := b.terms(o, a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
+		if err != nil {
+			return fmt.Errorf("pod anti-affinity: %w", err)
+		}
+		c.AntiAffinity = list
+	}
+	return nil
+}
+
+func (b *builder) terms(o *PodObject, required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) ([]world.PodTerm, error) {
+	var out []world.PodTerm
+	for i := range required {
+		t, err := b.podTerm(o, &required[i], 0)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, t)
+	}
+	sorted := slices.Clone(preferred)
+	slices.SortStableFunc(sorted, func(x, y corev1.WeightedPodAffinityTerm) int { return int(y.Weight) - int(x.Weight) })
+	for i := range sorted {
+		t, err := b.podTerm(o, &sorted[i].PodAffinityTerm, max(1, sorted[i].Weight))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+func (b *builder) podTerm(o *PodObject, t *corev1.PodAffinityTerm, weight int32) (world.PodTerm, error) {
+	out := world.PodTerm{Key: b.rules.Normalize(t.TopologyKey), Weight: weight}
+	if t.TopologyKey == "" {
+		return out, fmt.Errorf("term has no topologyKey; give a node label such as %s", corev1.LabelTopologyZone)
+	}
+	s, err := selector(t.LabelSelector, labelValues(o, t.MatchLabelKeys))
+	if err != nil {
+		return out, err
+	}
+	for _, k := range t.MismatchLabelKeys {
+		if v, ok := o.Meta.Labels[k]; ok && s.Some {
+			r, _ := req.New(k, req.NotIn, v)
+			exists, _ := req.New(k, req.Exists)
+			s.Need = s.Need.With(r).With(exists)
+		}
+	}
+	out.Selector = s
+	switch {
+	case t.NamespaceSelector != nil:
+		out.Namespaces, out.AllNamespaces, err = b.selectNamespaces(t)
+	case len(t.Namespaces) == 0:
+		out.Namespaces = []string{o.Meta.Namespace}
+	default:
+		out.Namespaces = slices.Clone(t.Namespaces)
+	}
+	slices.Sort(out.Namespaces)
+	out.Namespaces = slices.Compact(out.Namespaces)
+	return out, err
+}
+
+// selectNamespaces unites the namespaces that a term lists with those that its selector picks.
+func (b *builder) selectNamespaces(t *corev1.PodAffinityTerm) ([]string, bool, error) {
+	s, err := selector(t.NamespaceSelector, nil)
+	if err != nil {
+		return nil, false, fmt.Errorf("namespaceSelector: %w", err)
+	}
+	if len(s.Need) == 0 {
+		return nil, true, nil
+	}
+	out := slices.Clone(t.Namespaces)
+	for name, labels := range b.namespaces {
+		if s.Matches(labels) {
+			out = append(out, name)
+		}
+	}
+	return out, false, nil
+}
+
+func labelValues(o *PodObject, keys []string) world.Labels {
+	m := map[string]string{}
+	for _, k := range keys {
+		if v, ok := o.Meta.Labels[k]; ok {
+			m[k] = v
+		}
+	}
+	return world.NewLabels(m)
+}
+
+// spread reads topology spread constraints, or applies the default ones.
+func (b *builder) spread(c *world.Class, o *PodObject) error {
+	list := o.Spec.TopologySpreadConstraints
+	if len(list) == 0 {
+		list = b.defaultSpread(o)
+	}
+	for i := range list {
+		t := &list[i]
+		if t.MaxSkew <= 0 {
+			return fmt.Errorf("topology spread over %s: maxSkew is %d; give 1 or more", t.TopologyKey, t.MaxSkew)
+		}
+		if t.TopologyKey == "" {
+			return fmt.Errorf("topology spread has no topologyKey; give a node label such as %s", corev1.LabelTopologyZone)
+		}
+		s, err := selector(t.LabelSelector, labelValues(o, t.MatchLabelKeys))
+		if err != nil {
+			s = world.Selector{} // an invalid selector matches nothing, and then the constraint does nothing
+		}
+		x := world.Spread{
+			Key: b.rules.Normalize(t.TopologyKey), MaxSkew: t.MaxSkew, Hard: t.WhenUnsatisfiable != corev1.ScheduleAnyway, Selector: s,
+			HonorAffinity: t.NodeAffinityPolicy == nil || *t.NodeAffinityPolicy == corev1.NodeInclusionPolicyHonor,
+			HonorTaints:   t.NodeTaintsPolicy != nil && *t.NodeTaintsPolicy == corev1.NodeInclusionPolicyHonor,
+		}
+		if t.MinDomains != nil {
+			x.MinDomains = *t.MinDomains
+		}
+		c.Spread = append(c.Spread, x)
+	}
+	return nil
+}
+
+// defaultSpread applies the cluster's default constraints to a pod that has none, with the selector of the services and the
+// workload that it belongs to. A pod of which neither is known gets none.
+func (b *builder) defaultSpread(o *PodObject) []corev1.TopologySpreadConstraint {
+	if len(b.opt.DefaultSpread) == 0 {
+		return nil
+	}
+	s := b.workloadSelector(o)
+	if s == nil {
+		return nil
+	}
+	out := slices.Clone(b.opt.DefaultSpread)
+	for i := range out {
+		out[i].LabelSelector = s
+	}
+	return out
+}
+
+// service is a Service with its selector read.
+type service struct {
+	selector world.Selector
+	labels   map[string]string
+}
+
+func (b *builder) readServices() {
+	b.services = map[string][]service{}
+	if len(b.opt.DefaultSpread) == 0 {
+		return
+	}
+	for _, svc := range b.obj.Services {
+		if len(svc.Spec.Selector) == 0 {
+			continue
+		}
+		s, err := selector(&metav1.LabelSelector{MatchLabels: svc.Spec.Selector}, nil)
+		if err == nil {
+			b.services[svc.Namespace] = append(b.services[svc.Namespace], service{s, svc.Spec.Selector})
+		}
+	}
+}
+
+func (b *builder) workloadSelector(o *PodObject) *metav1.LabelSelector {
+	out := &metav1.LabelSelector{MatchLabels: map[string]string{}}
+	labels := world.NewLabels(o.Meta.Labels)
+	for _, svc := range b.services[o.Meta.Namespace] {
+		if svc.selector.Matches(labels) {
+			maps.Copy(out.MatchLabels, svc.labels)
+		}
+	}
+	for _, r := range o.Meta.OwnerReferences {
+		var own *metav1.LabelSelector
+		for _, rs := range b.obj.ReplicaSets {
+			if r.Kind == "ReplicaSet" && rs.Name == r.Name && rs.Namespace == o.Meta.Namespace {
+				own = rs.Spec.Selector
+			}
+		}
+		for _, ss := range b.obj.StatefulSet {
+			if r.Kind == "StatefulSet" && ss.Name == r.Name && ss.Namespace == o.Meta.Namespace {
+				own = ss.Spec.Selector
+			}
+		}
+		if own != nil {
+			maps.Copy(out.MatchLabels, own.MatchLabels)
+			out.MatchExpressions = append(out.MatchExpressions, own.MatchExpressions...)
+		}
+	}
+	if len(out.MatchLabels) == 0 && len(out.MatchExpressions) == 0 {
+		return nil
+	}
+	return out
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"fmt"
+	"math"
+)
+
+// The bars of the design.
+const (
+	barSpeed   = 100.0  // times the reference's pods per second, diverse 10,000
+	barGrowth  = 2.0    // time per pod at 20,000 pods against 1,000
+	barMemory  = 50.0   // times less allocated than the reference, diverse 10,000
+	barMillis  = 2000.0 // plain 100,000
+	barMean    = 0.92   // of the reference's cost, geometric mean
+	barOver    = 0.03   // above the bound, plain and ratio with 1,000 pods or more
+	boundSlack = 1e-6   // rounding of the independent bound
+)
+
+// printBars says of each bar whether it holds, and whether all do. Bars that need the reference are left out without it.
+func printBars(rows []*row) bool {
+	ok := true
+	say := func(holds bool, format string, args ...any) {
+		word := "holds "
+		if !holds {
+			word, ok = "BROKEN", false
+		}
+		fmt.Printf("%s  %s\n", word, fmt.Sprintf(format, args...))
+	}
+	fmt.Println()
+	find := func(name string, pods int) *row {
+		for _, r := range rows {
+			if r.Name == name && r.Pods == pods && len(r.Args) == 0 {
+				return r
+			}
+		}
+		return nil
+	}
+	if r := find("diverse", 10000); r != nil && r.Peer != nil {
+		speed := r.Peer.SolveMillis / r.Ours.SolveMillis
+		say(speed >= barSpeed, "diverse 10000: %.0f times the reference's speed, at least %.0f", speed, barSpeed)
+		memory := r.Peer.AllocatedMiB / r.Ours.AllocatedMiB
+		say(memory >= barMemory, "diverse 10000: %.0f times less memory allocated, at least %.0f", memory, barMemory)
+	}
+	if small, large := find("diverse", 1000), find("diverse", 20000); small != nil && large != nil {
+		growth := small.Ours.podsPerSecond() / large.Ours.podsPerSecond()
+		say(growth <= barGrowth, "diverse: time per pod at 20000 is %.2f times that at 1000, at most %.0f", growth, barGrowth)
+	}
+	if r := find("plain", 100000); r != nil {
+		say(r.Ours.SolveMillis <= barMillis, "plain 100000: %.0f ms to solve (%.0f ms to load), at most %.0f", r.Ours.SolveMillis, r.Ours.LoadMillis, barMillis)
+	}
+	costBars(rows, say)
+	return ok
+}
+
+func costBars(rows []*row, say func(bool, string, ...any)) {
+	logs, n := 0.0, 0
+	for _, r := range rows {
+		if r.Ours.Placed < r.Ours.Pods {
+			say(false, "%s %d %v: %d pods have no place", r.Name, r.Pods, r.Args, r.Ours.Pods-r.Ours.Placed)
+		}
+		if r.Peer != nil {
+			ratio := r.Ours.Total / r.Peer.Total
+			if ratio > 1+1e-9 {
+				say(false, "%s %d %v: %.3f of the reference's cost, at most 1", r.Name, r.Pods, r.Args, ratio)
+			}
+			switch r.Name {
+			case "plain", "micro", "ratio", "wide":
+				logs += math.Log(ratio)
+				n++
+			}
+		}
+		if over := r.Ours.Total/r.Ours.Bound - 1; (r.Name == "plain" || r.Name == "ratio") && r.Pods >= 1000 {
+			say(over <= barOver, "%s %d %v: %.2f %% above the bound, at most %.0f", r.Name, r.Pods, r.Args, 100*over, 100*barOver)
+		}
+		if r.Check > 0 && r.Ours.Bound < r.Check*(1-boundSlack)-1e-4 {
+			say(false, "%s %d %v: bound %.4f is weaker than the independent %.4f", r.Name, r.Pods, r.Args, r.Ours.Bound, r.Check)
+		}
+	}
+	if n > 0 {
+		mean := math.Exp(logs / float64(n))
+		say(mean <= barMean, "cost: %.3f of the reference's in the geometric mean, at most %.2f", mean, barMean)
+	}
+}

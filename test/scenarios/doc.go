@@ -1,0 +1,11 @@
+// Package scenarios holds plans as text: a cluster in, a plan out. Each *.txtar file has any number of scenarios, named after
+// the features of the specification that they cover. Run go test ./test/scenarios -update to rewrite the expected plans, and
+// review the difference.
+//
+// A scenario lists a cluster line by line (see cluster_test.go for the words), then solve, then a line of dashes and the plan:
+//
+//   - general-1  m.large  a  on-demand  $0.1000/h  web×2   a node to launch and what goes on it
+//     = node-1  web×1                                        pods that go to a node that exists
+//   - web×3: reason; reason                                pods without a place
+//     ! Pod default/x: text                                  an object that was set aside
+package scenarios
