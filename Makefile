@@ -19,7 +19,7 @@ KUBE_LDFLAGS := -s -w \
 	-X sigs.k8s.io/kwok/pkg/consts.Version=$(KWOK_VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build karpenter kube test lint unit generate bench local clean
+.PHONY: help build karpenter kube test lint aws unit generate bench local clean
 
 help: ## what there is to make
 	@echo "Karpenter: pods that nothing can place become machines, machines that nothing needs become money."
@@ -54,8 +54,15 @@ lint: ## formatting, go vet, staticcheck
 	@echo "staticcheck"
 	@$(TOOL) staticcheck ./...
 
-unit: build
-	@{ go test -json -timeout 20m ./...; cd kube && CGO_ENABLED=0 go test -trimpath -json -timeout 20m ./...; } | go run ./tools/testsum
+# The pocket AWS is driven by the real aws command; what has none gets Debian's.
+aws:
+	@command -v aws >/dev/null || { \
+		echo "installing the aws command, which the tests of the pocket AWS use"; \
+		apt-get update -qq && apt-get install -y -qq awscli >/dev/null; } || { \
+		echo "make test needs the aws command: install the AWS CLI (on Debian: apt-get install awscli)"; exit 1; }
+
+unit: build aws
+	@export KARPENTER_TEST_AWSCLI=1; { go test -json -timeout 20m ./...; cd kube && CGO_ENABLED=0 go test -trimpath -json -timeout 20m ./...; } | go run ./tools/testsum
 
 generate: ## deep copies, CRDs: after a change to api/
 	@$(TOOL) controller-gen object paths=./api/...
