@@ -1,5 +1,8 @@
 # Run "make" to see what there is.
 
+SHELL       := bash
+.SHELLFLAGS := -eu -o pipefail -c
+
 KUBE_VERSION := 1.37.1
 KWOK_VERSION := 0.8.0
 VERSION      ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
@@ -39,7 +42,7 @@ kube: bin/kube ## bin/kube alone: etcd, kube-apiserver, kube-controller-manager,
 bin/kube: kube/go.mod kube/go.sum $(wildcard kube/*.go)
 	@echo "building bin/kube: Kubernetes $(KUBE_VERSION) and kwok $(KWOK_VERSION) from source; minutes the first time, then cached"
 	@cd kube && go mod download && CGO_ENABLED=0 go build -v -trimpath -ldflags '$(KUBE_LDFLAGS)' -o ../bin/kube . 2>&1 \
-		| awk -v total=$$(CGO_ENABLED=0 go list -deps . | wc -l) '/^[a-zA-Z0-9._~\/-]+$$/ {n++; if (n % 100 == 0) {printf "  %d of at most %d packages\n", n, total; fflush()}; next} {print; bad=1} END {exit bad}'
+		| awk -v total=$$(CGO_ENABLED=0 go list -deps . | wc -l) '/^[a-zA-Z0-9._~\/-]+$$/ {n++; if (n % 100 == 0) {printf "  %d of at most %d packages\n", n, total; fflush()}; next} {print}'
 	@cd bin && for name in etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kwok; do ln -sf kube $$name; done
 	@touch bin/kube
 
@@ -62,7 +65,12 @@ aws:
 		echo "make test needs the aws command: install the AWS CLI (on Debian: apt-get install awscli)"; exit 1; }
 
 unit: build aws
-	@export KARPENTER_TEST_AWSCLI=1; { go test -json -timeout 20m ./...; cd kube && CGO_ENABLED=0 go test -trimpath -json -timeout 20m ./...; } | go run ./tools/testsum
+	@export KARPENTER_TEST_AWSCLI=1; { \
+		failed=0; \
+		go test -json -timeout 20m ./... || failed=1; \
+		(cd kube && CGO_ENABLED=0 go test -trimpath -json -timeout 20m ./...) || failed=1; \
+		exit $$failed; \
+	} | go run ./tools/testsum
 
 generate: ## deep copies, CRDs: after a change to api/
 	@$(TOOL) controller-gen object paths=./api/...
