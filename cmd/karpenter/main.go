@@ -36,6 +36,7 @@ func command() *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.AddCommand(
+		cli.NewAWSSim(),
 		cli.NewConvert(),
 		local.NewCommand(),
 		cli.NewPlan(),

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"time"
 
 	"karpenter/internal/cloud/simaws/catalog"
 )
@@ -56,13 +57,28 @@ func (m *model) liveTypes(region string) error {
 		return err
 	}
 	for _, a := range answer.InstanceTypes {
+		if a.ProcessorInfo.Manufacturer == "" {
+			return fmt.Errorf("the aws command is too old: it does not print who made the processor of %s; use version 2.17 or later, or 1.33 or later", a.InstanceType)
+		}
 		t := a.convert()
 		if known := m.types[t.Name]; known != nil {
 			t.BranchENIs = known.BranchENIs
+			a.keepInterfaceTypes(t, known)
 		}
 		m.types[t.Name] = t
 	}
 	return nil
+}
+
+// keepInterfaceTypes fills in what the cards can carry from the present
+// catalogue when the aws command is too old to print it.
+func (a *awsType) keepInterfaceTypes(t, known *catalog.Type) {
+	for i, c := range a.NetworkInfo.NetworkCards {
+		if len(c.InterfaceTypes) == 0 && i < len(known.Network.Cards) {
+			k, n := known.Network.Cards[i], &t.Network.Cards[i]
+			n.AllowsENI, n.AllowsEFA, n.AllowsEFAOnly = k.AllowsENI, k.AllowsEFA, k.AllowsEFAOnly
+		}
+	}
 }
 
 func (m *model) liveOfferings(region string) error {
@@ -118,8 +134,13 @@ func (m *model) livePrices(region string) error {
 		var answer struct{ PriceList []string }
 		args := []string{"pricing", "get-products", "--region", "us-east-1", "--service-code", "AmazonEC2", "--filters"}
 		for _, f := range [][2]string{
-			{"regionCode", region}, {"tenancy", kind.tenancy}, {"productFamily", kind.family}, {"preInstalledSw", "NA"},
-			{"operatingSystem", "Linux"}, {"capacitystatus", "Used"}, {"marketoption", "OnDemand"},
+			{"regionCode", region},
+			{"tenancy", kind.tenancy},
+			{"productFamily", kind.family},
+			{"preInstalledSw", "NA"},
+			{"operatingSystem", "Linux"},
+			{"capacitystatus", "Used"},
+			{"marketoption", "OnDemand"},
 		} {
 			args = append(args, fmt.Sprintf("Type=TERM_MATCH,Field=%s,Value=%s", f[0], f[1]))
 		}
@@ -143,7 +164,7 @@ func (m *model) liveSpot(region string) error {
 		SpotPriceHistory []struct{ InstanceType, SpotPrice string }
 	}
 	if err := aws(&answer, "ec2", "describe-spot-price-history", "--region", region,
-		"--product-descriptions", "Linux/UNIX", "--start-time", "2100-01-01T00:00:00Z"); err != nil {
+		"--product-descriptions", "Linux/UNIX", "--start-time", time.Now().UTC().Format(time.RFC3339)); err != nil {
 		return err
 	}
 	sums := map[string][]float64{}
