@@ -117,6 +117,11 @@ var Rules = []Rule{
 		Reason: "bootstrap text is a pure function of its inputs",
 	},
 	{
+		Package: "internal/cloud/aws/shape", Imports: imports(kubernetes, []string{"internal/engine/world", "internal/engine/req", "api"}),
+		Bans:   bans(banClock, banRandom, banEnv, banContext),
+		Reason: "what a type amounts to is a pure function of its facts",
+	},
+	{
 		Package: "internal/cloud/aws/...",
 		Imports: imports(kubernetes, clients, []string{"internal/cloud", "internal/engine/world", "internal/engine/req", "api", "github.com/aws", "github.com/prometheus/client_golang"}),
 		Bans:    bans(banClock, banRandom, banEnv, banContext),

@@ -1,0 +1,139 @@
+package aws
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	awsv1 "karpenter/api/aws/v1"
+	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/cloud"
+	"karpenter/internal/engine/world"
+)
+
+// lookUp finds every machine that was made for a batch, in whatever state.
+func (p *Provider) lookUp(ctx context.Context, batch string) ([]*cloud.Instance, error) {
+	list, err := p.describeInstances(ctx, "look for batch "+batch, append(p.owned(), filter("tag:"+cloud.BatchAnnotationKey, batch)))
+	return slices.DeleteFunc(list, func(in *cloud.Instance) bool { return !p.ours(in) }), err
+}
+
+// launchedBefore handles EC2's word that the batch's token was used with other parameters: a fleet exists, so nothing more is
+// launched. Its machines are adopted as soon as they show up; if none does in time, the fleet got none.
+func (p *Provider) launchedBefore(ctx context.Context, batch cloud.Batch, used error) []cloud.Result {
+	results := make([]cloud.Result, len(batch.Claims))
+	found, err := p.lookUp(ctx, batch.ID)
+	switch {
+	case err != nil:
+		return all(results, err)
+	case len(found) > 0:
+		return p.adopt(batch, found)
+	case p.age(batch) < settled:
+		return all(results, used)
+	}
+	return all(results, noneLeft(batch.ID))
+}
+
+func noneLeft(batch string) error {
+	return &cloud.Error{Class: cloud.NoCapacity, Op: "launch batch " + batch, Reason: "InsufficientCapacity", Err: errors.New("an earlier launch of the batch left no machine for the claim")}
+}
+
+// adopt gives the machines of an earlier launch to the claims: first those that carry a claim's name, then any, since the
+// claims are interchangeable. Machines that another claim has on record, and those that are ending, are nobody's.
+func (p *Provider) adopt(batch cloud.Batch, found []*cloud.Instance) []cloud.Result {
+	slices.SortFunc(found, byID)
+	var free []*cloud.Instance
+	named := map[string]*cloud.Instance{}
+	for _, in := range found {
+		switch {
+		case batch.Taken[in.ID] || in.State.Ending():
+		case in.Claim != "":
+			named[in.Claim] = in
+		default:
+			free = append(free, in)
+		}
+	}
+	results := make([]cloud.Result, len(batch.Claims))
+	for i, claim := range batch.Claims {
+		in := named[claim.Name]
+		if in == nil && len(free) > 0 {
+			in, free = free[0], free[1:]
+		}
+		if in == nil {
+			results[i].Err = noneLeft(batch.ID)
+			continue
+		}
+		p.complement(in, claim)
+		results[i].Instance = in
+	}
+	return results
+}
+
+// complement adds to a machine that was found what its type has, as far as the type and the class are still known.
+func (p *Provider) complement(in *cloud.Instance, claim *karpv1.NodeClaim) {
+	w, err := newWish(claim)
+	if err != nil {
+		return
+	}
+	if now, err := p.inputs(in.Class); err == nil {
+		p.describe(in, now, w)
+	}
+}
+
+// describe adds what a claim learns from having the machine: labels, annotations, capacity.
+func (p *Provider) describe(in *cloud.Instance, now inputs, w *wish) {
+	if in.Labels == nil {
+		in.Labels = map[string]string{}
+	}
+	in.Labels[corev1.LabelTopologyZone] = in.Zone
+	in.Labels[karpv1.CapacityTypeLabelKey] = in.CapacityType
+	in.Labels[awsv1.LabelNodeClass] = in.Class
+	in.Annotations = map[string]string{
+		awsv1.EC2NodeClassHashAnnotationKey:        now.class.Hash(p.opt.Cluster.CABundle),
+		awsv1.EC2NodeClassHashVersionAnnotationKey: awsv1.EC2NodeClassHashVersion,
+		awsv1.InstanceProfileAnnotationKey:         now.class.Status.InstanceProfile,
+	}
+	for _, s := range now.class.Status.Subnets {
+		if s.Zone == in.Zone && s.ZoneID != "" {
+			in.Labels[awsv1.LabelZoneID] = s.ZoneID
+		}
+	}
+	list, err := p.Types(in.Class)
+	if err != nil {
+		return
+	}
+	i, ok := slices.BinarySearchFunc(list.List, in.Type, func(t *world.InstanceType, name string) int { return strings.Compare(t.Name, name) })
+	if !ok {
+		return
+	}
+	t := list.List[i]
+	for _, l := range t.Labels {
+		in.Labels[l.Key] = l.Value
+	}
+	counted := w.efa || len(now.class.Spec.NetworkInterfaces) > 0
+	in.Capacity, in.Allocatable = resourceList(t.Capacity, counted), resourceList(t.Allocatable, counted)
+}
+
+// resourceList puts a vector into Kubernetes' form. What a machine has none of is left out, and so are EFA devices that
+// nothing attaches.
+func resourceList(r world.Resources, efas bool) corev1.ResourceList {
+	out := corev1.ResourceList{}
+	for i, v := range r {
+		name := corev1.ResourceName(shapeResources[i])
+		switch {
+		case v == 0 || name == awsv1.ResourceEFA && !efas:
+		case i == world.CPU:
+			out[name] = *resource.NewMilliQuantity(v, resource.DecimalSI)
+		case i == world.Memory || i == world.Storage:
+			out[name] = *resource.NewQuantity(v, resource.BinarySI)
+		default:
+			out[name] = *resource.NewQuantity(v, resource.DecimalSI)
+		}
+	}
+	return out
+}
+
+func byID(a, b *cloud.Instance) int { return strings.Compare(a.ID, b.ID) }

@@ -1,0 +1,94 @@
+package aws
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync/atomic"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"karpenter/internal/cloud"
+	"karpenter/internal/cloud/aws/shape"
+)
+
+// Page sizes are the largest that EC2 allows.
+const (
+	typesPage     = 100
+	offeringsPage = 1000
+)
+
+// machines is everything that EC2 offers in the region. It never changes.
+type machines struct {
+	list []*shape.Machine // by name
+	// zones has, by type name, the zones that offer it.
+	zones map[string]map[string]bool
+}
+
+// catalogue holds the machines that were downloaded last.
+type catalogue struct {
+	now atomic.Pointer[machines]
+}
+
+// RefreshTypes downloads instance types and the zones that offer them. What was known before stays in use until the
+// download is complete, and if it fails.
+func (p *Provider) RefreshTypes(ctx context.Context) error {
+	list, err := p.downloadTypes(ctx)
+	if err != nil {
+		return err
+	}
+	zones, err := p.downloadZones(ctx)
+	if err != nil {
+		return err
+	}
+	p.catalogue.now.Store(&machines{list: list, zones: zones})
+	return nil
+}
+
+func (p *Provider) downloadTypes(ctx context.Context) ([]*shape.Machine, error) {
+	var list []*shape.Machine
+	pages := ec2.NewDescribeInstanceTypesPaginator(p.opt.Clients.EC2, &ec2.DescribeInstanceTypesInput{
+		MaxResults: aws.Int32(typesPage),
+		Filters: []types.Filter{
+			{Name: aws.String("supported-virtualization-type"), Values: []string{"hvm"}},
+			{Name: aws.String("processor-info.supported-architecture"), Values: []string{"x86_64", "arm64"}},
+		},
+	})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, readError("list instance types", err)
+		}
+		for i := range page.InstanceTypes {
+			list = append(list, toMachine(&page.InstanceTypes[i]))
+		}
+	}
+	if len(list) == 0 {
+		return nil, &cloud.Error{Class: cloud.Transient, Op: "list instance types", Reason: "EmptyAnswer"}
+	}
+	slices.SortFunc(list, func(a, b *shape.Machine) int { return cmp.Compare(a.Name, b.Name) })
+	return list, nil
+}
+
+func (p *Provider) downloadZones(ctx context.Context) (map[string]map[string]bool, error) {
+	zones := map[string]map[string]bool{}
+	pages := ec2.NewDescribeInstanceTypeOfferingsPaginator(p.opt.Clients.EC2, &ec2.DescribeInstanceTypeOfferingsInput{
+		LocationType: types.LocationTypeAvailabilityZone, MaxResults: aws.Int32(offeringsPage),
+	})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, readError("list instance type offerings", err)
+		}
+		for _, o := range page.InstanceTypeOfferings {
+			name := string(o.InstanceType)
+			if zones[name] == nil {
+				zones[name] = map[string]bool{}
+			}
+			zones[name][aws.ToString(o.Location)] = true
+		}
+	}
+	return zones, nil
+}

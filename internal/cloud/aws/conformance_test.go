@@ -1,0 +1,55 @@
+package aws
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"karpenter/internal/cloud"
+	"karpenter/internal/cloud/cloudtest"
+	"karpenter/internal/cloud/simaws"
+)
+
+func (w *testWorld) harness() cloudtest.Harness {
+	spec := w.claim("x", typeIs("m5.large", "c5.large", "m5.xlarge")).Spec
+	impossible := spec.DeepCopy()
+	impossible.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100000")}
+	return cloudtest.Harness{
+		Class: "default", Spec: spec, Impossible: *impossible, Now: w.clock.Now, Advance: w.advance,
+		Start: func() cloud.Provider {
+			w.reborn()
+			return w.Provider
+		},
+	}
+}
+
+func TestAWS_Conformance(t *testing.T) {
+	cloudtest.Run(t, func(t *testing.T) cloudtest.Harness {
+		w := newWorld(t)
+		w.load()
+		return w.harness()
+	})
+}
+
+// TestAWS_ConformanceUnderFaults runs the same suite while answers get lost after the effect, calls are throttled and new
+// instances stay invisible for a while.
+func TestAWS_ConformanceUnderFaults(t *testing.T) {
+	cloudtest.Run(t, func(t *testing.T) cloudtest.Harness {
+		w := newWorld(t, func(s *simaws.Options, o *Options) { s.Timing.Consistency = 5 * time.Second })
+		w.load()
+		for _, f := range []simaws.Fault{
+			{Kind: simaws.FaultDrop, Action: "ec2:CreateFleet", Percent: 30},
+			{Kind: simaws.FaultDrop, Action: "ec2:TerminateInstances", Percent: 30},
+			{Kind: simaws.FaultDrop, Action: "ec2:CreateLaunchTemplate", Percent: 30},
+			{Kind: simaws.FaultError, Action: "ec2:*", Percent: 10, Code: "RequestLimitExceeded", Status: 503},
+			{Kind: simaws.FaultError, Action: "ec2:*", Percent: 5, Code: "InternalError", Status: 500},
+		} {
+			w.must(w.sim.AddFault(f))
+		}
+		h := w.harness()
+		h.Advance(time.Minute)
+		return h
+	})
+}

@@ -1,0 +1,110 @@
+package aws
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	corev1 "k8s.io/api/core/v1"
+
+	awsv1 "karpenter/api/aws/v1"
+	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/cloud"
+	"karpenter/internal/engine/world"
+)
+
+// RepairPolicies implements cloud.Judge.
+func (p *Provider) RepairPolicies() []cloud.RepairPolicy {
+	const usual = 30 * time.Minute
+	return []cloud.RepairPolicy{
+		{Condition: corev1.NodeReady, Status: corev1.ConditionFalse, Tolerated: usual},
+		{Condition: corev1.NodeReady, Status: corev1.ConditionUnknown, Tolerated: usual},
+		{Condition: "AcceleratedHardwareReady", Status: corev1.ConditionFalse, Tolerated: 10 * time.Minute},
+		{Condition: "StorageReady", Status: corev1.ConditionFalse, Tolerated: usual},
+		{Condition: "NetworkingReady", Status: corev1.ConditionFalse, Tolerated: usual},
+		{Condition: "KernelReady", Status: corev1.ConditionFalse, Tolerated: usual},
+		{Condition: "ContainerRuntimeReady", Status: corev1.ConditionFalse, Tolerated: usual},
+	}
+}
+
+// Drifted implements cloud.Judge.
+func (p *Provider) Drifted(ctx context.Context, claim *karpv1.NodeClaim) (string, error) {
+	id, err := ParseProviderID(claim.Status.ProviderID)
+	if err != nil || claim.Spec.NodeClassRef == nil {
+		return "", nil // not launched yet, or not one of ours
+	}
+	in, err := p.inputs(claim.Spec.NodeClassRef.Name)
+	if err != nil {
+		return "", err
+	}
+	if reason := driftOfClass(in.class, claim); reason != "" {
+		return reason, nil
+	}
+	op := "judge drift of claim " + claim.Name
+	raw, found, err := p.describing.get(ctx, id)
+	switch {
+	case err != nil:
+		return "", readError(op, err)
+	case !found || !p.ours(p.toInstance(raw)):
+		return "", p.recent.absent(op, id)
+	}
+	return driftOfInstance(in, claim, raw), nil
+}
+
+// driftOfClass finds drift that the objects show: a changed class, or another image.
+func driftOfClass(class *awsv1.EC2NodeClass, claim *karpv1.NodeClaim) string {
+	was, is := claim.Annotations, class.Annotations
+	sameCount := was[awsv1.EC2NodeClassHashVersionAnnotationKey] == is[awsv1.EC2NodeClassHashVersionAnnotationKey]
+	oldHash, newHash := was[awsv1.EC2NodeClassHashAnnotationKey], is[awsv1.EC2NodeClassHashAnnotationKey]
+	if sameCount && oldHash != "" && newHash != "" && oldHash != newHash {
+		return awsv1.ReasonNodeClassDrift
+	}
+	labels := world.NewLabels(claim.Labels)
+	if images := imageNeeds(class.Status.AMIs); len(images) > 0 && claim.Status.ImageID != "" {
+		if i := pickImage(images, labels); i < 0 || class.Status.AMIs[i].ID != claim.Status.ImageID {
+			return awsv1.ReasonAMIDrift
+		}
+	}
+	return ""
+}
+
+// driftOfInstance finds drift that only the instance shows.
+func driftOfInstance(in inputs, claim *karpv1.NodeClaim, i *types.Instance) string {
+	class := in.class
+	if len(class.Status.SecurityGroups) > 0 && !sameGroups(class, i) {
+		return awsv1.ReasonSecurityGroupDrift
+	}
+	subnet := aws.ToString(i.SubnetId)
+	if len(class.Status.Subnets) > 0 && !slices.ContainsFunc(class.Status.Subnets, func(s awsv1.Subnet) bool { return s.ID == subnet }) {
+		return awsv1.ReasonSubnetDrift
+	}
+	if id := aws.ToString(i.CapacityReservationId); claim.Labels[karpv1.CapacityTypeLabelKey] == karpv1.CapacityTypeReserved {
+		if !slices.ContainsFunc(class.Status.CapacityReservations, func(r awsv1.CapacityReservation) bool { return r.ID == id }) {
+			return awsv1.ReasonCapacityReservationDrift
+		}
+	}
+	want := ""
+	if in.placement != nil {
+		want = in.placement.id
+	}
+	known := class.Spec.PlacementGroupSelector == nil || in.placement != nil
+	if known && claim.Labels[awsv1.LabelPlacementGroupID] != want {
+		return awsv1.ReasonPlacementGroupDrift
+	}
+	return ""
+}
+
+func sameGroups(class *awsv1.EC2NodeClass, i *types.Instance) bool {
+	var has, want []string
+	for _, g := range i.SecurityGroups {
+		has = append(has, aws.ToString(g.GroupId))
+	}
+	for _, g := range class.Status.SecurityGroups {
+		want = append(want, g.ID)
+	}
+	slices.Sort(has)
+	slices.Sort(want)
+	return slices.Equal(slices.Compact(has), slices.Compact(want))
+}

@@ -1,0 +1,314 @@
+package aws
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	corev1 "k8s.io/api/core/v1"
+
+	awsv1 "karpenter/api/aws/v1"
+	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/cloud"
+	"karpenter/internal/engine/world"
+)
+
+// order is one request to EC2 for the machines of a batch.
+type order struct {
+	in      inputs
+	batch   cloud.Batch
+	wish    *wish
+	choice  choice
+	tags    map[string]string
+	subnets map[string]string // by zone
+	// debit is how many addresses were taken from each of the subnets.
+	debit int64
+
+	configs   []types.FleetLaunchTemplateConfigRequest
+	templates []string
+}
+
+// labelOf is a label that a node from the option will carry.
+func labelOf(o option, key string) (string, bool) {
+	switch key {
+	case corev1.LabelTopologyZone:
+		return o.off.Zone, true
+	case karpv1.CapacityTypeLabelKey:
+		return o.off.CapacityType, true
+	}
+	if v, ok := o.off.Labels.Get(key); ok {
+		return v, true
+	}
+	return o.typ.Labels.Get(key)
+}
+
+// groupKey is what options must share to share a launch template.
+type groupKey struct {
+	image       int
+	pods, efas  int64
+	reservation string
+	partition   string
+}
+
+// arrange picks subnets, makes the launch templates and writes the overrides.
+func (p *Provider) arrange(ctx context.Context, o *order) error {
+	images := imageNeeds(o.in.class.Status.AMIs)
+	groups := map[groupKey][]option{}
+	var keys []groupKey
+	pods := int64(math.MaxInt32)
+	for _, opt := range o.choice.options {
+		k := groupKey{image: pickImage(images, opt.typ.Labels), pods: opt.typ.Capacity.Get(world.PodSlot), reservation: opt.off.Reservation}
+		if k.image < 0 {
+			continue
+		}
+		k.partition, _ = opt.off.Labels.Get(awsv1.LabelPlacementGroupPartition)
+		if o.wish.efa && len(o.in.class.Spec.NetworkInterfaces) == 0 {
+			k.efas = opt.typ.Capacity.Get(slices.Index(shapeResources, string(awsv1.ResourceEFA)))
+		}
+		if groups[k] == nil {
+			keys = append(keys, k)
+		}
+		groups[k] = append(groups[k], opt)
+		pods = min(pods, k.pods)
+	}
+	o.debit = pods * int64(len(o.batch.Claims))
+	o.subnets = p.addresses.choose(o.in.class.Status.Subnets, o.debit)
+	keys = onePartition(keys)
+	for _, k := range keys {
+		if err := p.addConfig(ctx, o, k, groups[k]); err != nil {
+			return err
+		}
+	}
+	if len(o.configs) == 0 {
+		return &cloud.Error{Class: cloud.NoCapacity, Op: "launch batch " + o.batch.ID, Reason: "InsufficientFreeAddressesInSubnet", Err: errors.New("every subnet in the zones that are left is full")}
+	}
+	return nil
+}
+
+// onePartition keeps the options of the lowest partition: the machines of one request share it.
+func onePartition(keys []groupKey) []groupKey {
+	lowest := math.MaxInt
+	for _, k := range keys {
+		if n, err := strconv.Atoi(k.partition); err == nil {
+			lowest = min(lowest, n)
+		}
+	}
+	if lowest == math.MaxInt {
+		return keys
+	}
+	return slices.DeleteFunc(keys, func(k groupKey) bool { return k.partition != strconv.Itoa(lowest) })
+}
+
+// addConfig adds a launch template with the overrides that use it.
+func (p *Provider) addConfig(ctx context.Context, o *order, k groupKey, options []option) error {
+	overrides := o.overrides(options, k)
+	if len(overrides) == 0 {
+		return nil
+	}
+	b := blueprint{
+		class: o.in.class, claim: o.batch.Claims[0], tags: o.templateTags(), market: o.choice.market, tenancy: o.wish.tenancy(),
+		image: o.in.class.Status.AMIs[k.image], pods: k.pods, efas: k.efas, reservation: k.reservation, kind: reservationKind(options[0].off),
+	}
+	if o.in.placement != nil {
+		b.group = o.in.placement.id
+		if n, err := strconv.ParseInt(k.partition, 10, 32); err == nil {
+			b.partition = int32(n)
+		}
+	}
+	t, err := p.newTemplate(b)
+	if err != nil {
+		return &cloud.Error{Class: cloud.Invalid, Op: "launch batch " + o.batch.ID, Reason: "LaunchTemplateInvalid", Err: err}
+	}
+	if err := p.templates.ensure(ctx, t); err != nil {
+		return err
+	}
+	o.templates = append(o.templates, t.name)
+	o.configs = append(o.configs, types.FleetLaunchTemplateConfigRequest{
+		LaunchTemplateSpecification: &types.FleetLaunchTemplateSpecificationRequest{LaunchTemplateName: aws.String(t.name), Version: aws.String("$Latest")},
+		Overrides:                   overrides,
+	})
+	return nil
+}
+
+// overrides lists each type and zone once, with the subnet that was chosen for the zone.
+func (o *order) overrides(options []option, k groupKey) []types.FleetLaunchTemplateOverridesRequest {
+	type pair struct{ typ, zone string }
+	seen := map[pair]bool{}
+	var out []types.FleetLaunchTemplateOverridesRequest
+	for _, opt := range options {
+		subnet, ok := o.subnets[opt.off.Zone]
+		if at := (pair{opt.typ.Name, opt.off.Zone}); !ok || seen[at] {
+			continue
+		} else {
+			seen[at] = true
+		}
+		out = append(out, types.FleetLaunchTemplateOverridesRequest{
+			InstanceType: types.InstanceType(opt.typ.Name), AvailabilityZone: aws.String(opt.off.Zone), SubnetId: aws.String(subnet),
+			ImageId: aws.String(o.in.class.Status.AMIs[k.image].ID), Priority: aws.Float64(opt.off.Price),
+		})
+	}
+	return out
+}
+
+// templateTags are those of the order without what names the batch: a template serves many.
+func (o *order) templateTags() map[string]string {
+	tags := maps.Clone(o.tags)
+	delete(tags, cloud.BatchAnnotationKey)
+	delete(tags, awsv1.TagNodeClaim)
+	return tags
+}
+
+// request is the order in EC2's words.
+func (p *Provider) request(o *order) *ec2.CreateFleetInput {
+	in := &ec2.CreateFleetInput{
+		Type: types.FleetTypeInstant, ClientToken: aws.String(p.token(o.batch.ID)), LaunchTemplateConfigs: o.configs,
+		TargetCapacitySpecification: &types.TargetCapacitySpecificationRequest{TotalTargetCapacity: aws.Int32(int32(len(o.batch.Claims)))},
+	}
+	for _, kind := range []types.ResourceType{types.ResourceTypeInstance, types.ResourceTypeVolume, types.ResourceTypeFleet} {
+		in.TagSpecifications = append(in.TagSpecifications, types.TagSpecification{ResourceType: kind, Tags: toTags(o.tags)})
+	}
+	if !o.wish.relaxed {
+		in.Context = o.in.class.Spec.Context
+	}
+	onDemand := &types.OnDemandOptionsRequest{AllocationStrategy: types.FleetOnDemandAllocationStrategyLowestPrice}
+	spot := &types.SpotOptionsRequest{AllocationStrategy: types.SpotAllocationStrategyPriceCapacityOptimized}
+	if o.wish.overlaid {
+		onDemand.AllocationStrategy = types.FleetOnDemandAllocationStrategyPrioritized
+		spot.AllocationStrategy = types.SpotAllocationStrategyCapacityOptimizedPrioritized
+	}
+	target := in.TargetCapacitySpecification
+	kind := reservationKind(o.choice.options[0].off)
+	switch {
+	case o.choice.market == karpv1.CapacityTypeSpot:
+		target.DefaultTargetCapacityType, in.SpotOptions = types.DefaultTargetCapacityTypeSpot, spot
+	case o.choice.market == karpv1.CapacityTypeReserved && kind == kindBlock:
+		target.DefaultTargetCapacityType = types.DefaultTargetCapacityTypeCapacityBlock
+	case o.choice.market == karpv1.CapacityTypeReserved && kind == kindInterruptible:
+		target.DefaultTargetCapacityType = types.DefaultTargetCapacityTypeReservedCapacity
+		in.ReservedCapacityOptions = &types.ReservedCapacityOptionsRequest{ReservationTypes: []types.FleetReservationType{types.FleetReservationTypeInterruptibleCapacityReservation}}
+	default:
+		target.DefaultTargetCapacityType, in.OnDemandOptions = types.DefaultTargetCapacityTypeOnDemand, onDemand
+	}
+	return in
+}
+
+// token is the client token of the batch's current attempt. Clusters of one name in one account are told apart by their UID.
+func (p *Provider) token(batch string) string {
+	return cloud.Token(cmp.Or(p.opt.Cluster.UID, p.opt.Cluster.Name), batch, p.attempts.of(batch))
+}
+
+// learn takes over what an answer says of stock and addresses, once per answer however many claims share it.
+func (p *Provider) learn(o *order, out *ec2.CreateFleetOutput) {
+	var empty, had []pool
+	full := map[string]bool{}
+	for _, e := range out.Errors {
+		m, _ := lookup(aws.ToString(e.ErrorCode), aws.ToString(e.ErrorMessage))
+		at := overridden(e.LaunchTemplateAndOverrides)
+		switch m.scope {
+		case scopeOffering:
+			empty = append(empty, o.pool(at))
+		case scopeSpot:
+			p.stock.emptySpot()
+		case scopeSubnet:
+			p.addresses.exhaust(aws.ToString(at.SubnetId))
+			full[aws.ToString(at.AvailabilityZone)] = true
+		case scopeReservation:
+			p.emptyReservation(o, at)
+		case scopeNone:
+		}
+	}
+	used := map[string]bool{}
+	for _, i := range out.Instances {
+		at := overridden(i.LaunchTemplateAndOverrides)
+		used[aws.ToString(at.SubnetId)] = true
+		had = append(had, o.pool(at))
+		if opt, ok := o.option(at); ok && opt.off.Reservation != "" {
+			p.stock.takeReserved(opt.off.Reservation, len(i.InstanceIds))
+		}
+	}
+	if len(full) > 0 {
+		empty = append(empty, p.fullZones(o, full)...)
+	}
+	p.stock.empty(empty...)
+	p.stock.had(had...)
+	for _, id := range o.subnets {
+		if !used[id] {
+			p.addresses.giveBack(id, o.debit)
+		}
+	}
+}
+
+// fullZones are the pools of zones in which the class has no subnet with addresses left.
+func (p *Provider) fullZones(o *order, full map[string]bool) []pool {
+	open := p.addresses.choose(o.in.class.Status.Subnets, 0)
+	var out []pool
+	for _, opt := range o.choice.options {
+		if _, has := open[opt.off.Zone]; full[opt.off.Zone] && !has {
+			out = append(out, pool{market: o.choice.market, typ: opt.typ.Name, zone: opt.off.Zone})
+		}
+	}
+	return out
+}
+
+func (p *Provider) emptyReservation(o *order, at types.FleetLaunchTemplateOverrides) {
+	if opt, ok := o.option(at); ok && opt.off.Reservation != "" {
+		p.stock.setReserved(map[string]int{opt.off.Reservation: 0})
+	}
+}
+
+func overridden(l *types.LaunchTemplateAndOverridesResponse) types.FleetLaunchTemplateOverrides {
+	if l == nil || l.Overrides == nil {
+		return types.FleetLaunchTemplateOverrides{}
+	}
+	return *l.Overrides
+}
+
+// pool is where an override takes its machines from.
+func (o *order) pool(at types.FleetLaunchTemplateOverrides) pool {
+	p := pool{market: o.choice.market, typ: string(at.InstanceType), zone: aws.ToString(at.AvailabilityZone)}
+	if opt, ok := o.option(at); ok && o.in.placement != nil {
+		partition, _ := opt.off.Labels.Get(awsv1.LabelPlacementGroupPartition)
+		p.group = o.in.placement.id + "/" + partition
+	}
+	return p
+}
+
+// option is the one that an override came from.
+func (o *order) option(at types.FleetLaunchTemplateOverrides) (option, bool) {
+	i := slices.IndexFunc(o.choice.options, func(opt option) bool {
+		return opt.typ.Name == string(at.InstanceType) && opt.off.Zone == aws.ToString(at.AvailabilityZone)
+	})
+	if i < 0 {
+		return option{}, false
+	}
+	return o.choice.options[i], true
+}
+
+// refusal sums up why a fleet did not give what was asked for: out of stock if every pool said so, or else the first other
+// error.
+func refusal(batch string, errs []types.CreateFleetError) error {
+	out := &cloud.Error{Class: cloud.NoCapacity, Op: "launch batch " + batch, Reason: "InsufficientInstanceCapacity"}
+	for i, e := range errs {
+		code, message := aws.ToString(e.ErrorCode), aws.ToString(e.ErrorMessage)
+		m, known := lookup(code, message)
+		if !known {
+			m = meaning{class: cloud.Invalid, reason: reasonWord(code)}
+		}
+		if i == 0 || m.class != cloud.NoCapacity {
+			out.Class, out.Reason = m.class, m.reason
+			out.Err = fmt.Errorf("%s: %s (%d offerings refused)", code, message, len(errs))
+		}
+		if m.class != cloud.NoCapacity {
+			break
+		}
+	}
+	return out
+}

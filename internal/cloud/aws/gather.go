@@ -1,0 +1,78 @@
+package aws
+
+import (
+	"context"
+	"sync"
+)
+
+// maxGathered is how many ids one call carries; EC2 takes 200 values in a filter.
+const maxGathered = 200
+
+// gather turns many questions about single ids into few calls: whoever asks while a call is under way waits for the next one,
+// which asks for all of them. Nobody waits longer than for two calls, and one question alone waits for nothing.
+type gather[T any] struct {
+	// ask answers for ids; an id that has no answer is left out.
+	ask func(ctx context.Context, ids []string) (map[string]T, error)
+
+	mu      sync.Mutex
+	running bool
+	waiting []question[T]
+}
+
+type question[T any] struct {
+	id     string
+	answer chan<- reply[T]
+}
+
+type reply[T any] struct {
+	value T
+	found bool
+	err   error
+}
+
+// get asks about one id.
+func (g *gather[T]) get(ctx context.Context, id string) (value T, found bool, err error) {
+	answer := make(chan reply[T], 1)
+	g.mu.Lock()
+	g.waiting = append(g.waiting, question[T]{id, answer})
+	if !g.running {
+		g.running = true
+		// Others share the call, so it must outlive whoever came first.
+		go g.run(context.WithoutCancel(ctx))
+	}
+	g.mu.Unlock()
+	select {
+	case r := <-answer:
+		return r.value, r.found, r.err
+	case <-ctx.Done():
+		return value, false, ctx.Err()
+	}
+}
+
+// run makes calls until nobody waits.
+func (g *gather[T]) run(ctx context.Context) {
+	for {
+		g.mu.Lock()
+		batch := g.waiting[:min(len(g.waiting), maxGathered)]
+		g.waiting = g.waiting[len(batch):]
+		if len(batch) == 0 {
+			g.running, g.waiting = false, nil
+			g.mu.Unlock()
+			return
+		}
+		g.mu.Unlock()
+		seen := map[string]bool{}
+		var ids []string
+		for _, q := range batch {
+			if !seen[q.id] {
+				seen[q.id] = true
+				ids = append(ids, q.id)
+			}
+		}
+		values, err := g.ask(ctx, ids)
+		for _, q := range batch {
+			v, found := values[q.id]
+			q.answer <- reply[T]{v, found, err}
+		}
+	}
+}

@@ -1,0 +1,231 @@
+package aws
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	awsv1 "karpenter/api/aws/v1"
+	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/cloud"
+)
+
+// instancesPage is the page size for instances.
+const instancesPage = 1000
+
+// providerID is the name that a node of the instance carries.
+func providerID(zone, id string) string { return "aws:///" + zone + "/" + id }
+
+// ParseProviderID returns the instance id in a provider ID such as aws:///us-east-1a/i-0123456789abcdef0.
+func ParseProviderID(providerID string) (id string, err error) {
+	rest, ok := strings.CutPrefix(providerID, "aws:///")
+	_, id, slash := strings.Cut(rest, "/")
+	if !ok || !slash || !strings.HasPrefix(id, "i-") || strings.Contains(id, "/") {
+		return "", fmt.Errorf("provider ID %q is not of the form aws:///ZONE/INSTANCE", providerID)
+	}
+	return id, nil
+}
+
+// TagClusterUID tells apart the machines of clusters that have the same name, one after the other or at once.
+const TagClusterUID = karpv1.Group + "/cluster-uid"
+
+// owned are the filters that this cluster's machines pass.
+func (p *Provider) owned() []types.Filter {
+	return []types.Filter{
+		filter("tag-key", awsv1.TagNodePool), filter("tag-key", awsv1.TagNodeClass), filter("tag:"+awsv1.TagEKSClusterName, p.opt.Cluster.Name),
+	}
+}
+
+// living are the states of machines that are not gone.
+var living = filter("instance-state-name", "pending", "running", "stopping", "stopped", "shutting-down")
+
+// List implements cloud.Fleet.
+func (p *Provider) List(ctx context.Context) ([]*cloud.Instance, error) {
+	list, err := p.describeInstances(ctx, "list instances", append(p.owned(), living))
+	if err != nil {
+		return nil, err
+	}
+	list = slices.DeleteFunc(list, func(in *cloud.Instance) bool { return !p.ours(in) })
+	slices.SortFunc(list, func(a, b *cloud.Instance) int { return cmp.Or(a.Launched.Compare(b.Launched), byID(a, b)) })
+	return list, nil
+}
+
+// Get implements cloud.Fleet. An instance that is terminated, or that does not carry this cluster's tags, is not found; one
+// that was launched a moment ago and does not show yet is a Transient error.
+func (p *Provider) Get(ctx context.Context, id string) (*cloud.Instance, error) {
+	op := "get instance " + id
+	raw, found, err := p.describing.get(ctx, id)
+	if err != nil {
+		return nil, readError(op, err)
+	}
+	if found {
+		if in := p.toInstance(raw); p.ours(in) && in.State != cloud.Terminated {
+			return in, nil
+		}
+	}
+	return nil, p.recent.absent(op, id)
+}
+
+// ours says whether the machine carries this cluster's tags.
+func (p *Provider) ours(in *cloud.Instance) bool {
+	uid := in.Tags[TagClusterUID] // machines of other controllers have none
+	return in.Tags[awsv1.TagEKSClusterName] == p.opt.Cluster.Name && in.Tags[awsv1.TagNodePool] != "" && in.Tags[awsv1.TagNodeClass] != "" &&
+		(uid == "" || p.opt.Cluster.UID == "" || uid == p.opt.Cluster.UID)
+}
+
+// Delete implements cloud.Fleet. It looks first, so that only machines of this cluster are ended, and none twice. A machine that
+// EC2 does not show yet is ended all the same: it may have been made a moment ago.
+func (p *Provider) Delete(ctx context.Context, id string) error {
+	op := "terminate instance " + id
+	raw, found, err := p.describing.get(ctx, id)
+	if err != nil {
+		return readError(op, err)
+	}
+	reservation := ""
+	if found {
+		in := p.toInstance(raw)
+		switch {
+		case !p.ours(in):
+			return &cloud.Error{Class: cloud.Denied, Op: op, Reason: "NotOurs", Err: fmt.Errorf("the instance does not carry the tags of cluster %s", p.opt.Cluster.Name)}
+		case in.State == cloud.Terminated:
+			return &cloud.Error{Class: cloud.NotFound, Op: op, Reason: "InstanceNotFound"}
+		case in.State.Ending():
+			return nil
+		}
+		reservation = in.Labels[awsv1.LabelCapacityReservationID]
+	}
+	outcome, answered, err := p.terminating.get(ctx, id)
+	if err == nil {
+		err = outcome
+	}
+	switch err = writeError(op, err); {
+	case cloud.ClassOf(err) == cloud.NotFound || err == nil && !answered:
+		return p.recent.absent(op, id)
+	case err == nil && reservation != "":
+		p.stock.takeReserved(reservation, -1)
+	}
+	return err
+}
+
+// describeByID looks instances up by id, whoever they belong to.
+func (p *Provider) describeByID(ctx context.Context, ids []string) (map[string]*types.Instance, error) {
+	out := map[string]*types.Instance{}
+	pages := ec2.NewDescribeInstancesPaginator(p.opt.Clients.EC2, &ec2.DescribeInstancesInput{Filters: []types.Filter{filter("instance-id", ids...)}, MaxResults: aws.Int32(instancesPage)})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range page.Reservations {
+			for i := range r.Instances {
+				out[aws.ToString(r.Instances[i].InstanceId)] = &r.Instances[i]
+			}
+		}
+	}
+	return out, nil
+}
+
+// terminate ends instances and says for each what came of it. One id that EC2 does not know fails a whole call, so after
+// that each is asked for alone.
+func (p *Provider) terminate(ctx context.Context, ids []string) (map[string]error, error) {
+	out, err := p.opt.Clients.EC2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: ids})
+	results := map[string]error{}
+	switch {
+	case err == nil:
+		for _, i := range out.TerminatingInstances {
+			results[aws.ToString(i.InstanceId)] = nil
+		}
+	case len(ids) == 1:
+		results[ids[0]] = err
+	default:
+		for _, id := range ids {
+			_, err := p.opt.Clients.EC2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{id}})
+			results[id] = err
+		}
+	}
+	return results, nil
+}
+
+// Tag implements cloud.Fleet.
+func (p *Provider) Tag(ctx context.Context, id string, tags map[string]string) error {
+	_, err := p.opt.Clients.EC2.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{id}, Tags: toTags(tags)})
+	return writeError("tag instance "+id, err)
+}
+
+func (p *Provider) describeInstances(ctx context.Context, op string, filters []types.Filter) ([]*cloud.Instance, error) {
+	var out []*cloud.Instance
+	pages := ec2.NewDescribeInstancesPaginator(p.opt.Clients.EC2, &ec2.DescribeInstancesInput{Filters: filters, MaxResults: aws.Int32(instancesPage)})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, readError(op, err)
+		}
+		for _, r := range page.Reservations {
+			for i := range r.Instances {
+				out = append(out, p.toInstance(&r.Instances[i]))
+			}
+		}
+	}
+	return out, nil
+}
+
+// toInstance takes over what EC2 says of an instance.
+func (p *Provider) toInstance(i *types.Instance) *cloud.Instance {
+	out := &cloud.Instance{
+		ID: aws.ToString(i.InstanceId), Type: string(i.InstanceType), ImageID: aws.ToString(i.ImageId), Launched: aws.ToTime(i.LaunchTime).UTC().Truncate(time.Second),
+		CapacityType: p.capacityType(i), Tags: fromTags(i.Tags), Labels: map[string]string{},
+	}
+	if i.State != nil {
+		out.State = cloud.State(i.State.Name)
+	}
+	if pl := i.Placement; pl != nil {
+		out.Zone = aws.ToString(pl.AvailabilityZone)
+		put := func(key, value string) {
+			if value != "" {
+				out.Labels[key] = value
+			}
+		}
+		put(awsv1.LabelInstanceTenancy, string(pl.Tenancy))
+		put(awsv1.LabelZoneID, aws.ToString(pl.AvailabilityZoneId))
+		put(awsv1.LabelPlacementGroupID, aws.ToString(pl.GroupId))
+		if pl.PartitionNumber != nil {
+			put(awsv1.LabelPlacementGroupPartition, fmt.Sprint(*pl.PartitionNumber))
+		}
+	}
+	out.ProviderID = providerID(out.Zone, out.ID)
+	out.Claim, out.Batch = out.Tags[awsv1.TagNodeClaim], out.Tags[cloud.BatchAnnotationKey]
+	out.Pool, out.Class = out.Tags[awsv1.TagNodePool], out.Tags[awsv1.TagNodeClass]
+	if out.CapacityType == karpv1.CapacityTypeReserved {
+		out.Labels[awsv1.LabelCapacityReservationID] = aws.ToString(i.CapacityReservationId)
+		kind, interruptible := string(awsv1.CapacityReservationTypeDefault), "false"
+		switch i.InstanceLifecycle {
+		case types.InstanceLifecycleTypeCapacityBlock:
+			kind = string(awsv1.CapacityReservationTypeCapacityBlock)
+		case types.InstanceLifecycleTypeInterruptibleCapacityReservation:
+			interruptible = "true"
+		}
+		out.Labels[awsv1.LabelCapacityReservationType] = kind
+		out.Labels[awsv1.LabelCapacityReservationInterruptible] = interruptible
+	}
+	return out
+}
+
+// capacityType is how the instance was bought. It counts as reserved only if it may run nowhere else.
+func (p *Provider) capacityType(i *types.Instance) string {
+	only := i.CapacityReservationSpecification != nil &&
+		i.CapacityReservationSpecification.CapacityReservationPreference == types.CapacityReservationPreferenceCapacityReservationsOnly
+	switch {
+	case p.opt.ReservedCapacity && only && aws.ToString(i.CapacityReservationId) != "":
+		return karpv1.CapacityTypeReserved
+	case i.InstanceLifecycle == types.InstanceLifecycleTypeSpot || aws.ToString(i.SpotInstanceRequestId) != "":
+		return karpv1.CapacityTypeSpot
+	}
+	return karpv1.CapacityTypeOnDemand
+}

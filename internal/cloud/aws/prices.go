@@ -1,0 +1,101 @@
+package aws
+
+import (
+	"maps"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// priceTable is what was known of prices at one moment, in dollars an hour. It never changes.
+type priceTable struct {
+	onDemand map[string]float64
+	// spot is by type and zone; nil until a first answer, during which spot counts as dear as on-demand.
+	spot map[string]map[string]float64
+
+	onDemandAt, spotAt time.Time
+	// embedded says that on-demand prices still come from the table in the binary, foreign that this table is another region's.
+	embedded, foreign bool
+}
+
+// prices holds the table that is current.
+type prices struct {
+	now atomic.Pointer[priceTable]
+}
+
+func newPrices(region string) *prices {
+	p := &prices{}
+	list, at, own := embeddedPrices(region)
+	p.now.Store(&priceTable{onDemand: list, onDemandAt: at, embedded: true, foreign: !own})
+	return p
+}
+
+// update swaps in a table that differs from the current one; change gets a copy of which it may replace fields.
+func (p *prices) update(change func(*priceTable)) {
+	for {
+		old := p.now.Load()
+		next := *old
+		change(&next)
+		if p.now.CompareAndSwap(old, &next) {
+			return
+		}
+	}
+}
+
+// setOnDemand takes over list prices. Types that the list does not have keep their price.
+func (p *prices) setOnDemand(list map[string]float64, at time.Time) {
+	p.update(func(t *priceTable) {
+		merged := maps.Clone(t.onDemand)
+		if t.foreign {
+			merged = map[string]float64{}
+		}
+		maps.Copy(merged, list)
+		t.onDemand, t.onDemandAt, t.embedded, t.foreign = merged, at, false, false
+	})
+}
+
+// setSpot takes over spot prices; a pool that is not listed is no longer sold.
+func (p *prices) setSpot(list map[string]map[string]float64, at time.Time) {
+	p.update(func(t *priceTable) { t.spot, t.spotAt = list, at })
+}
+
+// onDemandPrice is the list price of a type.
+func (t *priceTable) onDemandPrice(name string) (float64, bool) {
+	price, ok := t.onDemand[name]
+	return price, ok
+}
+
+// spotPrice is the price of a pool.
+func (t *priceTable) spotPrice(name, zone string) (float64, bool) {
+	if t.spot == nil {
+		return t.onDemandPrice(name)
+	}
+	price, ok := t.spot[name][zone]
+	return price, ok
+}
+
+// PriceState says how old prices are and where they come from.
+type PriceState struct {
+	OnDemandAt, SpotAt time.Time
+	// Embedded means that on-demand prices are those in the binary; Foreign that they are another region's.
+	Embedded, Foreign bool
+}
+
+// PriceState returns the age and source of the prices in use.
+func (p *Provider) PriceState() PriceState {
+	t := p.prices.now.Load()
+	return PriceState{OnDemandAt: t.onDemandAt, SpotAt: t.spotAt, Embedded: t.embedded, Foreign: t.foreign}
+}
+
+// pricingRegion is the region whose Pricing endpoint answers for a region.
+func pricingRegion(region string) string {
+	switch {
+	case strings.HasPrefix(region, "ap-"):
+		return "ap-south-1"
+	case strings.HasPrefix(region, "cn-"):
+		return "cn-northwest-1"
+	case strings.HasPrefix(region, "eu-"):
+		return "eu-central-1"
+	}
+	return "us-east-1"
+}

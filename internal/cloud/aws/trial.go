@@ -1,0 +1,206 @@
+package aws
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	awsv1 "karpenter/api/aws/v1"
+	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/cloud"
+	"karpenter/internal/cloud/aws/userdata"
+	"karpenter/internal/engine/world"
+)
+
+const (
+	// trialLife is how long a trial that passed counts, as long as nothing that it tried changes.
+	trialLife = 30 * time.Minute
+	// ReasonUserDataInvalid is the reason of ValidationSucceeded when a machine could not boot with the user data.
+	ReasonUserDataInvalid = "UserDataInvalid"
+)
+
+// Verdict is the outcome of a trial. The zero value is a pass.
+type Verdict struct {
+	// Reason and Message say why the class cannot launch.
+	Reason, Message string
+	// Err means that there is no verdict: AWS did not answer.
+	Err error
+}
+
+// Apply writes the verdict into the class's status. Without an answer what was known stays.
+func (v Verdict) Apply(class *awsv1.EC2NodeClass, reservedCapacity bool, now time.Time) {
+	set := class.StatusConditions(reservedCapacity)
+	switch was := set.Get(awsv1.ConditionValidationSucceeded); {
+	case v.Err != nil && was.Status == "True" && was.ObservedGeneration == class.Generation:
+	case v.Err != nil:
+		set.SetUnknown(awsv1.ConditionValidationSucceeded, "AWSNotReached", "AWS has not answered yet: "+stable(v.Err), now)
+	case v.Reason != "":
+		set.SetFalse(awsv1.ConditionValidationSucceeded, v.Reason, v.Message, now)
+	default:
+		set.SetTrue(awsv1.ConditionValidationSucceeded, now)
+	}
+}
+
+// How soon a class is looked at again: sooner while something is wrong, as somebody is likely to be mending it.
+const (
+	recheckReady   = time.Minute
+	recheckUnready = 15 * time.Second
+)
+
+// Reconcile looks up what the class selects, tries a launch, and writes what came of it into the class's status, in memory
+// only. It returns when to look again.
+func (p *Provider) Reconcile(ctx context.Context, class *awsv1.EC2NodeClass) (again time.Duration) {
+	now := p.opt.Clock.Now()
+	if p.Resolve(ctx, class).Apply(class, p.opt.ReservedCapacity, now) {
+		p.Try(ctx, class).Apply(class, p.opt.ReservedCapacity, now)
+	}
+	if class.StatusConditions(p.opt.ReservedCapacity).IsTrue(karpv1.ConditionReady) {
+		return recheckReady
+	}
+	return recheckUnready
+}
+
+// passed is a trial that went well: of which launch template, and until when it counts.
+type passed struct {
+	template string
+	until    time.Time
+}
+
+// Try finds out whether the class could launch, without launching: it writes user data and launch template, and asks EC2
+// whether it would allow each call. A trial of the same things counts for a while.
+func (p *Provider) Try(ctx context.Context, class *awsv1.EC2NodeClass) Verdict {
+	if class.AMIFamily() == awsv1.AMIFamilyAL2023 && p.opt.Cluster.ServiceCIDR == "" {
+		return Verdict{Reason: awsv1.ReasonClusterCIDRResolutionFailed, Message: "the range of Service addresses is not known, which AL2023 needs; allow eks:DescribeCluster"}
+	}
+	b, name, verdict := p.specimen(class)
+	if b.class == nil {
+		return verdict
+	}
+	t, err := p.newTemplate(b)
+	if err != nil {
+		return invalidTemplate(err)
+	}
+	old, _ := p.tried.Load(class.Name)
+	if last, ok := old.(passed); p.opt.DisableDryRun || ok && last.template == t.name && p.opt.Clock.Now().Before(last.until) {
+		return Verdict{}
+	}
+	verdict = p.dryRun(ctx, class, t, name)
+	if verdict == (Verdict{}) {
+		p.tried.Store(class.Name, passed{t.name, p.opt.Clock.Now().Add(trialLife)})
+	}
+	return verdict
+}
+
+// invalidTemplate is the verdict on what cannot be written.
+func invalidTemplate(err error) Verdict {
+	var size *userdata.SizeError
+	var input *userdata.InputError
+	switch {
+	case errors.As(err, &size):
+		return Verdict{Reason: awsv1.ReasonUserDataSizeLimitExceeded, Message: err.Error()}
+	case errors.As(err, &input):
+		return Verdict{Reason: ReasonUserDataInvalid, Message: err.Error()}
+	}
+	return Verdict{Reason: "LaunchTemplateInvalid", Message: err.Error()}
+}
+
+// commonTypes are tried first: EC2 has them everywhere.
+var commonTypes = []string{"m5.large", "m6g.large"}
+
+// specimen is a launch template for some type that the class can use, and the name of the type.
+func (p *Provider) specimen(class *awsv1.EC2NodeClass) (b blueprint, typ string, verdict Verdict) {
+	in := inputs{class: class, machines: p.catalogue.now.Load()}
+	if in.machines == nil {
+		return b, "", Verdict{Err: errors.New("instance types have not been loaded")}
+	}
+	if group, ok := p.placements.Load(class.Name); ok {
+		in.placement = group.(*placement)
+	}
+	shapes := p.shapes(in)
+	at := -1
+	for i := range shapes {
+		common := slices.Contains(commonTypes, shapes[i].typ.Name)
+		if shapes[i].usable && (at < 0 || common && !slices.Contains(commonTypes, shapes[at].typ.Name)) {
+			at = i
+		}
+	}
+	if at < 0 {
+		return b, "", Verdict{Reason: "NoInstanceTypes", Message: "no instance type can run the images in status.amis with these settings; check architecture, networkInterfaces and placementGroupSelector"}
+	}
+	t := shapes[at].typ
+	claim := &karpv1.NodeClaim{}
+	b = blueprint{
+		class: class, claim: claim, market: karpv1.CapacityTypeOnDemand, tenancy: tenancyDefault, pods: t.Capacity.Get(world.PodSlot),
+		image: class.Status.AMIs[pickImage(imageNeeds(class.Status.AMIs), t.Labels)],
+	}
+	if in.placement != nil {
+		b.group = in.placement.id
+	}
+	b.tags = p.birthTags(class, cloud.Batch{ID: "trial", Claims: []*karpv1.NodeClaim{claim}})
+	delete(b.tags, cloud.BatchAnnotationKey)
+	delete(b.tags, awsv1.TagNodeClaim)
+	return b, t.Name, verdict
+}
+
+// dryRun asks EC2 about each call of a launch, in the order in which a launch makes them.
+func (p *Provider) dryRun(ctx context.Context, class *awsv1.EC2NodeClass, t *template, typ string) Verdict {
+	client := p.opt.Clients.EC2
+	once := func(o *ec2.Options) { o.RetryMaxAttempts = 1 }
+	tags := func(kinds ...types.ResourceType) (out []types.TagSpecification) {
+		for _, kind := range kinds {
+			out = append(out, types.TagSpecification{ResourceType: kind, Tags: toTags(t.tags)})
+		}
+		return out
+	}
+	if err := p.templates.ensure(ctx, t); err != nil {
+		return judgeTrial(class, err, awsv1.ReasonCreateLaunchTemplateAuthCheckFailed, "ec2:CreateLaunchTemplate")
+	}
+	spec := &types.FleetLaunchTemplateSpecificationRequest{LaunchTemplateName: aws.String(t.name), Version: aws.String("$Latest")}
+	subnet := class.Status.Subnets[0].ID
+	_, err := client.CreateFleet(ctx, &ec2.CreateFleetInput{
+		DryRun: aws.Bool(true), Type: types.FleetTypeInstant, TagSpecifications: tags(types.ResourceTypeInstance, types.ResourceTypeVolume, types.ResourceTypeFleet),
+		TargetCapacitySpecification: &types.TargetCapacitySpecificationRequest{TotalTargetCapacity: aws.Int32(1), DefaultTargetCapacityType: types.DefaultTargetCapacityTypeOnDemand},
+		LaunchTemplateConfigs: []types.FleetLaunchTemplateConfigRequest{{LaunchTemplateSpecification: spec, Overrides: []types.FleetLaunchTemplateOverridesRequest{
+			{InstanceType: types.InstanceType(typ), SubnetId: aws.String(subnet)},
+		}}},
+	}, once)
+	if v := judgeTrial(class, readError("try CreateFleet", err), awsv1.ReasonCreateFleetAuthCheckFailed, "ec2:CreateFleet"); v != (Verdict{}) {
+		return v
+	}
+	interfaces := []types.InstanceNetworkInterfaceSpecification{{NetworkCardIndex: aws.Int32(0), DeviceIndex: aws.Int32(0), SubnetId: aws.String(subnet)}}
+	for _, g := range class.Status.SecurityGroups {
+		interfaces[0].Groups = append(interfaces[0].Groups, g.ID)
+	}
+	_, err = client.RunInstances(ctx, &ec2.RunInstancesInput{
+		DryRun: aws.Bool(true), MinCount: aws.Int32(1), MaxCount: aws.Int32(1), InstanceType: types.InstanceType(typ), NetworkInterfaces: interfaces,
+		LaunchTemplate:    &types.LaunchTemplateSpecification{LaunchTemplateName: aws.String(t.name), Version: aws.String("$Latest")},
+		TagSpecifications: tags(types.ResourceTypeInstance, types.ResourceTypeVolume),
+	}, once)
+	return judgeTrial(class, readError("try RunInstances", err), awsv1.ReasonRunInstancesAuthCheckFailed, "ec2:RunInstances")
+}
+
+// judgeTrial reads EC2's answer to a call that was only tried. A call that would be allowed comes back as an error too.
+func judgeTrial(class *awsv1.EC2NodeClass, err error, reason, action string) Verdict {
+	if err == nil || codeOf(err) == codeDryRun {
+		return Verdict{}
+	}
+	switch cloud.ClassOf(err) {
+	case cloud.Denied:
+		return Verdict{Reason: reason, Message: "the controller's IAM role may not call " + action + ": " + stable(err)}
+	case cloud.Invalid:
+		if cloud.ReasonOf(err) == "InstanceProfileNameInvalid" {
+			if class.Spec.InstanceProfile == nil {
+				return Verdict{Err: err} // made a moment ago: EC2 will know it soon
+			}
+			return Verdict{Reason: awsv1.ReasonInstanceProfileNotFound, Message: "spec.instanceProfile: EC2 does not know the instance profile " + *class.Spec.InstanceProfile}
+		}
+		return Verdict{Reason: cloud.ReasonOf(err), Message: stable(err)}
+	case cloud.Throttled, cloud.NoCapacity, cloud.NotReady, cloud.NotFound, cloud.Transient, cloud.Unknown:
+	}
+	return Verdict{Err: err}
+}

@@ -1,0 +1,282 @@
+package aws
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	corev1 "k8s.io/api/core/v1"
+
+	awsv1 "karpenter/api/aws/v1"
+	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/cloud"
+	"karpenter/internal/cloud/aws/shape"
+	"karpenter/internal/engine/req"
+	"karpenter/internal/engine/world"
+)
+
+// reservedDiscount makes reserved capacity cheaper than anything else, since it is paid for already, and keeps the order of
+// prices among reservations.
+const reservedDiscount = 10_000_000
+
+// typeCache has, per class, the types that were built last.
+type typeCache struct {
+	classes sync.Map // class name → *classTypes
+	version atomic.Uint64
+}
+
+// classTypes is one class's part of the cache.
+type classTypes struct {
+	mu  sync.Mutex // held while building, so that a change is worked out once
+	now atomic.Pointer[builtTypes]
+}
+
+// builtTypes is what was built from what.
+type builtTypes struct {
+	from   inputs
+	shapes []shaped
+	types  *cloud.Types
+}
+
+// shaped is the part of a type that prices and stock do not change.
+type shaped struct {
+	machine *shape.Machine
+	typ     world.InstanceType
+	// usable says that nodes of the class can run on it.
+	usable bool
+}
+
+// inputs is everything that types are made of. Two inputs that are equal give equal types.
+type inputs struct {
+	class     *awsv1.EC2NodeClass
+	machines  *machines
+	prices    *priceTable
+	stock     *view
+	placement *placement
+	learned   *memories
+}
+
+// Types returns what the class can launch. It allocates nothing while nothing has changed.
+func (p *Provider) Types(class string) (*cloud.Types, error) {
+	in, err := p.inputs(class)
+	if err != nil {
+		return nil, err
+	}
+	found, ok := p.types.classes.Load(class)
+	if !ok {
+		found, _ = p.types.classes.LoadOrStore(class, &classTypes{})
+	}
+	entry := found.(*classTypes)
+	if built := entry.now.Load(); built != nil && built.from == in {
+		return built.types, nil
+	}
+	entry.mu.Lock()
+	defer entry.mu.Unlock()
+	built := entry.now.Load()
+	if built != nil && built.from == in {
+		return built.types, nil
+	}
+	next := &builtTypes{from: in}
+	if built != nil && built.from.class == in.class && built.from.machines == in.machines && built.from.placement == in.placement && built.from.learned == in.learned {
+		next.shapes = built.shapes
+	} else {
+		next.shapes = p.shapes(in)
+	}
+	next.types = &cloud.Types{Resources: shape.Resources, List: p.offer(in, next.shapes), Version: p.types.version.Add(1)}
+	entry.now.Store(next)
+	return next.types, nil
+}
+
+// Forget drops what is kept for a class that is gone.
+func (p *Provider) Forget(class string) {
+	p.types.classes.Delete(class)
+	p.placements.Delete(class)
+	p.tried.Delete(class)
+}
+
+func (p *Provider) inputs(class string) (inputs, error) {
+	c := p.opt.Class(class)
+	if c == nil {
+		return inputs{}, &cloud.Error{Class: cloud.NotReady, Op: "list instance types of class " + class, Reason: "NodeClassNotFound"}
+	}
+	m := p.catalogue.now.Load()
+	if m == nil {
+		return inputs{}, &cloud.Error{Class: cloud.Transient, Op: "list instance types of class " + class, Reason: "InstanceTypesNotLoaded"}
+	}
+	in := inputs{class: c, machines: m, prices: p.prices.now.Load(), stock: p.stock.look(), learned: p.learned.Load()}
+	if group, ok := p.placements.Load(class); ok {
+		in.placement = group.(*placement)
+	}
+	return in, nil
+}
+
+// settings are the class's, with the controller's options.
+func (p *Provider) settings(in inputs) shape.Settings {
+	s := shape.ForClass(in.class)
+	s.MemoryOverhead, s.ReservedENIs, s.Learned = p.opt.MemoryOverhead, p.opt.ReservedENIs, in.learned.forClass(in.class)
+	if in.placement != nil {
+		s.Placement = in.placement.strategy
+	}
+	return s
+}
+
+// shapes works out what every machine gives a node of the class.
+func (p *Provider) shapes(in inputs) []shaped {
+	s := p.settings(in)
+	images := imageNeeds(in.class.Status.AMIs)
+	list := make([]shaped, len(in.machines.list))
+	for i, m := range in.machines.list {
+		t := world.InstanceType{Name: m.Name, Labels: shape.Labels(m, s.Family, p.opt.Region), Capacity: shape.Capacity(m, &s)}
+		t.Allocatable = shape.Allocatable(m, &s, t.Capacity)
+		list[i] = shaped{machine: m, typ: t, usable: shape.Incompatible(m, &s) == "" && pickImage(images, t.Labels) >= 0}
+	}
+	return list
+}
+
+// offer adds what is sold where, at which price, and whether it is in stock.
+func (p *Provider) offer(in inputs, shapes []shaped) []*world.InstanceType {
+	zones := classZones(in.class)
+	reserved := map[string][]*awsv1.CapacityReservation{}
+	if p.opt.ReservedCapacity {
+		for i := range in.class.Status.CapacityReservations {
+			r := &in.class.Status.CapacityReservations[i]
+			reserved[r.InstanceType] = append(reserved[r.InstanceType], r)
+		}
+	}
+	types := make([]world.InstanceType, len(shapes))
+	list := make([]*world.InstanceType, len(shapes))
+	for i, s := range shapes {
+		o := offers{in: in, machine: s.machine, usable: s.usable, list: make([]world.Offering, 0, 2*len(zones))}
+		for _, zone := range zones {
+			if in.machines.zones[s.machine.Name][zone.name] {
+				o.addZone(zone)
+			}
+		}
+		for _, r := range reserved[s.machine.Name] {
+			o.addReservation(r, zones)
+		}
+		types[i] = s.typ
+		types[i].Offerings = o.list
+		list[i] = &types[i]
+	}
+	return list
+}
+
+// zone is a zone that the class has subnets in.
+type zone struct {
+	name, id string
+	labels   world.Labels // of offerings in the zone
+}
+
+// classZones lists the zones of the class's subnets by name.
+func classZones(class *awsv1.EC2NodeClass) []zone {
+	var zones []zone
+	for _, s := range class.Status.Subnets {
+		if !slices.ContainsFunc(zones, func(z zone) bool { return z.name == s.Zone }) {
+			z := zone{name: s.Zone, id: s.ZoneID}
+			if z.id != "" {
+				z.labels = world.Labels{{Key: awsv1.LabelZoneID, Value: z.id}}
+			}
+			zones = append(zones, z)
+		}
+	}
+	slices.SortFunc(zones, func(a, b zone) int { return cmp.Compare(a.name, b.name) })
+	return zones
+}
+
+// offers collects the offerings of one machine.
+type offers struct {
+	in      inputs
+	machine *shape.Machine
+	usable  bool
+	list    []world.Offering
+}
+
+// addZone adds what is sold in a zone to everybody.
+func (o *offers) addZone(z zone) {
+	if price, ok := o.in.prices.onDemandPrice(o.machine.Name); ok && sells(o.machine, types.UsageClassTypeOnDemand) {
+		o.add(world.Offering{Zone: z.name, CapacityType: karpv1.CapacityTypeOnDemand, Price: price}, z)
+	}
+	if price, ok := o.in.prices.spotPrice(o.machine.Name, z.name); ok && sells(o.machine, types.UsageClassTypeSpot) {
+		o.add(world.Offering{Zone: z.name, CapacityType: karpv1.CapacityTypeSpot, Price: price}, z)
+	}
+}
+
+// add completes an offering; in a placement group with partitions it becomes one for each.
+func (o *offers) add(offering world.Offering, z zone) {
+	offering.Labels = z.labels
+	group := o.in.placement
+	from := pool{market: offering.CapacityType, typ: o.machine.Name, zone: offering.Zone}
+	left := o.usable && !(o.in.stock.noSpot && offering.CapacityType == karpv1.CapacityTypeSpot)
+	if group == nil {
+		offering.Available = left && !o.in.stock.out[from]
+		o.list = append(o.list, offering)
+		return
+	}
+	offering.Labels = offering.Labels.With(awsv1.LabelPlacementGroupID, group.id)
+	for _, partition := range group.partitions() {
+		one := offering
+		if partition != "" {
+			one.Labels = offering.Labels.With(awsv1.LabelPlacementGroupPartition, partition)
+		}
+		from.group = group.id + "/" + partition
+		one.Available = left && !o.in.stock.out[from]
+		o.list = append(o.list, one)
+	}
+}
+
+// addReservation adds what is left of a capacity reservation.
+func (o *offers) addReservation(r *awsv1.CapacityReservation, zones []zone) {
+	i := slices.IndexFunc(zones, func(z zone) bool { return z.name == r.AvailabilityZone })
+	price, priced := o.in.prices.onDemandPrice(r.InstanceType)
+	if i < 0 || !priced {
+		return
+	}
+	left := o.in.stock.reserved[r.ID]
+	offering := world.Offering{
+		Zone: r.AvailabilityZone, CapacityType: karpv1.CapacityTypeReserved, Price: price / reservedDiscount, Reservation: r.ID, Remaining: left,
+		Available: o.usable && left > 0 && r.State != awsv1.CapacityReservationStateExpiring,
+		Labels: world.NewLabels(map[string]string{
+			awsv1.LabelCapacityReservationID: r.ID, awsv1.LabelCapacityReservationType: string(r.ReservationType),
+			awsv1.LabelCapacityReservationInterruptible: strconv.FormatBool(r.Interruptible),
+		}),
+	}
+	if zones[i].id != "" {
+		offering.Labels = offering.Labels.With(awsv1.LabelZoneID, zones[i].id)
+	}
+	o.list = append(o.list, offering)
+}
+
+// imageNeeds are the requirements of the class's images, in their order.
+func imageNeeds(images []awsv1.AMI) []req.Set {
+	needs := make([]req.Set, len(images))
+	for i, image := range images {
+		set, err := needSet(image.Requirements)
+		if err != nil {
+			set = req.Set{req.Requirement{Key: corev1.LabelArchStable}} // unreadable: suits nothing
+		}
+		needs[i] = set
+	}
+	return needs
+}
+
+func needSet(requirements []corev1.NodeSelectorRequirement) (req.Set, error) {
+	set := req.Set{}
+	for _, r := range requirements {
+		one, err := req.New(r.Key, req.Operator(r.Operator), r.Values...)
+		if err != nil {
+			return nil, fmt.Errorf("image requirement: %w", err)
+		}
+		set = set.With(one)
+	}
+	return set, nil
+}
+
+// pickImage is the index of the first image that a type with these labels can use, or -1.
+func pickImage(needs []req.Set, labels world.Labels) int {
+	return slices.IndexFunc(needs, func(need req.Set) bool { return need.Admits(labels.Get) })
+}

@@ -1,0 +1,51 @@
+package cloud
+
+import "time"
+
+// NoticeKind is what a cloud announces about machines. The values are those of the metric label message_type.
+type NoticeKind string
+
+// The kinds.
+const (
+	SpotInterrupted                NoticeKind = "spot_interrupted"
+	RebalanceRecommendation        NoticeKind = "rebalance_recommendation"
+	InstanceStopped                NoticeKind = "instance_stopped"
+	InstanceTerminated             NoticeKind = "instance_terminated"
+	CapacityReservationInterrupted NoticeKind = "capacity_reservation_interrupted"
+	ScheduledChange                NoticeKind = "scheduled_change"
+	// NoOp notices are none of ours.
+	NoOp NoticeKind = "no_op"
+)
+
+// Notice is an announcement about machines. The machines it names may be anybody's: the receiver acts on its own only.
+type Notice struct {
+	// ID is the same for every copy of the announcement, which queues may deliver more than once.
+	ID   string
+	Kind NoticeKind
+	// Instances are the ids of the machines, sorted.
+	Instances []string
+	// At is when the cloud made the announcement.
+	At time.Time
+	// NotBefore is when a scheduled change begins; zero where the notice is about now.
+	NotBefore time.Time
+}
+
+// AilmentKind is what is wrong with a machine. The values are those of the metric label category.
+type AilmentKind string
+
+// The kinds.
+const (
+	// InstanceStatus and SystemStatus are failed reachability checks: the machine is as good as gone.
+	InstanceStatus AilmentKind = "InstanceStatus"
+	SystemStatus   AilmentKind = "SystemStatus"
+	// EventStatus is maintenance that the cloud has scheduled: the machine still works.
+	EventStatus AilmentKind = "EventStatus"
+)
+
+// Ailment is something that the cloud says is wrong with a machine, which may be anybody's.
+type Ailment struct {
+	Instance string
+	Kind     AilmentKind
+	// Since is when a check began to fail; NotBefore when maintenance begins.
+	Since, NotBefore time.Time
+}

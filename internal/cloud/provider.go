@@ -1,0 +1,88 @@
+// Package cloud says what Karpenter needs from a cloud: machines made at most once per claim, found again, and ended; the
+// list of what can be bought; and whether a machine is still what its class describes.
+//
+// The interfaces are small because their users are: a launch loop needs a Launcher, a collector of orphans a Fleet. A
+// provider implements all of them. Errors have a class (see Class) that decides what the caller does next. The package
+// does no I/O and holds no state.
+package cloud
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/engine/world"
+)
+
+// Provider is everything that a cloud can do for Karpenter.
+type Provider interface {
+	Launcher
+	Fleet
+	Catalogue
+	Judge
+	// Name is the provider's name in logs and metrics, for example aws.
+	Name() string
+}
+
+// Launcher makes machines.
+type Launcher interface {
+	// Launch gives every claim of the batch a machine, or says for each why not. Calling it again with the same batch, in
+	// this process or a later one, never makes a second machine for a claim: what an earlier call made is found and
+	// returned. Results are in the order of the claims.
+	Launch(ctx context.Context, batch Batch) []Result
+}
+
+// Result is what became of one claim of a batch: an instance, or an error with a class.
+type Result struct {
+	Instance *Instance
+	Err      error
+}
+
+// Fleet finds and ends machines of this cluster.
+type Fleet interface {
+	// Get looks one machine up at the cloud itself. NotFound means that the cloud does not list it now, which alone is no
+	// proof that it is gone.
+	Get(ctx context.Context, id string) (*Instance, error)
+	// List returns every machine that carries this cluster's tags, oldest first, ended ones excluded.
+	List(ctx context.Context) ([]*Instance, error)
+	// Delete asks the cloud to end the machine. It may be called any number of times; NotFound means that there is
+	// nothing left to end.
+	Delete(ctx context.Context, id string) error
+	// Tag puts tags on a machine of this cluster.
+	Tag(ctx context.Context, id string, tags map[string]string) error
+}
+
+// Catalogue says what can be bought.
+type Catalogue interface {
+	// Types returns what the node class of that name can launch now, types that are out of stock included. The value is
+	// shared and never changes; a later call may return a newer one. It does no I/O.
+	Types(class string) (*Types, error)
+}
+
+// Judge compares machines with what their class asks for today.
+type Judge interface {
+	// Drifted returns the reason why the claim's machine is no longer what its class describes, or "".
+	Drifted(ctx context.Context, claim *karpv1.NodeClaim) (reason string, err error)
+	// RepairPolicies lists node conditions that mean a machine is broken.
+	RepairPolicies() []RepairPolicy
+}
+
+// Types is what a class can launch.
+type Types struct {
+	// Resources names the entries of every vector in List.
+	Resources []string
+	// List is sorted by name.
+	List []*world.InstanceType
+	// Version changes with the content: equal versions of one class have equal content.
+	Version uint64
+}
+
+// RepairPolicy says after how long a bad node condition condemns a machine.
+type RepairPolicy struct {
+	Condition corev1.NodeConditionType
+	Status    corev1.ConditionStatus
+	// Tolerated is how long the condition may last.
+	Tolerated time.Duration
+}
