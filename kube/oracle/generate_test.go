@@ -3,7 +3,10 @@ package oracle
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -33,6 +36,8 @@ type world struct {
 	nodes   []*corev1.Node
 	bound   []*corev1.Pod
 	pending []*corev1.Pod
+	daemons []*appsv1.DaemonSet
+	coming  []*corev1.Pod    // daemon pods that nodes do not have yet, though they will
 	others  []runtime.Object // namespaces and storage
 	volumes int
 }
@@ -49,6 +54,9 @@ func generate(seed uint64) *world {
 	}
 	for i := range w.IntN(6) {
 		w.makeNode(fmt.Sprint("node", i))
+	}
+	for i := range w.IntN(3) {
+		w.makeDaemon(fmt.Sprint("agent", i))
 	}
 	for i := range w.IntN(4) {
 		w.makeBound(fmt.Sprint("old", i))
@@ -170,6 +178,9 @@ func (w *world) makeNode(name string) {
 		n.Spec.Unschedulable = true
 		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule})
 	}
+	if w.chance(15) {
+		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "soft", Effect: corev1.TaintEffectPreferNoSchedule})
+	}
 	w.nodes = append(w.nodes, n)
 	if w.chance(40) {
 		count := int32(1 + w.IntN(3))
@@ -189,7 +200,10 @@ func (w *world) makeBound(name string) {
 	p := w.shape(name, pick(w, apps))
 	p.Spec.NodeName = pick(w, w.nodes).Name
 	p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}
-	p.Spec.Volumes = nil
+	p.Spec.Volumes, p.Spec.Resources = nil, nil
+	if w.chance(15) {
+		p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1_700_000_000, 0)}
+	}
 	p.Status = corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}}}
 	w.bound = append(w.bound, p)
 }
@@ -219,7 +233,10 @@ func (w *world) materials() []runtime.Object {
 	for _, n := range w.nodes {
 		out = append(out, n)
 	}
-	for _, p := range append(append([]*corev1.Pod{}, w.bound...), w.pending...) {
+	for _, d := range w.daemons {
+		out = append(out, d)
+	}
+	for _, p := range slices.Concat(w.bound, w.pending) {
 		out = append(out, p)
 	}
 	return append(out, w.others...)

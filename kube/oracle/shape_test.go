@@ -31,6 +31,9 @@ func (w *world) shape(name, app string) *corev1.Pod {
 		}
 		spec.InitContainers = append(spec.InitContainers, first)
 	}
+	if w.chance(8) { // at least what the containers ask for together, or the API server refuses it
+		spec.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("5200m"), corev1.ResourceMemory: resource.MustParse("6500Mi")}}
+	}
 	if w.chance(10) {
 		spec.Overhead = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("150m")}
 	}
@@ -130,12 +133,15 @@ func (w *world) addSpread(spec *corev1.PodSpec) {
 		n := int32(1 + w.IntN(4))
 		c.MinDomains = &n
 	}
+	if w.chance(4) {
+		c.LabelSelector = nil
+	}
 	for _, other := range spec.TopologySpreadConstraints {
 		if other.TopologyKey == c.TopologyKey && other.WhenUnsatisfiable == c.WhenUnsatisfiable {
 			return // the API server refuses such a pair
 		}
 	}
-	if w.chance(20) {
+	if c.LabelSelector != nil && w.chance(20) {
 		c.MatchLabelKeys = []string{"version"}
 	}
 	if w.chance(25) {
@@ -166,8 +172,9 @@ func (w *world) addPodAffinity(p *corev1.Pod) {
 		case 0:
 			t.Namespaces = []string{pick(w, []string{"default", "other"})}
 		case 1:
-			t.NamespaceSelector = pick(w, []*metav1.LabelSelector{{}, {MatchLabels: map[string]string{"team": pick(w, apps)}}})
+			t.NamespaceSelector = pick(w, []*metav1.LabelSelector{w.everyNamespace(), {MatchLabels: map[string]string{"team": pick(w, apps)}}})
 		}
+		w.addLabelKeys(&t, p)
 		return t
 	}
 	if p.Spec.Affinity == nil {
@@ -175,8 +182,13 @@ func (w *world) addPodAffinity(p *corev1.Pod) {
 	}
 	if w.chance(12) {
 		t := term()
-		t.LabelSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": pick(w, []string{p.Labels["app"], pick(w, apps)})}}
-		p.Spec.Affinity.PodAffinity = &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{t}}
+		t.LabelSelector.MatchLabels = map[string]string{"app": pick(w, []string{p.Labels["app"], pick(w, apps)})}
+		terms := []corev1.PodAffinityTerm{t}
+		if w.chance(25) { // the same company in another topology
+			t.TopologyKey = pick(w, []string{corev1.LabelArchStable, corev1.LabelTopologyZone})
+			terms = append(terms, t)
+		}
+		p.Spec.Affinity.PodAffinity = &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms}
 	}
 	if w.chance(15) {
 		p.Spec.Affinity.PodAntiAffinity = &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{term()}}
@@ -186,6 +198,30 @@ func (w *world) addPodAffinity(p *corev1.Pod) {
 			p.Spec.Affinity.PodAntiAffinity = &corev1.PodAntiAffinity{}
 		}
 		p.Spec.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution = []corev1.WeightedPodAffinityTerm{{Weight: 10, PodAffinityTerm: term()}}
+	}
+}
+
+// everyNamespace selects all namespaces that have pods of ours. With daemon sets, it leaves theirs out: whether the daemon or the
+// pod comes to a new node first is open, and so is which of them anti-affinity keeps away.
+func (w *world) everyNamespace() *metav1.LabelSelector {
+	if len(w.daemons) == 0 {
+		return &metav1.LabelSelector{}
+	}
+	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team", Operator: metav1.LabelSelectorOpExists}}}
+}
+
+// addLabelKeys lets a term compare a label of the pod; the API server writes that into the selector when the pod is made.
+func (w *world) addLabelKeys(t *corev1.PodAffinityTerm, p *corev1.Pod) {
+	add := func(operator metav1.LabelSelectorOperator) {
+		t.LabelSelector.MatchExpressions = append(t.LabelSelector.MatchExpressions, metav1.LabelSelectorRequirement{Key: "version", Operator: operator, Values: []string{p.Labels["version"]}})
+	}
+	switch w.IntN(10) {
+	case 0:
+		t.MatchLabelKeys = []string{"version"}
+		add(metav1.LabelSelectorOpIn)
+	case 1:
+		t.MismatchLabelKeys = []string{"version"}
+		add(metav1.LabelSelectorOpNotIn)
 	}
 }
 

@@ -91,7 +91,9 @@ func (c *cluster) addNode(w words) error {
 		res[corev1.ResourcePods] = more[corev1.ResourcePods]
 	}
 	l := labels(w.all("label"))
-	l[corev1.LabelTopologyZone] = w.get("zone", "a")
+	if zone := w.get("zone", "a"); zone != "none" {
+		l[corev1.LabelTopologyZone] = zone
+	}
 	for arg, k := range map[string]string{"pool": v1.NodePoolLabelKey, "type": corev1.LabelInstanceTypeStable, "capacity": v1.CapacityTypeLabelKey} {
 		if v := w.get(arg, ""); v != "" {
 			l[k] = v

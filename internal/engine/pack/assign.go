@@ -74,7 +74,9 @@ type placer struct {
 	owned []bool    // the class carries dom[i]
 	self  []bool    // dom[i] counts the class
 	uni   [][]int32 // for spread: the domains over which the minimum is taken
-	host  []hostUse
+	// relied says of a spread that pods were put where only the pods in every other domain allow it.
+	relied []bool
+	host   []hostUse
 	// together says that host affinity ties the class to other pods on the same node.
 	together bool
 	nodes    []*nodeTuple
@@ -123,11 +125,13 @@ func (r *run) newPlacer(rc *runClass, l int) *placer {
 		p.note(r.index[g], true, g.selected.has(int(rc.c.ID)))
 	}
 	p.splitNodes()
-	p.splitCells()
+	if !r.settling {
+		p.splitCells()
+	}
 	if len(p.nodes) == 0 && len(p.cells) == 0 {
 		return nil
 	}
-	p.uni = make([][]int32, len(p.dom))
+	p.uni, p.relied = make([][]int32, len(p.dom)), make([]bool, len(p.dom))
 	for i, gs := range p.dom {
 		if p.owned[i] && gs.g.kind == spreadGroup {
 			p.uni[i] = p.universe(i)
@@ -158,8 +162,8 @@ func (p *placer) note(gs *groupState, owned, self bool) {
 	p.dom, p.owned, p.self = append(p.dom, gs), append(p.owned, owned), append(p.self, self)
 }
 
-// universe lists the domains over which a spread's minimum is taken: those of nodes that count, and those that the class
-// could open a node in.
+// universe lists the domains over which a spread's minimum is taken: those of nodes that count, and (until new nodes are
+// decided) those that the class could open a node in.
 func (p *placer) universe(i int) []int32 {
 	gs := p.dom[i]
 	in := make([]bool, len(gs.sel))
@@ -172,14 +176,11 @@ func (p *placer) universe(i int) []int32 {
 		}
 	}
 	var out []int32
-	domains := newBitset(len(in))
 	for d, yes := range in {
-		if yes || p.r.lessons.domains[domainKey{p.rc.c.ID, gs.g.id, int32(d)}] {
+		if yes || (!p.r.settling && p.r.lessons.domains[domainKey{p.rc.c.ID, gs.g.id, int32(d)}]) {
 			out = append(out, int32(d))
-			domains.add(d)
 		}
 	}
-	p.r.spreads = append(p.r.spreads, spreadUse{p.rc.c.ID, gs, domains})
 	return out
 }
 
@@ -202,9 +203,23 @@ func (p *placer) ownerMay(i int, gs *groupState, d int32) bool {
 	case spreadGroup:
 		return d >= 0 && gs.sel[d]+int32(boolInt(p.self[i]))-gs.least(p.uni[i]) <= gs.g.skew
 	case affinityGroup:
-		return d >= 0 && (gs.sel[d] > 0 || (p.self[i] && gs.total == 0))
+		return d >= 0 && (gs.sel[d] > 0 || (p.self[i] && p.first(gs)))
 	case antiGroup:
 		return d < 0 || gs.sel[d] == 0
+	}
+	return true
+}
+
+// first says whether no pod that the affinity asks for is in any domain yet, so that one which matches itself may start. Required
+// terms stand together: a pod in a domain of one of them counts for all.
+func (p *placer) first(gs *groupState) bool {
+	if !gs.g.hard {
+		return gs.total == 0
+	}
+	for _, g := range p.lv.refs {
+		if g.kind == affinityGroup && g.hard && p.r.index[g].total > 0 {
+			return false
+		}
 	}
 	return true
 }
@@ -229,18 +244,20 @@ func (p *placer) count(doms []int32) {
 		}
 	}
 	for i, gs := range p.dom {
-		if p.self[i] {
-			gs.total++
-		}
 		d := doms[i]
 		if d < 0 {
 			continue
 		}
 		if p.self[i] {
+			gs.total++
 			gs.sel[d]++
 		}
 		if p.owned[i] && gs.g.kind == antiGroup && gs.g.hard {
 			gs.own[d]++
+		}
+		if p.owned[i] && gs.g.kind == spreadGroup && gs.sel[d] > gs.g.skew && !p.relied[i] {
+			p.relied[i] = true
+			p.r.rely(p.rc, gs, p.uni[i])
 		}
 	}
 }

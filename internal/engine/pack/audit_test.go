@@ -308,6 +308,9 @@ func (a *auditor) bootstraps(t world.PodTerm, c *world.Class, seats []*seat) boo
 	}
 	n := 0
 	for _, st := range seats {
+		if _, has := st.labels(t.Key); !has {
+			continue // outside every domain
+		}
 		for _, q := range st.pods {
 			if a.picks(t, q) {
 				n++
@@ -328,6 +331,11 @@ func (a *auditor) spread(x *world.Spread, c *world.Class, st *seat, seats []*sea
 		counted := true
 		for _, cl := range c.Needs {
 			counted = counted && (!x.HonorAffinity || cl.Admits(other.labels))
+		}
+		for _, o := range c.Spread {
+			if _, has := other.labels(o.Key); o.Hard && !has {
+				counted = false
+			}
 		}
 		if _, bad := world.Untolerated(other.taints, c.Tolerations, false); bad && x.HonorTaints {
 			counted = false

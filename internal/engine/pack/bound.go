@@ -36,7 +36,7 @@ func (r *run) certain(p *problem) *problem {
 			for _, x := range d.parts {
 				last := &x.rc.info.levels[len(x.rc.info.levels)-1]
 				for c := range p.cells {
-					if p.cells[c].weight < d.weight || !last.options.has(int(p.cells[c].rep)) {
+					if p.cells[c].weight < d.weight || !last.options.has(int(p.cells[c].rep)) || !p.cells[c].takes(it.size) {
 						cells.drop(c)
 					}
 				}

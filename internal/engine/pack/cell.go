@@ -89,6 +89,10 @@ func (m *Model) cut(masks []bitset, topos []*topology, dims []int) *cellSet {
 			markets[string(sig)] = market
 		}
 		for _, t := range topos {
+			if t.counts != nil {
+				sig = append(sig, byte(boolInt(t.counts.has(i))))
+				continue
+			}
 			sig = binary.AppendVarint(sig, int64(t.option[i]))
 		}
 		c, ok := index[string(sig)]

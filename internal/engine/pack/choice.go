@@ -117,7 +117,7 @@ func (p *problem) choices(b *bin) (list []int32, relaxed bool) {
 	list = append(list, b.option)
 	for _, o := range p.fitting(b.items, chosen.variant) {
 		x := &m.options[o]
-		if o == b.option || x.off.Reservation != "" || !p.sparesLimits(chosen, x) {
+		if o == b.option || x.off.Reservation != "" || !p.sparesLimits(chosen, x) || (len(need) == 0 && p.barred != nil && p.barred.has(int(o))) {
 			continue
 		}
 		if x.price <= chosen.price*(1+choiceMargin) || len(types) < fewChoices {

@@ -149,9 +149,7 @@ func (b *classBuilder) level(s soft) level {
 			l.relaxed = append(l.relaxed, "spread over "+x.Key)
 			continue
 		}
-		if x.Selector.Some {
-			l.refs = append(l.refs, b.m.spreadGroup(b.c, x))
-		}
+		l.refs = append(l.refs, b.m.spreadGroup(b.c, x))
 	}
 	l.refs = append(l.refs, b.m.affinityGroups(b.c, s.affinity)...)
 	skip = s.anti

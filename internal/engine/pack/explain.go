@@ -130,7 +130,7 @@ func (r *run) portSieve(c *world.Class) sieve {
 		}
 	}
 	for i := range r.m.nodes {
-		ports := r.m.nodes[i].load.Ports
+		ports := r.m.nodes[i].ports
 		if ns, ok := r.touched[int32(i)]; ok {
 			ports = ns.ports
 		}

@@ -40,8 +40,10 @@ type group struct {
 	inNodes []int32 // nodes per domain
 }
 
-// topology maps options and nodes to the domains of a label key, as seen through a filter; -1 is outside.
+// topology maps options and nodes to the domains of a label key, as seen through a filter; -1 is outside. Options have no host
+// yet: for the hostname, counts holds those that pass the filter.
 type topology struct {
+	counts  bitset
 	id      int
 	key     string
 	domains []string
@@ -53,7 +55,14 @@ type topology struct {
 func (m *Model) spreadGroup(c *world.Class, s *world.Spread) *group {
 	var clauses []world.Clause
 	if s.HonorAffinity {
-		clauses = c.Needs
+		clauses = slices.Clone(c.Needs)
+	}
+	for i := range c.Spread { // a node counts only if it has the labels of every constraint
+		if o := &c.Spread[i]; o.Hard && o.Key != s.Key && o.Key != world.LabelHostname {
+			if has, err := req.New(o.Key, req.Exists); err == nil {
+				clauses = append(clauses, world.Clause{Terms: []req.Set{{has}}})
+			}
+		}
 	}
 	var tols []world.Toleration
 	if s.HonorTaints {
@@ -61,8 +70,11 @@ func (m *Model) spreadGroup(c *world.Class, s *world.Spread) *group {
 	}
 	g := &group{kind: spreadGroup, key: s.Key, hard: true, skew: s.MaxSkew, least: s.MinDomains}
 	g.topo = m.topology(s.Key, clauses, s.HonorTaints, tols)
-	scope := []podScope{{selector: s.Selector, namespaces: []string{c.Namespace}}}
-	return m.intern(g, scope, c)
+	scope := podScope{selector: s.Selector, namespaces: []string{c.Namespace}}
+	if len(s.Selector.Need) == 0 { // kube-scheduler counts nothing for an empty selector; the node needs the label all the same
+		scope.selector = world.Selector{}
+	}
+	return m.intern(g, []podScope{scope}, c)
 }
 
 // affinityGroups finds the rules of a class's affinity terms, of which dropped preferred ones are given up. A pod counts
@@ -212,6 +224,7 @@ func (m *Model) topology(key string, clauses []world.Clause, taints bool, tols [
 	index := map[string]int32{}
 	if key == world.LabelHostname {
 		m.hostTopology(t, nodeFilter)
+		t.counts = optFilter
 	} else {
 		t.fill(m.optCols.column(key), optFilter, t.option, index)
 		t.fill(m.nodeCols.column(key), nodeFilter, t.node, index)

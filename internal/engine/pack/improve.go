@@ -6,8 +6,11 @@ import (
 
 const (
 	// improveWork bounds the local search by the number of items it takes out and puts back, so that it ends the same way on
-	// any machine. It is a constant: large plans are good to begin with.
+	// any machine. It does not grow with the plan, since large plans are good to begin with; small ones, of up to smallPlan
+	// items, get smallWork, because a single node that is not quite right shows in their price.
 	improveWork = 40000
+	smallWork   = 80000
+	smallPlan   = 3000
 	// goodEnough is the gap to the lower bound at which looking further does not pay.
 	goodEnough = 0.002
 )
@@ -18,9 +21,14 @@ func (p *problem) improve(bins []bin, bound float64) []bin {
 		return bins
 	}
 	s := &search{p: p, bins: bins, x: p.relax(nil, p.overhead), seed: 1}
-	full := make([]int, len(p.items))
+	full, items := make([]int, len(p.items)), 0
 	for i := range full {
 		full[i] = p.items[i].n
+		items += full[i]
+	}
+	budget := improveWork
+	if items <= smallPlan {
+		budget = smallWork
 	}
 	for rule := range ruleCount {
 		f := p.newFiller(full, rule)
@@ -29,7 +37,7 @@ func (p *problem) improve(bins []bin, bound float64) []bin {
 		s.fillers = append(s.fillers, f)
 	}
 	total := cost(bins)
-	for work, stale := 0, 0; work < improveWork && stale < 40+4*len(s.bins); {
+	for work, stale := 0, 0; work < budget && stale < 40+16*len(s.bins); {
 		if total-bound < goodEnough*bound {
 			break
 		}

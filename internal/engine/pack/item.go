@@ -47,6 +47,7 @@ type problem struct {
 	bargains [][]*cand // per market, the candidates that can set prices
 	dimIndex []int     // the resource behind each dimension
 	plain    bool      // no limits, reservations or minValues anywhere
+	barred   bitset    // options that may not be launched in place of the chosen ones; nil for none
 }
 
 // problem turns the demands of a run into items.

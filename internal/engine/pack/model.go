@@ -89,6 +89,7 @@ type nodeInfo struct {
 	// target is false for nodes that are going away.
 	target bool
 	load   *world.Load
+	ports  []world.Port // of its pods and of daemons still to come
 }
 
 type classOnNode struct{ node, n int32 }

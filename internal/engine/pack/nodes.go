@@ -12,7 +12,7 @@ func (m *Model) buildNodes() {
 	free := make([]int64, len(m.nodes)*m.dims)
 	for i, n := range m.snap.Nodes {
 		l := n.Load(m.snap.Classes)
-		m.nodes[i] = nodeInfo{node: n, target: !n.Deleting, free: free[:m.dims:m.dims], used: [2]int64{l.ScoreCPU, l.ScoreMemory}, load: l}
+		m.nodes[i] = nodeInfo{node: n, target: !n.Deleting, free: free[:m.dims:m.dims], used: [2]int64{l.ScoreCPU, l.ScoreMemory}, load: l, ports: slices.Clip(l.Ports)}
 		m.fillVector(m.nodes[i].free, n.Allocatable)
 		subFrom(m.nodes[i].free, l.Requests)
 		free = free[m.dims:]
@@ -87,7 +87,7 @@ func (m *Model) locateBy(of func(*world.Load) []world.ClassCount) [][]classOnNod
 	return out
 }
 
-// reserveDaemons keeps room on each node for the daemons that are expected but not there yet; daemons that run although
+// reserveDaemons keeps room and ports on each node for the daemons that are expected but not there yet; daemons that run although
 // nobody expects them do not give room back.
 func (m *Model) reserveDaemons() {
 	if len(m.snap.Daemons) == 0 {
@@ -105,6 +105,11 @@ func (m *Model) reserveDaemons() {
 				expected[i] = make([]int64, m.dims)
 			}
 			addTo(expected[i], m.vector0(d.Class.Requests))
+			for _, p := range d.Class.Ports {
+				if !slices.Contains(m.nodes[i].ports, p) {
+					m.nodes[i].ports = append(m.nodes[i].ports, p)
+				}
+			}
 		}
 	}
 	for i, want := range expected {

@@ -140,6 +140,9 @@ func genNode(t *rapid.T, i int, s *world.Snapshot) *world.Node {
 		Name: fmt.Sprintf("n%d", i), Initialized: rapid.Bool().Draw(t, "init"), Deleting: rapid.IntRange(0, 5).Draw(t, "deleting") == 0,
 		Labels: world.NewLabels(map[string]string{world.LabelZone: pick(t, "zone", "a", "b", "c"), testRack: pick(t, "rack", "r1", "r2")}),
 	}
+	if rapid.IntRange(0, 3).Draw(t, "norack") == 0 {
+		n.Labels = world.NewLabels(map[string]string{world.LabelZone: pick(t, "zone", "a", "b", "c")})
+	}
 	n.Allocatable = world.Resources{int64(rapid.IntRange(1, 8).Draw(t, "cpu")) * 1000, int64(rapid.IntRange(1, 8).Draw(t, "mem")) * 1024, 20}
 	n.Capacity = n.Allocatable
 	if rapid.Bool().Draw(t, "owned") {

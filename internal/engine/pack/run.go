@@ -26,9 +26,11 @@ type run struct {
 	stamps  int32
 	open    bitset // options that limits still allow, once asked
 	busy    bitset // cells in which nodes will be opened anyway
+	// settling says that new nodes are decided, and only nodes that exist are looked at.
+	settling bool
 }
 
-// spreadUse is a spread that placed pods rely on, with the domains that it took its minimum over.
+// spreadUse is a spread whose minimum placed pods rely on, with the domains that it was taken over.
 type spreadUse struct {
 	class   int32
 	gs      *groupState
@@ -41,8 +43,11 @@ type groupState struct {
 	sel     []int32
 	own     []int32
 	inNodes []int32
-	total   int32 // selected pods anywhere, placed on new nodes too
-	local   int   // index among the run's host groups, -1 for others
+	total   int32 // selected pods in any domain, placed on new nodes too
+	// relied says that pods were put where only the pods on every other node allow it; a new node that counts takes that away.
+	relied bool
+	opened []int32 // selected pods on each new node that counts, known when settling
+	local  int     // index among the run's host groups, -1 for others
 }
 
 // runClass is a class with the pods that want a place.
@@ -246,7 +251,7 @@ func (r *run) cutCells() {
 		}
 	}
 	for _, gs := range r.groups {
-		if !gs.g.host {
+		if !gs.g.host || gs.g.kind == spreadGroup {
 			topos = append(topos, gs.g.topo)
 		}
 	}
@@ -266,7 +271,7 @@ func (r *run) nodeState(n int32) *nodeState {
 	ns, ok := r.touched[n]
 	if !ok {
 		ni := &r.m.nodes[n]
-		ns = &nodeState{free: slices.Clone(ni.free), used: ni.used, ports: slices.Clip(ni.load.Ports), attached: slices.Clip(ni.node.Attached)}
+		ns = &nodeState{free: slices.Clone(ni.free), used: ni.used, ports: slices.Clip(ni.ports), attached: slices.Clip(ni.node.Attached)}
 		r.touched[n] = ns
 		r.order = append(r.order, n)
 	}

@@ -54,7 +54,7 @@ func (m *Model) cheaperPlan(a, b *Plan) bool {
 
 // solveLeaning plans with a domain preferred, and lists the domains that could be.
 func (m *Model) solveLeaning(ov *world.Overlay, lean *leaning) (*Plan, []leaning) {
-	l := &lessons{quota: quotas{}, domains: map[domainKey]bool{}, lean: lean}
+	l := &lessons{quota: quotas{}, domains: map[domainKey]bool{}, hosts: map[int]bool{}, lean: lean}
 	for round := 0; ; round++ {
 		r := m.newRun(ov, l)
 		r.assign()
@@ -95,7 +95,9 @@ type lessons struct {
 	// domains holds those that other pods' nodes open: a spread takes its minimum over them too, though its own pods could not
 	// have opened a node there.
 	domains map[domainKey]bool
-	lean    *leaning
+	// hosts holds the host spreads (by group) for which an empty node is opened.
+	hosts map[int]bool
+	lean  *leaning
 }
 
 type domainKey struct {
@@ -144,30 +146,14 @@ func (r *run) refused(outcomes []outcome, gentle bool) bool {
 	return any
 }
 
-// surprised notes domains of new nodes that a spread did not reckon with, and says whether there are any.
-func (r *run) surprised(outcomes []outcome) bool {
-	any := false
-	for _, sp := range r.spreads {
-		for _, o := range outcomes {
-			for i := range o.bins {
-				d := sp.gs.g.topo.option[o.bins[i].option]
-				key := domainKey{sp.class, sp.gs.g.id, d}
-				if d < 0 || sp.domains.has(int(d)) || r.lessons.domains[key] {
-					continue
-				}
-				r.lessons.domains[key] = true
-				any = true
-			}
-		}
-	}
-	return any
-}
-
 // plan puts the outcomes together.
 func (r *run) plan(outcomes []outcome) *Plan {
+	r.settle(outcomes)
 	plan := &Plan{Order: r.decided}
 	var bound bounds
+	barred := r.barred()
 	for _, o := range outcomes {
+		o.p.barred = barred
 		q := r.certain(o.p)
 		bound.add(q, q.relax(nil, 0), o.left)
 		plan.Nodes = append(plan.Nodes, r.finish(o.p, o.bins)...)

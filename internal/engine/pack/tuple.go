@@ -286,6 +286,9 @@ func (p *placer) bind(pod *world.Pod, n int32, t *nodeTuple) {
 			if h.owned && h.gs.g.kind == antiGroup && h.gs.g.hard {
 				h.gs.own[d]++
 			}
+			if h.owned && h.gs.g.kind == spreadGroup && h.gs.sel[d] > h.gs.g.skew {
+				h.gs.relied = true
+			}
 		}
 	}
 	if fits(p.rc.info.size, ns.free) {
@@ -295,7 +298,7 @@ func (p *placer) bind(pod *world.Pod, n int32, t *nodeTuple) {
 
 // nodeMay says whether an existing node can take one more pod: room, volumes, ports and the pods beside it.
 func (p *placer) nodeMay(n int32) bool {
-	free, ports, attached := p.r.m.nodes[n].free, p.r.m.nodes[n].load.Ports, p.r.m.nodes[n].node.Attached
+	free, ports, attached := p.r.m.nodes[n].free, p.r.m.nodes[n].ports, p.r.m.nodes[n].node.Attached
 	if ns, ok := p.r.touched[n]; ok {
 		free, ports, attached = ns.free, ns.ports, ns.attached
 	}
@@ -332,18 +335,35 @@ func (p *placer) hostMay(h *hostUse, n int32) bool {
 	}
 	switch gs.g.kind {
 	case spreadGroup:
-		return d >= 0 && gs.sel[d]+int32(boolInt(h.self))-gs.leastHost() <= gs.g.skew
+		return d >= 0 && p.hostSkew(gs, gs.sel[d]+int32(boolInt(h.self)))
 	case affinityGroup:
-		return d >= 0 && (gs.sel[d] > 0 || (h.self && gs.total == 0))
+		return d >= 0 && (gs.sel[d] > 0 || (h.self && p.first(gs)))
 	case antiGroup:
 		return d < 0 || gs.sel[d] == 0
 	}
 	return true
 }
 
+// hostSkew says whether so many pods on one node are within the skew. That every other node has some counts only as long as no
+// empty node is opened.
+func (p *placer) hostSkew(gs *groupState, n int32) bool {
+	if n <= gs.g.skew {
+		return true
+	}
+	if !p.r.settling && p.r.lessons.hosts[gs.g.id] {
+		return false
+	}
+	return n-gs.leastHost() <= gs.g.skew
+}
+
 // leastHost is the smallest count on any node that counts.
 func (gs *groupState) leastHost() int32 {
-	low, hosts := int32(-1), int32(0)
+	low, hosts := int32(-1), int32(len(gs.opened))
+	for _, n := range gs.opened {
+		if low < 0 || n < low {
+			low = n
+		}
+	}
 	for d, n := range gs.inNodes {
 		if n <= 0 {
 			continue
@@ -351,9 +371,9 @@ func (gs *groupState) leastHost() int32 {
 		hosts++
 		if low < 0 || gs.sel[d] < low {
 			low = gs.sel[d]
-			if low == 0 && hosts >= gs.g.least {
-				return 0
-			}
+		}
+		if low == 0 {
+			return 0
 		}
 	}
 	if low < 0 || hosts < gs.g.least {
