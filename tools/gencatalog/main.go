@@ -1,4 +1,4 @@
-// Gencatalog writes the instance catalogue of the pocket AWS
+// Command gencatalog writes the instance catalogue of the pocket AWS
 // (internal/cloud/simaws/catalog/data). It has two sources:
 //
 //   - files: the instance type and offering tables that the moto project ships,
