@@ -33,6 +33,10 @@ require (
 	github.com/aws/aws-sdk-go-v2/internal/configsources v1.5.8 // indirect
 	github.com/aws/aws-sdk-go-v2/internal/endpoints/v2 v2.8.8 // indirect
 	github.com/aws/aws-sdk-go-v2/internal/v4a v1.5.8 // indirect
+	github.com/aws/aws-sdk-go-v2/service/arczonalshift v1.34.4 // indirect
+	github.com/aws/aws-sdk-go-v2/service/cloudformation v1.82.3 // indirect
+	github.com/aws/aws-sdk-go-v2/service/eventbridge v1.55.6 // indirect
+	github.com/aws/aws-sdk-go-v2/service/fis v1.38.2 // indirect
 	github.com/aws/aws-sdk-go-v2/service/internal/accept-encoding v1.13.23 // indirect
 	github.com/aws/aws-sdk-go-v2/service/internal/presigned-url v1.14.8 // indirect
 	github.com/aws/aws-sdk-go-v2/service/signin v1.12.0 // indirect

@@ -50,7 +50,7 @@ func bans(lists ...[]Ban) []Ban {
 
 var (
 	kubernetes = []string{"k8s.io/api", "k8s.io/apimachinery"}
-	clients    = []string{"k8s.io/client-go", "k8s.io/apiextensions-apiserver", "sigs.k8s.io/controller-runtime", "sigs.k8s.io/yaml"}
+	clients    = []string{"k8s.io/client-go", "k8s.io/utils", "k8s.io/apiextensions-apiserver", "sigs.k8s.io/controller-runtime", "sigs.k8s.io/yaml"}
 )
 
 func imports(lists ...[]string) []string {
@@ -123,7 +123,7 @@ var Rules = []Rule{
 	},
 	{
 		Package: "internal/cloud/aws/...",
-		Imports: imports(kubernetes, clients, []string{"internal/cloud", "internal/engine/world", "internal/engine/req", "api", "github.com/aws", "github.com/prometheus/client_golang"}),
+		Imports: imports(kubernetes, clients, []string{"internal/cloud", "internal/meter", "internal/engine/world", "internal/engine/req", "api", "github.com/aws"}),
 		Bans:    bans(banClock, banRandom, banEnv, banContext),
 		Reason:  "the only importer of the AWS SDK",
 	},
@@ -133,8 +133,13 @@ var Rules = []Rule{
 		Reason: "the conformance suite knows the interface only",
 	},
 	{
+		Package: "internal/meter", Imports: []string{"github.com/prometheus/client_golang"},
+		Bans:   bans(banClock, banRandom, banEnv, banContext),
+		Reason: "every metric in one table, for whoever counts",
+	},
+	{
 		Package: "internal/control/...",
-		Imports: imports(kubernetes, clients, []string{"internal/state", "internal/engine", "internal/cloud", "api", "github.com/prometheus/client_golang"}),
+		Imports: imports(kubernetes, clients, []string{"internal/control", "internal/state", "internal/engine", "internal/cloud", "internal/meter", "api"}),
 		Bans:    bans(banClock, banRandom, banEnv, banContext),
 		Reason:  "thin reconcilers: the only writers to Kubernetes",
 	},
@@ -145,7 +150,7 @@ var Rules = []Rule{
 	},
 	{
 		Package: "internal/operator/...",
-		Imports: imports(kubernetes, clients, []string{"internal/operator", "internal/control", "internal/web", "internal/state", "internal/cloud", "internal/engine", "api", "github.com/go-logr/logr", "github.com/prometheus/client_golang"}),
+		Imports: imports(kubernetes, clients, []string{"internal/operator", "internal/control", "internal/meter", "internal/web", "internal/state", "internal/cloud", "internal/engine", "api", "github.com/go-logr/logr", "github.com/prometheus/client_golang", "github.com/spf13/cobra", "github.com/aws"}),
 		Reason:  "wiring: the real clock, environment and sockets are made here",
 	},
 	{

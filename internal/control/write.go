@@ -1,0 +1,46 @@
+package control
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Clock is the time that reconcilers live in.
+type Clock = clock.WithTicker
+
+// Patch writes what has changed in an object since before, if anything, and only if nobody else has changed it
+// meanwhile. obj then holds what the API server has. written is false when there was nothing to write, and when the
+// object has changed or gone: whoever did that has caused the next look at it.
+func Patch(ctx context.Context, c client.Client, obj, before client.Object) (written bool, err error) {
+	if equality.Semantic.DeepEqual(obj, before) {
+		return false, nil
+	}
+	return settle(c.Patch(ctx, obj, locked(before)), "writing", obj)
+}
+
+// PatchStatus is Patch for the status of an object.
+func PatchStatus(ctx context.Context, c client.Client, obj, before client.Object) (written bool, err error) {
+	if equality.Semantic.DeepEqual(obj, before) {
+		return false, nil
+	}
+	return settle(c.Status().Patch(ctx, obj, locked(before)), "writing the status of", obj)
+}
+
+func locked(before client.Object) client.Patch {
+	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+}
+
+func settle(err error, verb string, obj client.Object) (bool, error) {
+	switch {
+	case err == nil:
+		return true, nil
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return false, nil
+	}
+	return false, fmt.Errorf("%s %T %s: %w", verb, obj, client.ObjectKeyFromObject(obj), err)
+}
