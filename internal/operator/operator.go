@@ -17,7 +17,7 @@ import (
 
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/control"
+	"karpenter/internal/control/pool"
 )
 
 // Options are what the reconcilers run with.
@@ -45,7 +45,7 @@ func Run(ctx context.Context, opts Options) error {
 	if err != nil {
 		return fmt.Errorf("setting up the reconcilers: %w", err)
 	}
-	ready := &control.PoolReady{Client: m.GetClient(), Rules: awsv1.LabelRules(), Now: time.Now}
+	ready := &pool.Ready{Client: m.GetClient(), Rules: awsv1.LabelRules(), Now: time.Now}
 	if err := ready.Register(m); err != nil {
 		return fmt.Errorf("setting up nodepool.readiness: %w", err)
 	}

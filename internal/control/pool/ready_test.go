@@ -1,8 +1,7 @@
-package control_test
+package pool_test
 
 import (
 	"context"
-	"log/slog"
 	"os"
 	"strings"
 	"testing"
@@ -10,10 +9,13 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/operator"
+	"karpenter/internal/control/pool"
 	"karpenter/test/harness"
 )
 
@@ -32,6 +34,29 @@ func newPool(name, class string) *karpv1.NodePool {
 			ExpireAfter:  karpv1.NeverDuration(),
 		}}},
 	}
+}
+
+// run starts reconcilers for as long as the test takes.
+func run(t *testing.T, register func(manager.Manager) error) {
+	t.Helper()
+	m, err := manager.New(cluster.Config, manager.Options{
+		Scheme: harness.Scheme(), Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: new(true)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := register(m); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- m.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // awaitCondition returns when a condition of a pool is as wanted, and fails the test with the last one seen if that
@@ -66,25 +91,17 @@ func is(status metav1.ConditionStatus, reason, message string) func(karpv1.Condi
 }
 
 func TestA30_PoolsAreJudged(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		ended <- operator.Run(ctx, operator.Options{Config: cluster.Config, Log: slog.New(slog.DiscardHandler)})
-	}()
-	defer func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}()
+	run(t, func(m manager.Manager) error {
+		return (&pool.Ready{Client: m.GetClient(), Rules: awsv1.LabelRules(), Now: time.Now}).Register(m)
+	})
 
 	static := newPool("static", "absent")
 	replicas := int64(3)
 	static.Spec.Replicas = &replicas
 	long := newPool("long-key", "absent")
 	long.Spec.Template.Labels = map[string]string{"example.com/" + strings.Repeat("n", 64): "x"}
-	for _, pool := range []*karpv1.NodePool{static, long, newPool("good", "later")} {
-		if err := cluster.Client.Create(t.Context(), pool); err != nil {
+	for _, p := range []*karpv1.NodePool{static, long, newPool("good", "later")} {
+		if err := cluster.Client.Create(t.Context(), p); err != nil {
 			t.Fatal(err)
 		}
 	}

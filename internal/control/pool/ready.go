@@ -1,11 +1,10 @@
-package control
+package pool
 
 import (
 	"context"
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,11 +16,12 @@ import (
 
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/control"
 )
 
-// PoolReady says of each NodePool whether it can be used: whether its spec passes the checks that the API server does
+// Ready says of each NodePool whether it can be used: whether its spec passes the checks that the API server does
 // not make (A79), and whether its class is Ready (A30).
-type PoolReady struct {
+type Ready struct {
 	Client client.Client
 	// Rules say which labels the provider allows.
 	Rules karpv1.LabelRules
@@ -29,7 +29,7 @@ type PoolReady struct {
 }
 
 // Register makes the manager run the reconciler on every change of a pool or a class.
-func (r *PoolReady) Register(m manager.Manager) error {
+func (r *Ready) Register(m manager.Manager) error {
 	return builder.ControllerManagedBy(m).
 		Named("nodepool.readiness").
 		For(&karpv1.NodePool{}).
@@ -38,10 +38,13 @@ func (r *PoolReady) Register(m manager.Manager) error {
 }
 
 // Reconcile judges one pool.
-func (r *PoolReady) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+func (r *Ready) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	pool := &karpv1.NodePool{}
 	if err := r.Client.Get(ctx, request.NamespacedName, pool); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if !mine(pool) {
+		return reconcile.Result{}, nil
 	}
 	class, observed, err := r.classCondition(ctx, pool)
 	if err != nil {
@@ -52,26 +55,23 @@ func (r *PoolReady) Reconcile(ctx context.Context, request reconcile.Request) (r
 	conditions.Set(pool.ValidationCondition(r.Rules), r.Now())
 	conditions.Set(class, r.Now())
 	pool.Status.NodeClassObservedGeneration = observed
-	if equality.Semantic.DeepEqual(before.Status, pool.Status) {
-		return reconcile.Result{}, nil
-	}
-	err = r.Client.Status().Patch(ctx, pool, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	if err == nil || apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return reconcile.Result{}, nil // whoever changed or removed it meanwhile has caused the next look at it
-	}
-	return reconcile.Result{}, fmt.Errorf("writing the status of NodePool %s: %w", pool.Name, err)
+	_, err = control.PatchStatus(ctx, r.Client, pool, before)
+	return reconcile.Result{}, err
+}
+
+// mine says whether the pool's nodes are this program's to make. Others belong to another provider's, which may run in
+// the same cluster (L20).
+func mine(pool *karpv1.NodePool) bool {
+	ref := pool.Spec.Template.Spec.NodeClassRef
+	return ref != nil && ref.Group == awsv1.Group && ref.Kind == awsv1.EC2NodeClassKind
 }
 
 // classCondition is the pool's NodeClassReady condition, and the generation of the class that it was judged by.
-func (r *PoolReady) classCondition(ctx context.Context, pool *karpv1.NodePool) (karpv1.Condition, int64, error) {
+func (r *Ready) classCondition(ctx context.Context, pool *karpv1.NodePool) (karpv1.Condition, int64, error) {
 	no := func(status metav1.ConditionStatus, reason, message string) karpv1.Condition {
 		return karpv1.Condition{Type: karpv1.ConditionNodeClassReady, Status: status, Reason: reason, Message: message}
 	}
 	ref := pool.Spec.Template.Spec.NodeClassRef
-	if ref == nil || ref.Group != awsv1.Group || ref.Kind != "EC2NodeClass" {
-		return no(metav1.ConditionFalse, karpv1.ReasonNodeClassNotFound,
-			fmt.Sprintf("spec.template.spec.nodeClassRef: must name an EC2NodeClass of %s", awsv1.Group)), 0, nil
-	}
 	class := &awsv1.EC2NodeClass{}
 	if err := r.Client.Get(ctx, types.NamespacedName{Name: ref.Name}, class); apierrors.IsNotFound(err) {
 		return no(metav1.ConditionFalse, karpv1.ReasonNodeClassNotFound, fmt.Sprintf("there is no EC2NodeClass %q", ref.Name)), 0, nil
@@ -93,7 +93,7 @@ func (r *PoolReady) classCondition(ctx context.Context, pool *karpv1.NodePool) (
 }
 
 // poolsOf are the pools that use a class.
-func (r *PoolReady) poolsOf(ctx context.Context, class client.Object) []reconcile.Request {
+func (r *Ready) poolsOf(ctx context.Context, class client.Object) []reconcile.Request {
 	pools := &karpv1.NodePoolList{}
 	if err := r.Client.List(ctx, pools); err != nil {
 		return nil // the cache answers this; it cannot fail once it has synced
