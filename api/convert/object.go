@@ -36,12 +36,13 @@ type converter struct {
 	up, down  translate
 	claimPath string       // where the fields of a claim are in the spec
 	spec      reflect.Type // of v1
+	filled    []filled     // see there
 }
 
 var converters = map[string]converter{
-	poolKind:      {group: coreGroup, up: poolUp, down: poolDown, claimPath: "template.spec.", spec: reflect.TypeFor[karpv1.NodePoolSpec]()},
+	poolKind:      {group: coreGroup, up: poolUp, down: poolDown, claimPath: "template.spec.", spec: reflect.TypeFor[karpv1.NodePoolSpec](), filled: poolFilled},
 	claimKind:     claimConverter(defaultExpireAfter),
-	nodeClassKind: {group: awsGroup, up: classUp, down: classDown, spec: reflect.TypeFor[awsv1.EC2NodeClassSpec]()},
+	nodeClassKind: {group: awsGroup, up: classUp, down: classDown, spec: reflect.TypeFor[awsv1.EC2NodeClassSpec](), filled: classFilled},
 }
 
 // claimConverter is the converter of a claim whose nodes live for expireAfter if the claim does not say it.
@@ -65,17 +66,26 @@ func Supports(apiVersion, kind string) bool {
 // Object returns a converted copy of a NodePool, NodeClaim or EC2NodeClass; apiVersion is the wanted group and version.
 // Nothing outside spec, apiVersion and metadata.annotations changes, as the API server demands of a webhook. Pools may
 // be nil if no claims are converted to v1, or if there is nobody to ask.
+//
+// The object is one of the API server's, which writes out the defaults of v1 whenever it reads one from etcd, before it asks for a
+// conversion. So defaults of v1 are left to it; and a v1 object without them is part of an object, of which an applier has given
+// up the rest. What is not in it must not come back, or the API server would not see it go.
 func Object(in map[string]any, apiVersion string, pools Pools) (map[string]any, error) {
-	kind, _ := in["kind"].(string)
-	from, _ := in["apiVersion"].(string)
-	out, err := object(in, apiVersion, pools)
+	return described(in, apiVersion, func() (map[string]any, error) { return object(in, apiVersion, pools, false) })
+}
+
+// described adds to an error which object it is about.
+func described(in map[string]any, apiVersion string, convert func() (map[string]any, error)) (map[string]any, error) {
+	out, err := convert()
 	if err != nil {
-		return nil, fmt.Errorf("%s: converting from %s to %s: %w", describeObject(kind, in), from, apiVersion, err)
+		kind, _ := in["kind"].(string)
+		return nil, fmt.Errorf("%s: converting from %v to %s: %w", describeObject(kind, in), in["apiVersion"], apiVersion, err)
 	}
 	return out, nil
 }
 
-func object(in map[string]any, apiVersion string, pools Pools) (map[string]any, error) {
+// object converts. In a whole object, a field that is missing has its default.
+func object(in map[string]any, apiVersion string, pools Pools, whole bool) (map[string]any, error) {
 	kind, _ := in["kind"].(string)
 	from, _ := in["apiVersion"].(string)
 	if !Supports(from, kind) {
@@ -113,9 +123,9 @@ func object(in map[string]any, apiVersion string, pools Pools) (map[string]any, 
 		c = claimConverter(expireAfter)
 	}
 	if version == versionV1 {
-		out["spec"], err = c.toV1(spec.tree, annotations.tree)
+		out["spec"], err = c.toV1(spec.tree, annotations.tree, whole)
 	} else {
-		out["spec"], err = c.toBeta(spec.tree, annotations.tree)
+		out["spec"], err = c.toBeta(spec.tree, annotations.tree, whole)
 	}
 	if len(annotations.tree) == 0 {
 		delete(metadata.tree, "annotations")
@@ -124,18 +134,25 @@ func object(in map[string]any, apiVersion string, pools Pools) (map[string]any, 
 }
 
 // toV1 converts a v1beta1 spec and exchanges what the annotations remember.
-func (c converter) toV1(spec, annotations map[string]any) (map[string]any, error) {
+func (c converter) toV1(spec, annotations map[string]any, whole bool) (map[string]any, error) {
 	remembered := takeV1(annotations, spec)
-	out, remember, err := carry(spec, remembered, c.up, c.down)
+	out, err := carry(spec, remembered, c.up, c.down)
 	if err == nil && len(remembered) > 0 && !c.readable(out) {
 		// Whatever the annotation says goes past the API server's validation of v1. A value that v1 programs cannot even
 		// read would stop them all.
-		out, remember, err = carry(spec, nil, c.up, c.down)
+		out, err = carry(spec, nil, c.up, c.down)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return out, giveBeta(annotations, c.claimPath, remember)
+	returned, err := translated(out, c.down)
+	if err != nil {
+		return nil, err
+	}
+	if !whole {
+		leaveOutV1(out, spec, c.filled)
+	}
+	return out, giveBeta(annotations, c.claimPath, differences(spec, returned))
 }
 
 // readable tells whether v1 programs can decode a spec.
@@ -146,12 +163,19 @@ func (c converter) readable(spec map[string]any) bool {
 }
 
 // toBeta converts a v1 spec and exchanges what the annotations remember.
-func (c converter) toBeta(spec, annotations map[string]any) (map[string]any, error) {
-	out, remember, err := carry(spec, takeBeta(annotations, c.claimPath), c.down, c.up)
+func (c converter) toBeta(spec, annotations map[string]any, whole bool) (map[string]any, error) {
+	out, err := carry(spec, takeBeta(annotations, c.claimPath), c.down, c.up)
 	if err != nil {
 		return nil, err
 	}
-	return out, giveV1(annotations, remember)
+	if !whole {
+		leaveOutBeta(out, spec, c.filled)
+	}
+	returned, err := translated(out, c.up)
+	if err != nil {
+		return nil, err
+	}
+	return out, giveV1(annotations, differences(spec, returned))
 }
 
 // poolExpireAfter returns what a claim's pool says about the life of its nodes.

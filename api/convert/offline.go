@@ -149,7 +149,8 @@ func (o Offline) object(in map[string]any, pools Pools, r *report) (map[string]a
 	if o.Version == versionV1 {
 		explain(node{tree: in}, pools, r)
 	}
-	out, err := Object(in, converters[kind].group+"/"+o.Version, pools)
+	apiVersion := converters[kind].group + "/" + o.Version
+	out, err := described(in, apiVersion, func() (map[string]any, error) { return object(in, apiVersion, pools, true) })
 	if err != nil {
 		return nil, err
 	}

@@ -15,21 +15,13 @@ func translated(spec map[string]any, do translate) (map[string]any, error) {
 	return out, nil
 }
 
-// carry converts a spec with forth, restores what remembered says about the target version, and returns what has to be
-// remembered about the source version for back to find the way.
-func carry(spec map[string]any, remembered memory, forth, back translate) (map[string]any, memory, error) {
+// carry converts a spec with forth, and restores what remembered says about the target version.
+func carry(spec map[string]any, remembered memory, forth, back translate) (map[string]any, error) {
 	out, err := translated(spec, forth)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if out, err = restore(out, remembered, forth, back); err != nil {
-		return nil, nil, err
-	}
-	returned, err := translated(out, back)
-	if err != nil {
-		return nil, nil, err
-	}
-	return out, differences(spec, returned), nil
+	return restore(out, remembered, forth, back)
 }
 
 // differences returns the parts of spec that differ in other.

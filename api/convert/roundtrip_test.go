@@ -24,6 +24,12 @@ func mustConvert(t rapid.TB, in tree, version string) tree {
 	return out
 }
 
+// read converts, and reads the result as the API server does.
+func read(t rapid.TB, in tree, version string) tree {
+	t.Helper()
+	return defaulted(mustConvert(t, in, version))
+}
+
 type tree = map[string]any
 
 func groupVersion(kind, version string) string { return converters[kind].group + "/" + version }
@@ -44,14 +50,64 @@ func remains(object tree) []string {
 	return out
 }
 
+// served is a random object as the API server has it.
+func served(t *rapid.T, kind, version string) tree {
+	return defaulted(sample.Object(t, kind, version))
+}
+
+// defaulted does what the API server does when it reads a v1 object from etcd: it writes out the defaults.
+func defaulted(object tree) tree {
+	spec := node{tree: object["spec"].(tree)}
+	if !strings.HasSuffix(object["apiVersion"].(string), "/"+versionV1) {
+		return object
+	}
+	at := func(path ...string) node {
+		out := spec
+		for _, step := range path {
+			out, _ = out.ensure(step)
+		}
+		return out
+	}
+	switch object["kind"] {
+	case nodeClassKind:
+		_ = fillOptions(spec, v1HopLimit)
+	case claimKind:
+		spec.fill("expireAfter", defaultExpireAfter)
+	case poolKind:
+		at("template", "spec").fill("expireAfter", defaultExpireAfter)
+		at("disruption").fill("consolidationPolicy", policyV1Underutil)
+		at("disruption").fill("consolidateAfter", defaultConsolidateAfter)
+		at("disruption").fill("budgets", []any{tree{"nodes": defaultBudgetNodes}})
+	}
+	return object
+}
+
+// An object without its defaults, which is part of one, keeps all that it has.
+func TestRoundTrip_OfPart(t *testing.T) {
+	for _, kind := range sample.Kinds() {
+		t.Run(kind, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				in := sample.Object(t, kind, versionV1)
+				back := mustConvert(t, mustConvert(t, in, versionBeta), versionV1)
+				has := parts(back["spec"].(tree))
+				for path, value := range parts(in["spec"].(tree)) {
+					if diff := cmp.Diff(value, has[path]); diff != "" && path != "disruption" && path != "metadataOptions" {
+						t.Fatalf("%s (-before +after):\n%s", path, diff)
+					}
+				}
+			})
+		})
+	}
+}
+
 func TestRoundTrip_LosesNothing(t *testing.T) {
 	for _, kind := range sample.Kinds() {
 		for from, to := range map[string]string{versionBeta: versionV1, versionV1: versionBeta} {
 			t.Run(kind+" from "+from, func(t *testing.T) {
 				rapid.Check(t, func(t *rapid.T) {
-					in := sample.Object(t, kind, from)
-					there := mustConvert(t, in, to)
-					back := mustConvert(t, there, from)
+					in := served(t, kind, from)
+					there := read(t, in, to)
+					back := read(t, there, from)
 					if diff := cmp.Diff(in, back); diff != "" {
 						t.Fatalf("there and back (-before +after):\n%s\nbetween: %v", diff, there)
 					}
@@ -67,8 +123,8 @@ func TestRoundTrip_OnlySpecAndAnnotationsChange(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				from := pick(t, "from", versionV1, versionBeta)
-				in := sample.Object(t, kind, from)
-				out := mustConvert(t, in, map[string]string{versionV1: versionBeta, versionBeta: versionV1}[from])
+				in := served(t, kind, from)
+				out := read(t, in, map[string]string{versionV1: versionBeta, versionBeta: versionV1}[from])
 				for _, object := range []tree{in, out} {
 					delete(object, "apiVersion")
 					delete(object, "spec")
@@ -95,9 +151,9 @@ func TestEdit_AlwaysWins(t *testing.T) {
 }
 
 func checkEdit(t *rapid.T, kind, from, to string) {
-	there := mustConvert(t, sample.Object(t, kind, from), to)
-	edited := edit(t, there, sample.Object(t, kind, to))
-	back := mustConvert(t, edited, from)
+	there := read(t, served(t, kind, from), to)
+	edited := edit(t, there, served(t, kind, to))
+	back := read(t, edited, from)
 
 	c := converters[kind]
 	forth, reverse := c.up, c.down
@@ -120,7 +176,7 @@ func checkEdit(t *rapid.T, kind, from, to string) {
 		t.Fatalf("the edit was lost (-edited +read back):\n%s\nedited: %v\nread: %v", diff, edited, back)
 	}
 	// And the editor's own view does not change by a reader in the other version having written it back unchanged.
-	again := mustConvert(t, back, to)
+	again := read(t, back, to)
 	if diff := cmp.Diff(edited["spec"], again["spec"]); diff != "" {
 		t.Fatalf("written back unchanged (-before +after):\n%s\nbetween: %v", diff, back)
 	}
@@ -149,7 +205,7 @@ func TestTranslations_SettleAfterOneRound(t *testing.T) {
 		for from, pair := range map[string][2]translate{versionBeta: {c.up, c.down}, versionV1: {c.down, c.up}} {
 			t.Run(kind+" from "+from, func(t *testing.T) {
 				rapid.Check(t, func(t *rapid.T) {
-					spec := sample.Object(t, kind, from)["spec"].(tree)
+					spec := served(t, kind, from)["spec"].(tree)
 					steps := []tree{}
 					for _, do := range []translate{pair[0], pair[1], pair[0]} {
 						var err error
@@ -179,10 +235,10 @@ func TestRestore_ForeignAnnotations(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				from := pick(t, "from", versionV1, versionBeta)
 				to := map[string]string{versionV1: versionBeta, versionBeta: versionV1}[from]
-				in := sample.Object(t, kind, from)
-				clean := mustConvert(t, in, to)
+				in := served(t, kind, from)
+				clean := read(t, in, to)
 				in["metadata"].(tree)["annotations"] = tree{rapid.SampledFrom(names).Draw(t, "name"): rapid.SampledFrom(texts).Draw(t, "text")}
-				out := mustConvert(t, in, to)
+				out := read(t, in, to)
 				back := converters[kind].down
 				if to == versionBeta {
 					back = converters[kind].up

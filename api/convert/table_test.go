@@ -76,14 +76,14 @@ func TestMapping_Pool(t *testing.T) {
 // checkMapping converts, compares the parts that a case speaks about, and checks that the way back leaves no trace.
 func checkMapping(t *testing.T, beta tree, want string) {
 	t.Helper()
-	v1 := mustConvert(t, beta, versionV1)
+	v1 := read(t, beta, versionV1)
 	got := parts(v1["spec"].(tree))
 	for path, value := range parse(t, want) {
 		if diff := cmp.Diff(value, got[path]); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", path, diff)
 		}
 	}
-	back := mustConvert(t, v1, versionBeta)
+	back := read(t, v1, versionBeta)
 	if diff := cmp.Diff(beta, back); diff != "" {
 		t.Errorf("back in v1beta1 (-written +read):\n%s", diff)
 	}
@@ -161,7 +161,7 @@ func TestA70_OnlyInV1(t *testing.T) {
 		{"new fields", nodeClassKind, `{amiSelectorTerms: [{alias: al2@latest}], kubelet: {maxPods: 5}, ipPrefixCount: 1, someday: {a: 1}}`, "kubelet: null\nipPrefixCount: null\nsomeday: null"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			v1 := objectOf(c.kind, versionV1, parse(t, c.v1))
+			v1 := defaulted(objectOf(c.kind, versionV1, parse(t, c.v1)))
 			beta := mustConvert(t, v1, versionBeta)
 			got := parts(beta["spec"].(tree))
 			for path, value := range parse(t, c.want) {
@@ -169,7 +169,7 @@ func TestA70_OnlyInV1(t *testing.T) {
 					t.Errorf("%s (-want +got):\n%s", path, diff)
 				}
 			}
-			if diff := cmp.Diff(v1, mustConvert(t, beta, versionV1)); diff != "" {
+			if diff := cmp.Diff(v1, read(t, beta, versionV1)); diff != "" {
 				t.Errorf("back in v1:\n%s", diff)
 			}
 		})

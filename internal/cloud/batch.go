@@ -71,16 +71,21 @@ func Fingerprint(claim *karpv1.NodeClaim) string {
 }
 
 // Divide puts claims that are about to be created into batches of interchangeable ones and returns the batch id for each,
-// in order. seed must differ between plans (a plan's id or time), so that no batch id is ever used twice.
+// in order. seed must differ between plans (a plan's id or time), so that no batch id is ever used twice. An id ends with an x
+// and the number of claims in the batch, so that whoever launches it knows when all of them are there.
 func Divide(seed string, claims []*karpv1.NodeClaim) []string {
 	ids := make([]string, len(claims))
-	count := map[string]int{}
+	count, size := map[string]int{}, map[string]int{}
 	for i, claim := range claims {
 		print := Fingerprint(claim)
 		n := count[print]
 		count[print] = n + 1
 		sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%d", seed, print, n/MaxBatch))
 		ids[i] = hex.EncodeToString(sum[:8])
+		size[ids[i]]++
+	}
+	for i, id := range ids {
+		ids[i] = fmt.Sprintf("%sx%d", id, size[id])
 	}
 	return ids
 }

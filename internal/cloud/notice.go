@@ -1,6 +1,9 @@
 package cloud
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // NoticeKind is what a cloud announces about machines. The values are those of the metric label message_type.
 type NoticeKind string
@@ -30,6 +33,25 @@ type Notice struct {
 	NotBefore time.Time
 }
 
+// Message is an announcement as a queue delivers it.
+type Message struct {
+	Notice Notice
+	// Err says why the text is no notice. Such a message is to be deleted, since no later attempt could read it.
+	Err error
+	// Sent is when the message was put into the queue.
+	Sent time.Time
+	// Receipt is the queue's own name for this delivery.
+	Receipt string
+}
+
+// Inbox delivers announcements, each until it is deleted.
+type Inbox interface {
+	// Receive waits for messages for a while. It may return none.
+	Receive(ctx context.Context) ([]Message, error)
+	// Delete removes a message that has been dealt with.
+	Delete(ctx context.Context, m Message) error
+}
+
 // AilmentKind is what is wrong with a machine. The values are those of the metric label category.
 type AilmentKind string
 
@@ -48,4 +70,11 @@ type Ailment struct {
 	Kind     AilmentKind
 	// Since is when a check began to fail; NotBefore when maintenance begins.
 	Since, NotBefore time.Time
+}
+
+// Shift is a zone that the cluster has been shifted away from, so that nothing is launched there.
+type Shift struct {
+	// ZoneID is the zone's id, which unlike its name means the same place to everybody.
+	ZoneID string
+	Until  time.Time
 }

@@ -38,6 +38,8 @@ type Launcher interface {
 type Result struct {
 	Instance *Instance
 	Err      error
+	// Advice, if any, is what whoever made the pool should know about the choice that was left.
+	Advice string
 }
 
 // Fleet finds and ends machines of this cluster.
@@ -50,7 +52,7 @@ type Fleet interface {
 	// Delete asks the cloud to end the machine. It may be called any number of times; NotFound means that there is
 	// nothing left to end.
 	Delete(ctx context.Context, id string) error
-	// Tag puts tags on a machine of this cluster.
+	// Tag puts tags on a machine of this cluster. A tag that the machine has keeps its value: it may be the user's own.
 	Tag(ctx context.Context, id string, tags map[string]string) error
 }
 

@@ -44,3 +44,13 @@ func settle(err error, verb string, obj client.Object) (bool, error) {
 	}
 	return false, fmt.Errorf("%s %T %s: %w", verb, obj, client.ObjectKeyFromObject(obj), err)
 }
+
+// Annotate sets one annotation in memory.
+func Annotate(obj client.Object, key, value string) {
+	annotations := obj.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[key] = value
+	obj.SetAnnotations(annotations)
+}

@@ -2,101 +2,162 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
-
-	"karpenter/internal/local/plane"
-	"karpenter/internal/operator"
 )
 
-// options are the flags of the command.
-type options struct {
-	binary string
-	dir    string
-	fresh  bool
+// defaultBootTime is short enough to watch and long enough to see the states of a node that is coming. On AWS it takes
+// half a minute to a minute.
+const defaultBootTime = 10 * time.Second
+
+// flags are the flags of the command.
+type flags struct {
+	Options
+	scenario     string
+	noController bool
 }
 
 // NewCommand returns the command that runs a cluster on this machine until it is interrupted.
 func NewCommand() *cobra.Command {
-	var opts options
+	f := &flags{}
 	cmd := &cobra.Command{
 		Use:   "local",
 		Short: "Run a whole cluster on this machine",
-		Long: `Run a whole cluster on this machine: a real Kubernetes control plane with NodePool, NodeClaim and EC2NodeClass in it, in v1 and
-v1beta1. Ctrl-C stops it; what is in the cluster is kept for the next time.
+		Long: `Run a whole cluster on this machine, without a cloud account: a real Kubernetes control plane and scheduler, a pocket AWS
+that launches instances, kwok as the kubelet of each, and Karpenter. Nodes and their pods are only pretended: nothing is
+computed on them, and all else is the real thing. Ctrl-C stops it; what is in the cluster is kept for the next time.
 
-This version launches no nodes yet: objects are validated, converted, judged and kept.`,
+With --scenario it plays a script of workload changes and faults on a cluster of its own, prints what happened, and
+ends with an error if something that the script expects did not come true.`,
 		Example: `  karpenter local
-  karpenter local --fresh --dir /tmp/second`,
+  karpenter local --fresh --boot-time 45s
+  karpenter local --dir second
+  karpenter local --scenario examples/scenarios/walk-through.txt`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return opts.run(cmd.Context(), cmd.OutOrStdout()) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.OutOrStdout()) },
 	}
-	cmd.Flags().StringVar(&opts.binary, "kube", "", "the control plane binary (default: the file kube beside this program)")
-	cmd.Flags().StringVar(&opts.dir, "dir", "", "where the cluster is kept (default: karpenter-local in the user's cache folder)")
-	cmd.Flags().BoolVar(&opts.fresh, "fresh", false, "drop what an earlier run left in the folder")
+	set := cmd.Flags()
+	set.StringVar(&f.Binary, "kube", "", "the control plane binary (default: the file kube beside this program)")
+	set.StringVar(&f.Dir, "dir", "", "where the cluster is kept (default: karpenter-local in the user's cache folder; with --scenario one that is removed at the end)")
+	set.BoolVar(&f.Fresh, "fresh", false, "drop what an earlier run left in the folder")
+	set.StringVar(&f.ClusterName, "cluster-name", "my-cluster", "the cluster's name, which roles and discovery tags carry")
+	set.StringVar(&f.Region, "region", "us-west-2", "the region that instances are launched in")
+	set.DurationVar(&f.BootTime, "boot-time", defaultBootTime, "how long an instance takes from its launch until its node registers")
+	set.BoolVar(&f.NoDefaults, "no-defaults", false, "do not create NodePool default and EC2NodeClass default")
+	set.BoolVar(&f.noController, "no-controller", false, "do not start the controller; controller.env in the folder has what one needs")
+	set.StringVar(&f.scenario, "scenario", "", "a script to play instead of waiting for Ctrl-C")
 	return cmd
 }
 
-func (o options) run(ctx context.Context, out io.Writer) error {
-	if err := o.complete(); err != nil {
-		return err
+func (f *flags) run(ctx context.Context, out io.Writer) error {
+	var script *Scenario
+	if f.scenario != "" {
+		var err error
+		if script, err = ReadScenario(f.scenario); err != nil {
+			return err
+		}
 	}
-	folder, err := claimFolder(o.dir, o.fresh)
+	tidy, err := f.complete(script != nil)
 	if err != nil {
 		return err
 	}
-	defer folder.Close()
-	progress := func(message string) { fmt.Fprintln(out, message) }
-	p, err := plane.Start(ctx, plane.Options{Binary: o.binary, Dir: o.dir, Controllers: true, Scheduler: true, Progress: progress})
+	defer tidy()
+	told := &teller{out: out, began: time.Now()}
+	f.Tell = told.line
+	cluster, err := Start(ctx, f.Options)
+	if err != nil && ctx.Err() != nil {
+		return errors.New("interrupted before the cluster was ready")
+	}
 	if err != nil {
 		return err
 	}
-	defer p.Stop()
-	progress("installing NodePool, NodeClaim and EC2NodeClass")
-	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	kinds, err := ServeKinds(ctx, p, log)
-	if err != nil {
-		return err
+	if script != nil {
+		f.Tell("the cluster is ready; playing " + f.scenario)
+		told.restart()
+		err = cluster.Play(ctx, script)
+	} else {
+		f.Tell("the cluster is ready")
+		f.greet(out, cluster)
+		err = cluster.Wait(ctx)
+		f.Tell("stopping")
 	}
-	defer kinds.Stop()
-	controllers := make(chan error, 1)
-	go func() { controllers <- operator.Run(ctx, operator.Options{Config: p.Config, Log: log}) }()
-	fmt.Fprintf(out, `
-The cluster is ready. In another terminal:
-
-  export KUBECONFIG=%s
-  export PATH=%s:$PATH    # for kubectl, if you have none
-  kubectl apply -R -f examples/
-  kubectl get nodepools,ec2nodeclasses
-
-This version launches no nodes yet: objects are validated, converted, judged and kept.
-Ctrl-C stops the cluster and keeps it in %s.
-`, p.Kubeconfig, filepath.Dir(o.binary), o.dir)
-	err = <-controllers
-	fmt.Fprintln(out, "stopping")
+	if stopErr := cluster.Stop(); err == nil {
+		err = stopErr
+	}
 	return err
 }
 
-// complete fills in what the flags left out.
-func (o *options) complete() error {
-	if o.binary == "" {
-		self, err := os.Executable()
-		if err != nil {
-			return fmt.Errorf("finding the control plane binary: %w", err)
-		}
-		o.binary = filepath.Join(filepath.Dir(self), "kube")
+// teller prints lines with the time since the start, one at a time.
+type teller struct {
+	out io.Writer
+
+	mu    sync.Mutex
+	began time.Time
+}
+
+func (t *teller) line(text string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	fmt.Fprintf(t.out, "%6.1fs  %s\n", time.Since(t.began).Seconds(), text)
+}
+
+// restart counts from now on.
+func (t *teller) restart() {
+	t.mu.Lock()
+	t.began = time.Now()
+	t.mu.Unlock()
+}
+
+func (f *flags) greet(out io.Writer, cluster *Cluster) {
+	fmt.Fprintf(out, `
+In another terminal:
+
+  export KUBECONFIG=%s PATH=%s:$PATH
+  kubectl apply -f examples/seeds/eks-node-provisioning/03-inflate.yaml
+  kubectl get nodes,nodeclaims -L karpenter.sh/capacity-type,node.kubernetes.io/instance-type --watch
+
+kubectl logs -n kube-system -l app.kubernetes.io/name=karpenter -f shows what the controller does. The pocket AWS is at
+%s, the controller's metrics are at %s.
+Ctrl-C stops the cluster and keeps it in %s.
+
+`, cluster.Kubeconfig, filepath.Dir(f.Binary), cluster.AWSURL, cluster.MetricsURL, f.Dir)
+}
+
+// complete fills in what the flags left out, and returns how to remove what is only for this run.
+func (f *flags) complete(temporary bool) (tidy func(), err error) {
+	tidy = func() {}
+	self, err := os.Executable()
+	if err != nil {
+		return tidy, fmt.Errorf("finding this program's own file: %w", err)
 	}
-	if o.dir == "" {
+	if f.Binary == "" {
+		f.Binary = filepath.Join(filepath.Dir(self), "kube")
+	}
+	if !f.noController {
+		f.Controller = []string{self, "controller"}
+	}
+	switch {
+	case f.BootTime < 0:
+		return tidy, fmt.Errorf("--boot-time %v: it must not be negative", f.BootTime)
+	case f.Dir != "":
+	case temporary:
+		if f.Dir, err = os.MkdirTemp("", "karpenter-scenario-"); err != nil {
+			return tidy, fmt.Errorf("making a folder for the cluster (--dir names one): %w", err)
+		}
+		tidy = func() { _ = os.RemoveAll(f.Dir) }
+	default:
 		cache, err := os.UserCacheDir()
 		if err != nil {
-			return fmt.Errorf("finding a folder for the cluster (--dir names one): %w", err)
+			return tidy, fmt.Errorf("finding a folder for the cluster (--dir names one): %w", err)
 		}
-		o.dir = filepath.Join(cache, "karpenter-local")
+		f.Dir = filepath.Join(cache, "karpenter-local")
 	}
-	return nil
+	return tidy, nil
 }

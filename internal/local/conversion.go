@@ -19,6 +19,7 @@ import (
 	"karpenter/internal/local/plane"
 	"karpenter/internal/operator/webhook"
 
+	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
 )
 
@@ -103,17 +104,26 @@ func awaitConversion(ctx context.Context, kube client.Client) error {
 }
 
 func conversionClient(p *plane.Plane) (client.Client, error) {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, karpv1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return nil, fmt.Errorf("building the scheme: %w", err)
-		}
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, err
 	}
 	kube, err := client.New(p.Config, client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
 	return kube, nil
+}
+
+// newScheme knows Kubernetes' own kinds, definitions of kinds, and ours.
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, karpv1.AddToScheme, awsv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("building the scheme: %w", err)
+		}
+	}
+	return scheme, nil
 }
 
 // probes are objects of the older version, which only a cluster that converts accepts.

@@ -5,10 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
-	v1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/world"
 )
 
@@ -25,107 +23,70 @@ type Options struct {
 	AllowResourceClaims bool
 }
 
-// builder collects what a snapshot is made of.
-type builder struct {
-	opt      Options
-	rules    v1.LabelRules
-	names    *world.Names
-	obj      *Objects
-	problems []Problem
-
-	namespaces map[string]world.Labels
-	volumes    *volumeIndex
-	drafts     map[int]*draft // by the shape of the spec
-	read       []string       // label keys that some selector reads, sorted
-	classes    []*world.Class
-	classIndex map[string]int32
-	budgets    map[string][]budget
-	services   map[string][]service
+// Build makes a snapshot from objects and the instance types that pools may use: it is a mirror that is fed once. Objects that
+// make no sense are left out and named in the problems.
+func Build(obj *Objects, catalog *Catalog, opt Options) (*world.Snapshot, []Problem) {
+	resources, types, problems := catalog.types()
+	m := NewMirror(MirrorOptions{Options: opt, Types: func(string) ([]string, []*world.InstanceType, uint64, error) {
+		return resources, types, 1, nil
+	}})
+	m.typesOf("") // nodes that no pool made have prices too
+	problems = append(problems, m.load(obj)...)
+	v := m.View()
+	for _, p := range v.World.Pools {
+		p.Offers() // found out here, once, so that decisions need not
+	}
+	return v.World, append(problems, v.Problems...)
 }
 
-// Build makes a snapshot from objects and the instance types that pools may use. Objects that make no sense are left out and
-// named in the problems.
-func Build(obj *Objects, catalog *Catalog, opt Options) (*world.Snapshot, []Problem) {
-	rules := v1.CoreLabelRules()
-	for k, v := range opt.Aliases {
-		rules.Aliases[k] = v
-	}
-	rules.WellKnown.Insert(opt.WellKnown...)
-	b := &builder{
-		opt: opt, rules: rules, names: world.NewNames(), obj: obj, drafts: map[int]*draft{}, classIndex: map[string]int32{},
-		namespaces: map[string]world.Labels{},
-	}
+// load feeds the mirror with objects. Of two with one name the second is left out.
+func (m *Mirror) load(obj *Objects) (problems []Problem) {
 	sortObjects(obj)
-	for _, n := range obj.Namespaces {
-		b.namespaces[n.Name] = world.NewLabels(n.Labels)
-	}
-	b.volumes = b.indexVolumes()
-	b.readBudgets()
-	b.readServices()
-	types := b.types(catalog)
-	pools := b.pools(types)
-	pods := b.pods()
-	snap := &world.Snapshot{Pools: pools, Daemons: b.daemons(pods)}
-	onNode := map[string][]*world.Pod{}
-	for i := range pods {
-		p := &pods[i]
-		if p.draft == nil {
+	feed(m, obj.Namespaces)
+	feed(m, obj.Services)
+	feed(m, obj.ReplicaSets)
+	feed(m, obj.StatefulSet)
+	feed(m, obj.Pools)
+	feed(m, obj.Storage)
+	feed(m, obj.Volumes)
+	feed(m, obj.VolumeUses)
+	feed(m, obj.Budgets)
+	feed(m, obj.DaemonSets)
+	feed(m, obj.CSINodes)
+	feed(m, obj.Claims)
+	for i, n := range obj.Nodes {
+		if n.Name == "" || (i > 0 && obj.Nodes[i-1].Name == n.Name) {
+			problems = append(problems, problem("Node", n.Name, "has no name or is listed twice; it is left out"))
 			continue
 		}
-		w := b.worldPod(p)
-		switch {
-		case p.obj.Spec.NodeName != "":
-			if !terminal(p.obj) {
-				onNode[p.obj.Spec.NodeName] = append(onNode[p.obj.Spec.NodeName], w)
-			}
-		case provisionable(p.obj):
-			snap.Pending = append(snap.Pending, w)
+		m.putNode(n)
+	}
+	for _, o := range obj.Pods {
+		o.Meta.Namespace = cmp.Or(o.Meta.Namespace, "default")
+		e := m.findPod(o.Meta.Namespace, o.Meta.Name)
+		if e.text != nil {
+			problems = append(problems, problem("Pod", fullName(e.space, e.name), "is listed twice; the second is left out"))
+			continue
 		}
+		e.text = o
+		m.enqueue(e, reread)
 	}
-	snap.Nodes = b.nodes(onNode)
-	for i := range snap.Nodes {
-		snap.Nodes[i].Price = priceOf(snap.Nodes[i], types)
-		snap.Nodes[i].Load(b.classes) // found out here, once, so that decisions need not
-	}
-	b.dangling(onNode)
-	snap.Classes = b.classes
-	snap.Resources = b.names.List()
-	for _, p := range snap.Pools {
-		p.Offers()
-	}
-	return snap, b.problems
+	return problems
 }
 
-// dangling reports pods bound to nodes that are not there.
-func (b *builder) dangling(onNode map[string][]*world.Pod) {
-	var missing []string
-	for n := range onNode {
-		missing = append(missing, n)
-	}
-	slices.Sort(missing)
-	for _, n := range missing {
-		b.report(problem("Node", n, "is not in the snapshot, but %d pods are bound to it; they are left out", len(onNode[n])))
+func feed[T Object](m *Mirror, list []T) {
+	for _, o := range list {
+		m.put(o)
 	}
 }
-
-func (b *builder) report(p Problem) { b.problems = append(b.problems, p) }
 
 // sortObjects puts everything into an order of its own, so that the order of the input cannot matter.
 func sortObjects(o *Objects) {
 	slices.SortFunc(o.Pods, func(x, y *PodObject) int {
 		return cmp.Or(strings.Compare(x.Meta.Namespace, y.Meta.Namespace), strings.Compare(x.Meta.Name, y.Meta.Name), strings.Compare(x.Meta.UID, y.Meta.UID))
 	})
-	slices.SortFunc(o.Nodes, func(x, y *corev1.Node) int { return strings.Compare(x.Name, y.Name) })
-	slices.SortFunc(o.Pools, func(x, y *v1.NodePool) int { return strings.Compare(x.Name, y.Name) })
-	slices.SortFunc(o.Claims, func(x, y *v1.NodeClaim) int { return strings.Compare(x.Name, y.Name) })
-	slices.SortFunc(o.Namespaces, func(x, y *corev1.Namespace) int { return strings.Compare(x.Name, y.Name) })
-	for _, d := range o.DaemonSets {
-		if d.Namespace == "" {
-			d.Namespace = "default"
-		}
-	}
-	slices.SortFunc(o.DaemonSets, func(x, y *appsv1.DaemonSet) int {
-		return cmp.Or(strings.Compare(x.Namespace, y.Namespace), strings.Compare(x.Name, y.Name))
+	slices.SortFunc(o.Nodes, func(x, y *corev1.Node) int {
+		return cmp.Or(strings.Compare(x.Name, y.Name), strings.Compare(x.Spec.ProviderID, y.Spec.ProviderID))
 	})
 }
 
@@ -154,28 +115,4 @@ func controller(o *PodObject) string {
 		}
 	}
 	return ""
-}
-
-// worldPod is the pod as the engine sees it.
-func (b *builder) worldPod(p *podDraft) *world.Pod {
-	owner := controller(p.obj)
-	w := &world.Pod{
-		Name: p.obj.Meta.Name, UID: p.obj.Meta.UID, Class: b.class(p), Created: int64(p.obj.Meta.CreationTimestamp),
-		Terminating: p.obj.Meta.DeletionTimestamp != nil, Daemon: owner == "DaemonSet", Mirror: owner == "Node",
-	}
-	w.Movable = b.movable(p.obj, owner)
-	return w
-}
-
-// movable says whether the pod wants a new place when its node goes away.
-func (b *builder) movable(o *PodObject, owner string) bool {
-	switch {
-	case owner == "DaemonSet" || owner == "Node" || terminal(o):
-		return false
-	case o.Meta.DeletionTimestamp != nil:
-		return owner == "StatefulSet"
-	case o.Meta.Annotations[v1.DoNotDisruptAnnotationKey] == "true":
-		return false
-	}
-	return !b.blocked(o)
 }

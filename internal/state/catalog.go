@@ -52,11 +52,12 @@ func ReadCatalog(data []byte) (*Catalog, error) {
 	return c, nil
 }
 
-// types converts the catalogue; a type or offering that makes no sense is set aside.
-func (b *builder) types(c *Catalog) []*world.InstanceType {
+// types converts the catalogue; a type or offering that makes no sense is set aside and named.
+func (c *Catalog) types() (resources []string, types []*world.InstanceType, problems []Problem) {
 	if c == nil {
-		return nil
+		return nil, nil, nil
 	}
+	b := &catalogReader{converter: newConverter(Options{})}
 	seen := map[string]bool{}
 	var out []*world.InstanceType
 	for i := range c.InstanceTypes {
@@ -74,10 +75,18 @@ func (b *builder) types(c *Catalog) []*world.InstanceType {
 		out = append(out, w)
 	}
 	slices.SortFunc(out, func(x, y *world.InstanceType) int { return strings.Compare(x.Name, y.Name) })
-	return out
+	return b.names.List(), out, b.problems
 }
 
-func (b *builder) instanceType(t *CatalogType) (*world.InstanceType, error) {
+// catalogReader collects what is wrong with a catalogue while it is read.
+type catalogReader struct {
+	*converter
+	problems []Problem
+}
+
+func (b *catalogReader) report(p Problem) { b.problems = append(b.problems, p) }
+
+func (b *catalogReader) instanceType(t *CatalogType) (*world.InstanceType, error) {
 	w := &world.InstanceType{Name: t.Name, Labels: world.NewLabels(t.Labels)}
 	var err error
 	if w.Allocatable, err = b.quantities(t.Allocatable); err != nil {
@@ -126,9 +135,10 @@ func regionOf(zone string) (string, bool) {
 	return zone[:n-1], true
 }
 
-func (b *builder) quantities(m map[string]string) (world.Resources, error) {
+func (b *catalogReader) quantities(m map[string]string) (world.Resources, error) {
 	list := corev1.ResourceList{}
-	for k, v := range m {
+	for _, l := range world.NewLabels(m) {
+		k, v := l.Key, l.Value
 		q, err := resource.ParseQuantity(v)
 		if err != nil {
 			return nil, fmt.Errorf("%s %q is no quantity; write 2, 500m or 4Gi", k, v)
@@ -136,21 +146,4 @@ func (b *builder) quantities(m map[string]string) (world.Resources, error) {
 		list[corev1.ResourceName(k)] = q
 	}
 	return b.resources(list)
-}
-
-// priceOf looks up what a node costs by its labels; 0 when the catalogue does not know it.
-func priceOf(n *world.Node, types []*world.InstanceType) float64 {
-	name, _ := n.Labels.Get(world.LabelInstanceType)
-	zone, _ := n.Labels.Get(world.LabelZone)
-	model, _ := n.Labels.Get(world.LabelCapacityType)
-	i, ok := slices.BinarySearchFunc(types, name, func(t *world.InstanceType, s string) int { return strings.Compare(t.Name, s) })
-	if !ok {
-		return 0
-	}
-	for _, o := range types[i].Offerings {
-		if o.Zone == zone && o.CapacityType == model {
-			return o.Price
-		}
-	}
-	return 0
 }

@@ -1,17 +1,17 @@
 package state
 
 import (
+	"cmp"
+	"maps"
+	"reflect"
 	"slices"
+	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"karpenter/internal/engine/world"
 )
-
-func newQuantity(n int64) *resource.Quantity { return resource.NewQuantity(n, resource.DecimalSI) }
 
 // daemonTolerations are added to daemon pods by their controller.
 var daemonTolerations = []world.Toleration{
@@ -23,95 +23,134 @@ var daemonTolerations = []world.Toleration{
 	{Key: corev1.TaintNodeUnschedulable, Operator: "Exists", Effect: world.NoSchedule},
 }
 
-// daemons converts DaemonSets. Their pods' shape is that of the newest live pod, which shows what webhooks have done to the
-// template; where they run is taken from the template.
-func (b *builder) daemons(pods []podDraft) []*world.Daemon {
-	var out []*world.Daemon
-	for _, ds := range b.obj.DaemonSets {
-		name := fullName(ds.Namespace, ds.Name)
-		tmpl := &PodObject{Meta: PodMeta{Name: ds.Name, Namespace: ds.Namespace, Labels: ds.Spec.Template.Labels}, Spec: &ds.Spec.Template.Spec}
-		d := b.convert(tmpl)
-		if d.err != nil {
-			b.report(problem("DaemonSet", name, "%v", d.err))
-			continue
-		}
-		if d.class.Refused != "" && len(ds.Spec.Template.Spec.ResourceClaims) > 0 {
-			continue // its pods will not be admitted to new nodes as planned here
-		}
-		c := d.class
-		if live := newest(pods, ds.Namespace, ds.Name); live != nil {
-			if r, err := b.resources(podRequests(live.Spec, &live.Status)); err == nil {
-				c.Requests = r
+// daemonEntry is a DaemonSet with the pod that shows what webhooks have done to its template.
+type daemonEntry struct {
+	obj *appsv1.DaemonSet
+	// newest is the youngest of its pods that are not finished; stale says that it must be looked for.
+	newest  *podEntry
+	created int64 // when newest was made
+	stale   bool
+	dirty   bool
+	world   *world.Daemon
+}
+
+func (m *Mirror) putDaemon(ds *appsv1.DaemonSet) {
+	key := spaced(ds)
+	d := m.daemons[key]
+	switch {
+	case d == nil:
+		d = &daemonEntry{stale: true}
+		m.daemons[key] = d
+	case outdated(d.obj, ds):
+		return
+	}
+	d.obj, d.dirty = ds, true
+}
+
+func (m *Mirror) dropDaemon(ds *appsv1.DaemonSet) {
+	if d := m.daemons[spaced(ds)]; d != nil && sameUID(d.obj, ds) {
+		delete(m.daemons, spaced(ds))
+		m.problem("DaemonSet", spaced(ds), "", nil)
+		m.daemonsChanged = true
+	}
+}
+
+// daemonPod looks whether a pod that has come, changed or gone is the youngest of its DaemonSet, or was.
+func (m *Mirror) daemonPod(e *podEntry, o *PodObject) {
+	var owner *daemonEntry
+	if !e.gone && !terminal(o) {
+		for _, r := range o.Meta.OwnerReferences {
+			if d := m.daemons[fullName(e.space, r.Name)]; r.Kind == "DaemonSet" && d != nil {
+				owner = d
 			}
-			c.Ports = hostPorts(live.Spec)
 		}
-		c.Tolerations = slices.Concat(c.Tolerations, daemonTolerations)
-		out = append(out, &world.Daemon{Name: name, Class: &c})
 	}
-	return out
+	if was := e.shows; was != nil && was.newest == e {
+		was.dirty = true
+		was.stale = was.stale || was != owner || e.created() < was.created
+	}
+	e.shows = nil
+	if owner != nil && (owner.newest == nil || owner.newest == e || m.younger(e, owner.newest)) {
+		owner.show(e)
+	}
 }
 
-func newest(pods []podDraft, namespace, set string) *PodObject {
-	var best *PodObject
-	for i := range pods {
-		o := pods[i].obj
-		if o.Meta.Namespace != namespace || terminal(o) || controller(o) != "DaemonSet" {
+// show takes the shape of the daemon from a pod.
+func (d *daemonEntry) show(e *podEntry) {
+	d.newest, d.created, d.dirty, e.shows = e, e.created(), true, d
+}
+
+func (m *Mirror) younger(a, b *podEntry) bool {
+	x, y := a.created(), b.created()
+	return x > y || (x == y && a.name < b.name)
+}
+
+// refreshDaemons converts DaemonSets. Their pods' shape is that of the newest live pod; where they run is taken from the template.
+func (m *Mirror) refreshDaemons() {
+	for _, key := range slices.Sorted(maps.Keys(m.daemons)) {
+		d := m.daemons[key]
+		if d.stale {
+			m.findNewest(key, d)
+		}
+		if !d.dirty {
 			continue
 		}
-		if !slices.ContainsFunc(o.Meta.OwnerReferences, func(r Owner) bool { return r.Kind == "DaemonSet" && r.Name == set }) {
+		d.dirty = false
+		w, err := m.daemon(d)
+		m.problem("DaemonSet", key, "", err)
+		if w == nil || d.world == nil || !reflect.DeepEqual(w.Class, d.world.Class) {
+			d.world, m.daemonsChanged = w, true
+		}
+	}
+	if !m.daemonsChanged {
+		return
+	}
+	m.daemonsChanged, m.worldChanged = false, true
+	list := make([]*world.Daemon, 0, len(m.daemons))
+	for _, d := range m.daemons {
+		if d.world != nil {
+			list = append(list, d.world)
+		}
+	}
+	slices.SortFunc(list, func(x, y *world.Daemon) int {
+		return cmp.Or(strings.Compare(x.Class.Namespace, y.Class.Namespace), strings.Compare(x.Name, y.Name))
+	})
+	m.daemonList = list
+}
+
+func (m *Mirror) findNewest(key string, d *daemonEntry) {
+	space, name, _ := strings.Cut(key, "/")
+	d.newest, d.stale, d.dirty = nil, false, true
+	for _, e := range m.pods[space] {
+		o := m.look(e)
+		if e.gone || terminal(o) || !slices.ContainsFunc(o.Meta.OwnerReferences, func(r Owner) bool { return r.Kind == "DaemonSet" && r.Name == name }) {
 			continue
 		}
-		if best == nil || o.Meta.CreationTimestamp > best.Meta.CreationTimestamp {
-			best = o
+		if d.newest == nil || m.younger(e, d.newest) {
+			d.show(e)
 		}
-	}
-	return best
-}
-
-// budget is a disruption budget with its selector read.
-type budget struct {
-	selector world.Selector
-	full     bool // it never lets a pod go
-}
-
-// readBudgets reads disruption budgets once, by namespace. One whose selector cannot be read covers nobody.
-func (b *builder) readBudgets() {
-	b.budgets = map[string][]budget{}
-	for _, p := range b.obj.Budgets {
-		s, err := selector(p.Spec.Selector, nil)
-		if err != nil {
-			b.report(problem("PodDisruptionBudget", fullName(p.Namespace, p.Name), "%v", err))
-			continue
-		}
-		b.budgets[p.Namespace] = append(b.budgets[p.Namespace], budget{s, fullyBlocking(p)})
 	}
 }
 
-// blocked says whether a disruption budget never lets the pod go, or two budgets cover it, which no eviction gets past.
-func (b *builder) blocked(o *PodObject) bool {
-	list := b.budgets[o.Meta.Namespace]
-	if len(list) == 0 {
-		return false
+// daemon converts a DaemonSet; nil for one whose pods will not be admitted to new nodes as planned here.
+func (m *Mirror) daemon(d *daemonEntry) (w *world.Daemon, err error) {
+	defer recovered(&err)
+	spec := &d.obj.Spec.Template.Spec
+	t, err := m.conv.draft(&PodObject{Meta: PodMeta{Name: d.obj.Name, Namespace: cmp.Or(d.obj.Namespace, "default"), Labels: d.obj.Spec.Template.Labels}, Spec: spec})
+	if err != nil {
+		return nil, err
 	}
-	labels, covering := world.NewLabels(o.Meta.Labels), 0
-	for _, x := range list {
-		if !x.selector.Matches(labels) {
-			continue
+	if t.class.Refused != "" && len(spec.ResourceClaims) > 0 {
+		return nil, nil
+	}
+	c := t.class
+	if d.newest != nil {
+		live := m.look(d.newest)
+		if r, err := m.conv.resources(podRequests(live.Spec, &live.Status)); err == nil {
+			c.Requests = r
 		}
-		covering++
-		if x.full {
-			return true
-		}
+		c.Ports = hostPorts(live.Spec)
 	}
-	return covering > 1
-}
-
-func fullyBlocking(p *policyv1.PodDisruptionBudget) bool {
-	if m := p.Spec.MaxUnavailable; m != nil {
-		return (m.Type == intstr.Int && m.IntVal == 0) || m.StrVal == "0%"
-	}
-	if m := p.Spec.MinAvailable; m != nil {
-		return m.StrVal == "100%"
-	}
-	return false
+	c.Tolerations = slices.Concat(c.Tolerations, daemonTolerations)
+	return &world.Daemon{Name: spaced(d.obj), Class: &c}, nil
 }

@@ -4,65 +4,14 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 
 	v1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/world"
 )
 
-// nodes joins nodes with their claims, and adds claims that have no node yet: they will be capacity soon. It takes the pods
-// that it has placed out of onNode.
-func (b *builder) nodes(onNode map[string][]*world.Pod) []*world.Node {
-	byProvider, byNode := map[string]*v1.NodeClaim{}, map[string]*v1.NodeClaim{}
-	for _, c := range b.obj.Claims {
-		if c.Status.ProviderID != "" {
-			byProvider[c.Status.ProviderID] = c
-		}
-		if c.Status.NodeName != "" {
-			byNode[c.Status.NodeName] = c
-		}
-	}
-	limits := b.attachLimits()
-	used := map[*v1.NodeClaim]bool{}
-	var out []*world.Node
-	for i, n := range b.obj.Nodes {
-		if n.Name == "" || (i > 0 && b.obj.Nodes[i-1].Name == n.Name) {
-			b.report(problem("Node", n.Name, "has no name or is listed twice; it is left out"))
-			continue
-		}
-		claim := byProvider[n.Spec.ProviderID]
-		if claim == nil || n.Spec.ProviderID == "" {
-			claim = byNode[n.Name]
-		}
-		if claim != nil {
-			used[claim] = true
-		}
-		w, err := b.node(n, claim, limits[n.Name])
-		if err != nil {
-			b.report(problem("Node", n.Name, "%v", err))
-			delete(onNode, n.Name)
-			continue
-		}
-		w.Pods = onNode[n.Name]
-		w.Attached = b.attached(w.Pods)
-		delete(onNode, n.Name)
-		out = append(out, w)
-	}
-	for _, c := range b.obj.Claims {
-		if used[c] {
-			continue
-		}
-		w, err := b.inFlight(c)
-		if err != nil {
-			b.report(problem("NodeClaim", c.Name, "%v", err))
-			continue
-		}
-		out = append(out, w)
-	}
-	return out
-}
-
 // node reads a node; until it is initialized, its claim says what it will be.
-func (b *builder) node(n *corev1.Node, claim *v1.NodeClaim, attach corev1.ResourceList) (*world.Node, error) {
+func (b *converter) node(n *corev1.Node, claim *v1.NodeClaim, attach corev1.ResourceList) (*world.Node, error) {
 	labels := map[string]string{}
 	for k, v := range n.Labels {
 		labels[b.rules.Normalize(k)] = v
@@ -72,7 +21,7 @@ func (b *builder) node(n *corev1.Node, claim *v1.NodeClaim, attach corev1.Resour
 	allocatable, capacity := n.Status.Allocatable, n.Status.Capacity
 	if claim != nil {
 		w.Claim = claim.Name
-		w.Deleting = w.Deleting || claim.DeletionTimestamp != nil
+		w.Deleting = w.Deleting || claim.DeletionTimestamp != nil || slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1.DisruptedTaintKey })
 		w.Initialized = holds(claim, "Initialized") || n.Labels[v1.NodeInitializedLabelKey] == "true"
 		if !holds(claim, "Registered") && n.Labels[v1.NodeRegisteredLabelKey] != "true" {
 			for k, v := range claim.Labels {
@@ -90,7 +39,6 @@ func (b *builder) node(n *corev1.Node, claim *v1.NodeClaim, attach corev1.Resour
 		taints = append(slices.Clip(taints), corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule})
 	}
 	for _, t := range taints {
-		w.Deleting = w.Deleting || (t.Key == v1.DisruptedTaintKey && claim != nil)
 		w.Taints = append(w.Taints, world.Taint{Key: t.Key, Value: t.Value, Effect: world.Effect(t.Effect)})
 	}
 	if len(attach) > 0 {
@@ -143,9 +91,9 @@ func fallback(have, claim corev1.ResourceList) corev1.ResourceList {
 	return out
 }
 
-// inFlight is a claim whose node has not appeared: a node with what the claim promises. While not even the type is known, it
-// has at least what the claim was made for.
-func (b *builder) inFlight(c *v1.NodeClaim) (*world.Node, error) {
+// inFlight is a claim whose node has not appeared: a node with what the claim promises. While no machine has been launched for
+// it, it has exactly what the claim was made for, and counts against limits as the largest machine that it may become.
+func (b *converter) inFlight(c *v1.NodeClaim, largest func(*v1.NodeClaim) world.Resources) (*world.Node, error) {
 	labels := map[string]string{}
 	for k, v := range c.Labels {
 		labels[b.rules.Normalize(k)] = v
@@ -162,43 +110,66 @@ func (b *builder) inFlight(c *v1.NodeClaim) (*world.Node, error) {
 	for _, t := range claimTaints(c) {
 		w.Taints = append(w.Taints, world.Taint{Key: t.Key, Value: t.Value, Effect: world.Effect(t.Effect)})
 	}
+	known := len(c.Status.Allocatable) > 0
 	allocatable, capacity := c.Status.Allocatable, c.Status.Capacity
-	if len(allocatable) == 0 {
+	if !known {
 		allocatable, capacity = c.Spec.Resources.Requests, c.Spec.Resources.Requests
 	}
 	var err error
 	if w.Allocatable, err = b.resources(allocatable); err != nil {
 		return nil, err
 	}
-	w.Capacity, err = b.resources(capacity)
+	if w.Capacity, err = b.resources(capacity); err == nil && !known {
+		w.Capacity = w.Capacity.Max(largest(c))
+	}
 	return w, err
 }
 
-// attachLimits reads how many volumes each driver can attach to each node.
-func (b *builder) attachLimits() map[string]corev1.ResourceList {
-	out := map[string]corev1.ResourceList{}
-	for _, n := range b.obj.CSINodes {
-		for _, d := range n.Spec.Drivers {
-			if d.Allocatable == nil || d.Allocatable.Count == nil {
-				continue
-			}
-			if out[n.Name] == nil {
-				out[n.Name] = corev1.ResourceList{}
-			}
-			out[n.Name][corev1.ResourceName(world.AttachPrefix+"csi-"+d.Name)] = *newQuantity(int64(*d.Allocatable.Count))
+// attachLimits reads how many volumes each driver can attach to a node.
+func attachLimits(n *storagev1.CSINode) corev1.ResourceList {
+	if n == nil {
+		return nil
+	}
+	out := corev1.ResourceList{}
+	for _, d := range n.Spec.Drivers {
+		if d.Allocatable != nil && d.Allocatable.Count != nil {
+			out[corev1.ResourceName(world.AttachPrefix+"csi-"+d.Name)] = *newQuantity(int64(*d.Allocatable.Count))
 		}
 	}
 	return out
 }
 
 // attached lists the shared volumes that the pods have on their node already.
-func (b *builder) attached(pods []*world.Pod) []string {
+func attached(pods []*world.Pod, classes []*world.Class) []string {
 	var out []string
 	for _, p := range pods {
-		for _, s := range b.classes[p.Class].Shared {
+		for _, s := range classes[p.Class].Shared {
 			out = append(out, s.Claim)
 		}
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// unfinished says whether a node that no claim is joined with is one of ours that has not said yet which: its claim stands for
+// it meanwhile.
+func unfinished(n *corev1.Node) bool {
+	ours := n.Labels[v1.NodePoolLabelKey] != "" || slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1.UnregisteredTaintKey })
+	return ours && n.Labels[v1.NodeInitializedLabelKey] != "true" && (n.Spec.ProviderID == "" || n.Labels[corev1.LabelInstanceTypeStable] == "")
+}
+
+// withPods is the node that facts describe, with pods on it.
+func withPods(facts *world.Node, pods []*world.Pod, classes []*world.Class) *world.Node {
+	return &world.Node{
+		Name: facts.Name, Claim: facts.Claim, Pool: facts.Pool, Labels: facts.Labels, Taints: facts.Taints, Capacity: facts.Capacity,
+		Allocatable: facts.Allocatable, Initialized: facts.Initialized, InFlight: facts.InFlight, Deleting: facts.Deleting, Price: facts.Price,
+		Pods: pods, Attached: attached(pods, classes),
+	}
+}
+
+// sameNode says whether two nodes mean the same to every decision.
+func sameNode(a, b *world.Node) bool {
+	return a.Name == b.Name && a.Claim == b.Claim && a.Pool == b.Pool && a.Initialized == b.Initialized && a.InFlight == b.InFlight &&
+		a.Deleting == b.Deleting && a.Price == b.Price && slices.Equal(a.Pods, b.Pods) && slices.Equal(a.Attached, b.Attached) &&
+		slices.Equal(a.Labels, b.Labels) && slices.Equal(a.Taints, b.Taints) && slices.Equal(a.Capacity, b.Capacity) && slices.Equal(a.Allocatable, b.Allocatable)
 }

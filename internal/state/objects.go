@@ -1,17 +1,20 @@
-// Package state turns Kubernetes objects into the engine's world.
+// Package state turns Kubernetes objects into the engine's world: at once with Build, or event by event with a Mirror.
 //
 // It decides what an object means for planning (which pods want a place, what a node that is still starting will offer,
-// where a volume can be used) and nothing else. An object that cannot be read is set aside by name in a list of problems, and
-// the rest is converted; nothing panics on bad input. The package reads no clock, writes nothing and calls nobody.
+// where a volume can be used, which node a claim has become) and nothing else. An object that cannot be read is set aside by
+// name in a list of problems, and the rest is converted; nothing panics on bad input. What has been decided and not been seen
+// yet is assumed for a minute. The package writes nothing, calls nobody and has no clock of its own.
 package state
 
 import (
+	"cmp"
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "karpenter/api/karpenter/v1"
 )
@@ -42,8 +45,6 @@ type PodObject struct {
 	Meta   PodMeta
 	Spec   *corev1.PodSpec
 	Status PodStatus
-	// shape identifies the spec among those that were read as text, so that equal ones are converted once; 0 is none.
-	shape int
 }
 
 // PodMeta is the part of a pod's metadata that planning reads.
@@ -71,6 +72,7 @@ type PodStatus struct {
 	Phase                 corev1.PodPhase          `json:"phase"`
 	NominatedNodeName     string                   `json:"nominatedNodeName"`
 	Conditions            []PodCondition           `json:"conditions"`
+	StartTime             *stamp                   `json:"startTime"`
 	ContainerStatuses     []corev1.ContainerStatus `json:"containerStatuses"`
 	InitContainerStatuses []corev1.ContainerStatus `json:"initContainerStatuses"`
 }
@@ -84,28 +86,39 @@ type PodCondition struct {
 
 // FromPod reads a typed pod.
 func FromPod(p *corev1.Pod) *PodObject {
-	o := &PodObject{
-		Meta: PodMeta{
-			Name: p.Name, Namespace: p.Namespace, UID: string(p.UID), Labels: p.Labels, Annotations: p.Annotations,
-			CreationTimestamp: stamp(p.CreationTimestamp.Unix()),
-		},
-		Spec: &p.Spec,
-		Status: PodStatus{
-			Phase: p.Status.Phase, NominatedNodeName: p.Status.NominatedNodeName,
-			ContainerStatuses: p.Status.ContainerStatuses, InitContainerStatuses: p.Status.InitContainerStatuses,
-		},
-	}
-	if p.DeletionTimestamp != nil {
-		s := stamp(p.DeletionTimestamp.Unix())
-		o.Meta.DeletionTimestamp = &s
-	}
-	for _, r := range p.OwnerReferences {
-		o.Meta.OwnerReferences = append(o.Meta.OwnerReferences, Owner{r.APIVersion, r.Kind, r.Name, r.Controller})
-	}
-	for _, c := range p.Status.Conditions {
-		o.Status.Conditions = append(o.Status.Conditions, PodCondition{string(c.Type), string(c.Status), c.Reason})
-	}
+	o := &PodObject{}
+	o.read(p)
 	return o
+}
+
+// read makes o say what p says, and reuses its memory.
+func (o *PodObject) read(p *corev1.Pod) {
+	owners, conditions := o.Meta.OwnerReferences[:0], o.Status.Conditions[:0]
+	for i := range p.OwnerReferences {
+		r := &p.OwnerReferences[i]
+		owners = append(owners, Owner{r.APIVersion, r.Kind, r.Name, r.Controller})
+	}
+	for i := range p.Status.Conditions {
+		c := &p.Status.Conditions[i]
+		conditions = append(conditions, PodCondition{string(c.Type), string(c.Status), c.Reason})
+	}
+	o.Meta = PodMeta{
+		Name: p.Name, Namespace: cmp.Or(p.Namespace, "default"), UID: string(p.UID), Labels: p.Labels, Annotations: p.Annotations,
+		CreationTimestamp: stamp(p.CreationTimestamp.Unix()), DeletionTimestamp: stampOf(p.DeletionTimestamp), OwnerReferences: owners,
+	}
+	o.Spec = &p.Spec
+	o.Status = PodStatus{
+		Phase: p.Status.Phase, NominatedNodeName: p.Status.NominatedNodeName, Conditions: conditions, StartTime: stampOf(p.Status.StartTime),
+		ContainerStatuses: p.Status.ContainerStatuses, InitContainerStatuses: p.Status.InitContainerStatuses,
+	}
+}
+
+func stampOf(t *metav1.Time) *stamp {
+	if t == nil {
+		return nil
+	}
+	s := stamp(t.Unix())
+	return &s
 }
 
 // Problem names an object that was set aside, or a part of it that was.

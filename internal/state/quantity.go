@@ -25,7 +25,7 @@ func units(name string, q resource.Quantity) int64 {
 }
 
 // resources converts a list. A negative quantity is an error, except where negative says so.
-func (b *builder) resources(list corev1.ResourceList) (world.Resources, error) {
+func (b *converter) resources(list corev1.ResourceList) (world.Resources, error) {
 	names := make([]string, 0, len(list))
 	for k := range list {
 		names = append(names, string(k))
@@ -46,6 +46,8 @@ func quantityText(list corev1.ResourceList, k string) string {
 	q := list[corev1.ResourceName(k)]
 	return q.String()
 }
+
+func newQuantity(n int64) *resource.Quantity { return resource.NewQuantity(n, resource.DecimalSI) }
 
 // podRequests is what the scheduler counts for a pod: containers and sidecars together, or the init container that needs
 // most, whichever is more; pod-level requests instead where given; overhead on top; and one pod.
@@ -76,7 +78,7 @@ func podRequests(spec *corev1.PodSpec, status *PodStatus) corev1.ResourceList {
 		}
 	}
 	addList(sum, spec.Overhead)
-	sum[corev1.ResourcePods] = resource.MustParse("1")
+	sum[corev1.ResourcePods] = *newQuantity(1)
 	return sum
 }
 

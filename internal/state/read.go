@@ -154,7 +154,6 @@ func splitArray(b []byte) ([]json.RawMessage, error) {
 
 // spec is a pod spec that was read once.
 type spec struct {
-	id   int
 	spec *corev1.PodSpec
 	err  error
 }
@@ -179,7 +178,7 @@ func (r *reader) podSpec(raw json.RawMessage) *spec {
 	if s, ok := r.specs[string(raw)]; ok {
 		return s
 	}
-	s = &spec{id: len(r.specs) + 1, spec: parsed, err: err}
+	s = &spec{spec: parsed, err: err}
 	r.specs[string(raw)] = s
 	return s
 }
@@ -280,6 +279,6 @@ func (r *reader) pod(raw json.RawMessage, o *Objects) *Problem {
 		p := problem("Pod", fullName(doc.Metadata.Namespace, doc.Metadata.Name), "spec is not readable: %v", s.err)
 		return &p
 	}
-	o.Pods = append(o.Pods, &PodObject{Meta: doc.Metadata, Spec: s.spec, Status: doc.Status, shape: s.id})
+	o.Pods = append(o.Pods, &PodObject{Meta: doc.Metadata, Spec: s.spec, Status: doc.Status})
 	return nil
 }

@@ -162,10 +162,9 @@ func TestReadCatalog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &builder{names: world.NewNames()}
-	types := b.types(c)
-	if len(types) != 1 || len(types[0].Offerings) != 1 || len(b.problems) != 4 {
-		t.Errorf("%d types, problems %v", len(types), b.problems)
+	_, types, problems := c.types()
+	if len(types) != 1 || len(types[0].Offerings) != 1 || len(problems) != 4 {
+		t.Errorf("%d types, problems %v", len(types), problems)
 	}
 	if r, _ := types[0].Offerings[0].Labels.Get(world.LabelRegion); r != "us-east-1" {
 		t.Errorf("region %q, want us-east-1", r)

@@ -1,9 +1,11 @@
 package state
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,7 +16,7 @@ import (
 )
 
 // nodeNeeds reads node selector and node affinity. What cannot be read refuses the pod: it would never be placed as meant.
-func (b *builder) nodeNeeds(c *world.Class, spec *corev1.PodSpec) {
+func (b *converter) nodeNeeds(c *world.Class, spec *corev1.PodSpec) {
 	if len(spec.NodeSelector) > 0 {
 		set := req.Set{}
 		for _, l := range world.NewLabels(spec.NodeSelector) {
@@ -67,7 +69,7 @@ func poolNeed(needs []world.Clause) (req.Requirement, bool) {
 }
 
 // nodeTerm reads one term; nil matches nothing, as an empty term does.
-func (b *builder) nodeTerm(t *corev1.NodeSelectorTerm) (req.Set, error) {
+func (b *converter) nodeTerm(t *corev1.NodeSelectorTerm) (req.Set, error) {
 	if len(t.MatchFields) > 0 {
 		return nil, fmt.Errorf("node affinity uses matchFields, which only names existing nodes; use matchExpressions")
 	}
@@ -92,7 +94,7 @@ func (b *builder) nodeTerm(t *corev1.NodeSelectorTerm) (req.Set, error) {
 }
 
 // restricted says why pods may not select by a label, or "".
-func (b *builder) restricted(key string) string {
+func (b *converter) restricted(key string) string {
 	if key == corev1.LabelHostname || !b.rules.IsRestricted(key) {
 		return ""
 	}
@@ -122,11 +124,12 @@ func selector(s *metav1.LabelSelector, equal world.Labels) (world.Selector, erro
 }
 
 // podTerms reads pod affinity and anti-affinity.
-func (b *builder) podTerms(c *world.Class, o *PodObject) error {
-	a := o.Spec.Affinity
+func (b *converter) podTerms(d *draft, o *PodObject) error {
+	a, c := o.Spec.Affinity, &d.class
 	if a == nil {
 		return nil
 	}
+	d.spaces = selectsSpaces(a)
 	if a.PodAffinity != nil {
 		list, err := b.terms(o, a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution, a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
 		if err != nil {
@@ -144,7 +147,14 @@ func (b *builder) podTerms(c *world.Class, o *PodObject) error {
 	return nil
 }
 
-func (b *builder) terms(o *PodObject, required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) ([]world.PodTerm, error) {
+// selectsSpaces says whether some term picks namespaces by their labels.
+func selectsSpaces(a *corev1.Affinity) bool {
+	picks := func(t *corev1.PodAffinityTerm) bool { return t.NamespaceSelector != nil }
+	return (a.PodAffinity != nil && anyTerm(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution, a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution, picks)) ||
+		(a.PodAntiAffinity != nil && anyTerm(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution, picks))
+}
+
+func (b *converter) terms(o *PodObject, required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) ([]world.PodTerm, error) {
 	var out []world.PodTerm
 	for i := range required {
 		t, err := b.podTerm(o, &required[i], 0)
@@ -165,7 +175,7 @@ func (b *builder) terms(o *PodObject, required []corev1.PodAffinityTerm, preferr
 	return out, nil
 }
 
-func (b *builder) podTerm(o *PodObject, t *corev1.PodAffinityTerm, weight int32) (world.PodTerm, error) {
+func (b *converter) podTerm(o *PodObject, t *corev1.PodAffinityTerm, weight int32) (world.PodTerm, error) {
 	out := world.PodTerm{Key: b.rules.Normalize(t.TopologyKey), Weight: weight}
 	if t.TopologyKey == "" {
 		return out, fmt.Errorf("term has no topologyKey; give a node label such as %s", corev1.LabelTopologyZone)
@@ -196,7 +206,7 @@ func (b *builder) podTerm(o *PodObject, t *corev1.PodAffinityTerm, weight int32)
 }
 
 // selectNamespaces unites the namespaces that a term lists with those that its selector picks.
-func (b *builder) selectNamespaces(t *corev1.PodAffinityTerm) ([]string, bool, error) {
+func (b *converter) selectNamespaces(t *corev1.PodAffinityTerm) ([]string, bool, error) {
 	s, err := selector(t.NamespaceSelector, nil)
 	if err != nil {
 		return nil, false, fmt.Errorf("namespaceSelector: %w", err)
@@ -205,12 +215,20 @@ func (b *builder) selectNamespaces(t *corev1.PodAffinityTerm) ([]string, bool, e
 		return nil, true, nil
 	}
 	out := slices.Clone(t.Namespaces)
-	for name, labels := range b.namespaces {
-		if s.Matches(labels) {
+	for name, ns := range b.namespaces {
+		if matches(s, ns.Labels) {
 			out = append(out, name)
 		}
 	}
 	return out, false, nil
+}
+
+// matches is Selector.Matches for labels as objects have them.
+func matches(s world.Selector, labels map[string]string) bool {
+	return s.Some && s.Need.Admits(func(key string) (string, bool) {
+		v, ok := labels[key]
+		return v, ok
+	})
 }
 
 func labelValues(o *PodObject, keys []string) world.Labels {
@@ -224,7 +242,7 @@ func labelValues(o *PodObject, keys []string) world.Labels {
 }
 
 // spread reads topology spread constraints, or applies the default ones.
-func (b *builder) spread(c *world.Class, o *PodObject) error {
+func (b *converter) spread(c *world.Class, o *PodObject) error {
 	list := o.Spec.TopologySpreadConstraints
 	if len(list) == 0 {
 		list = b.defaultSpread(o)
@@ -256,7 +274,7 @@ func (b *builder) spread(c *world.Class, o *PodObject) error {
 
 // defaultSpread applies the cluster's default constraints to a pod that has none, with the selector of the services and the
 // workload that it belongs to. A pod of which neither is known gets none.
-func (b *builder) defaultSpread(o *PodObject) []corev1.TopologySpreadConstraint {
+func (b *converter) defaultSpread(o *PodObject) []corev1.TopologySpreadConstraint {
 	if len(b.opt.DefaultSpread) == 0 {
 		return nil
 	}
@@ -273,50 +291,44 @@ func (b *builder) defaultSpread(o *PodObject) []corev1.TopologySpreadConstraint 
 
 // service is a Service with its selector read.
 type service struct {
+	name     string
 	selector world.Selector
 	labels   map[string]string
 }
 
-func (b *builder) readServices() {
-	b.services = map[string][]service{}
-	if len(b.opt.DefaultSpread) == 0 {
+// putService learns of a service; one without selector picks no pods.
+func (b *converter) putService(svc *corev1.Service) {
+	space := cmp.Or(svc.Namespace, "default")
+	b.dropService(svc)
+	s, err := selector(&metav1.LabelSelector{MatchLabels: svc.Spec.Selector}, nil)
+	if len(svc.Spec.Selector) == 0 || err != nil {
 		return
 	}
-	for _, svc := range b.obj.Services {
-		if len(svc.Spec.Selector) == 0 {
-			continue
-		}
-		s, err := selector(&metav1.LabelSelector{MatchLabels: svc.Spec.Selector}, nil)
-		if err == nil {
-			b.services[svc.Namespace] = append(b.services[svc.Namespace], service{s, svc.Spec.Selector})
-		}
-	}
+	list := append(b.services[space], service{svc.Name, s, svc.Spec.Selector})
+	slices.SortFunc(list, func(x, y service) int { return strings.Compare(x.name, y.name) })
+	b.services[space] = list
 }
 
-func (b *builder) workloadSelector(o *PodObject) *metav1.LabelSelector {
+func (b *converter) dropService(svc *corev1.Service) {
+	space := cmp.Or(svc.Namespace, "default")
+	b.services[space] = slices.DeleteFunc(b.services[space], func(s service) bool { return s.name == svc.Name })
+}
+
+// workloadSelector unites the selectors of the services that pick the pod and of the workload that owns it.
+func (b *converter) workloadSelector(o *PodObject) *metav1.LabelSelector {
 	out := &metav1.LabelSelector{MatchLabels: map[string]string{}}
-	labels := world.NewLabels(o.Meta.Labels)
 	for _, svc := range b.services[o.Meta.Namespace] {
-		if svc.selector.Matches(labels) {
+		if matches(svc.selector, o.Meta.Labels) {
 			maps.Copy(out.MatchLabels, svc.labels)
 		}
 	}
 	for _, r := range o.Meta.OwnerReferences {
-		var own *metav1.LabelSelector
-		for _, rs := range b.obj.ReplicaSets {
-			if r.Kind == "ReplicaSet" && rs.Name == r.Name && rs.Namespace == o.Meta.Namespace {
-				own = rs.Spec.Selector
-			}
+		own := b.workloads[r.Kind+"/"+fullName(o.Meta.Namespace, r.Name)]
+		if own == nil {
+			continue
 		}
-		for _, ss := range b.obj.StatefulSet {
-			if r.Kind == "StatefulSet" && ss.Name == r.Name && ss.Namespace == o.Meta.Namespace {
-				own = ss.Spec.Selector
-			}
-		}
-		if own != nil {
-			maps.Copy(out.MatchLabels, own.MatchLabels)
-			out.MatchExpressions = append(out.MatchExpressions, own.MatchExpressions...)
-		}
+		maps.Copy(out.MatchLabels, own.MatchLabels)
+		out.MatchExpressions = append(out.MatchExpressions, own.MatchExpressions...)
 	}
 	if len(out.MatchLabels) == 0 && len(out.MatchExpressions) == 0 {
 		return nil

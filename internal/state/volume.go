@@ -1,7 +1,7 @@
 package state
 
 import (
-	"encoding/binary"
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -19,20 +19,113 @@ var inTree = map[string]string{
 	"kubernetes.io/aws-ebs": "ebs.csi.aws.com", "kubernetes.io/gce-pd": "pd.csi.storage.gke.io", "kubernetes.io/azure-disk": "disk.csi.azure.com",
 }
 
-type volumeIndex struct {
-	claims  map[string]*corev1.PersistentVolumeClaim
-	volumes map[string]*corev1.PersistentVolume
-	storage map[string]*storagev1.StorageClass
-	users   map[string]int // pods per claim that are not finished
-	byClaim map[string]*claimInfo
+// volumeSet knows volume claims, what they lead to, and who uses them.
+type volumeSet struct {
+	claims  table[*corev1.PersistentVolumeClaim]
+	volumes table[*corev1.PersistentVolume]
+	storage table[*storagev1.StorageClass]
+	// named lists the claims that name a volume.
+	named map[string]map[string]bool
+	// users are the unfinished pods of a claim; info is what claims in use lead to, as far as asked.
+	users map[string]map[*podEntry]bool
+	info  map[string]*claimInfo
+	// touched lists claims whose users must be looked at again.
+	touched map[string]bool
+}
+
+func newVolumeSet() *volumeSet {
+	return &volumeSet{
+		claims: table[*corev1.PersistentVolumeClaim]{}, volumes: table[*corev1.PersistentVolume]{}, storage: table[*storagev1.StorageClass]{},
+		named: map[string]map[string]bool{}, users: map[string]map[*podEntry]bool{}, info: map[string]*claimInfo{}, touched: map[string]bool{},
+	}
+}
+
+func (s *volumeSet) touch(claim string) {
+	delete(s.info, claim)
+	s.touched[claim] = true
+}
+
+func (s *volumeSet) putClaim(c *corev1.PersistentVolumeClaim) {
+	full := spaced(c)
+	old := s.claims[full]
+	if !s.claims.put(full, c) {
+		return
+	}
+	s.rename(full, old, c)
+}
+
+func (s *volumeSet) dropClaim(c *corev1.PersistentVolumeClaim) {
+	full := spaced(c)
+	old := s.claims[full]
+	if s.claims.drop(full, c) {
+		s.rename(full, old, nil)
+	}
+}
+
+// rename follows the volume that a claim names.
+func (s *volumeSet) rename(full string, old, now *corev1.PersistentVolumeClaim) {
+	s.touch(full)
+	if old != nil && old.Spec.VolumeName != "" {
+		if delete(s.named[old.Spec.VolumeName], full); len(s.named[old.Spec.VolumeName]) == 0 {
+			delete(s.named, old.Spec.VolumeName)
+		}
+	}
+	if now != nil && now.Spec.VolumeName != "" {
+		if s.named[now.Spec.VolumeName] == nil {
+			s.named[now.Spec.VolumeName] = map[string]bool{}
+		}
+		s.named[now.Spec.VolumeName][full] = true
+	}
+}
+
+func (s *volumeSet) touchVolume(name string) {
+	for full := range s.named[name] {
+		s.touch(full)
+	}
+}
+
+func (s *volumeSet) touchStorage(name string) {
+	for full, info := range s.info {
+		if info.storage == name {
+			s.touch(full)
+		}
+	}
+}
+
+// use notes that a pod uses claims, instead of those that it used before. Whether others share a claim may change for them.
+func (s *volumeSet) use(e *podEntry, claims []string) {
+	if slices.Equal(e.claims, claims) {
+		return
+	}
+	for _, full := range e.claims {
+		delete(s.users[full], e)
+		switch len(s.users[full]) {
+		case 0:
+			delete(s.users, full)
+			delete(s.info, full)
+		case 1:
+			s.touched[full] = true
+		}
+	}
+	for _, full := range claims {
+		if s.users[full] == nil {
+			s.users[full] = map[*podEntry]bool{}
+		}
+		if s.users[full][e] = true; len(s.users[full]) == 2 {
+			s.touched[full] = true
+		}
+	}
+	e.claims = claims
 }
 
 // claimInfo is a volume claim resolved: where it can be used and by which driver it is attached.
 type claimInfo struct {
-	id     int
-	clause *world.Clause
-	driver string
-	err    string
+	clause  *world.Clause
+	driver  string
+	storage string // the class that was asked
+	err     string
+	// leaving keeps away pods that are not on a node yet.
+	leaving string
 }
 
 // podVolumes is what a pod's volumes mean for its class.
@@ -43,33 +136,6 @@ type podVolumes struct {
 	shared  []bool
 	refused string
 	attach  func(driver string) int
-}
-
-func (b *builder) indexVolumes() *volumeIndex {
-	x := &volumeIndex{
-		claims: map[string]*corev1.PersistentVolumeClaim{}, volumes: map[string]*corev1.PersistentVolume{},
-		storage: map[string]*storagev1.StorageClass{}, users: map[string]int{}, byClaim: map[string]*claimInfo{},
-	}
-	for _, c := range b.obj.VolumeUses {
-		x.claims[fullName(c.Namespace, c.Name)] = c
-	}
-	for _, v := range b.obj.Volumes {
-		x.volumes[v.Name] = v
-	}
-	for _, s := range b.obj.Storage {
-		x.storage[s.Name] = s
-	}
-	for _, o := range b.obj.Pods {
-		if terminal(o) {
-			continue
-		}
-		for i := range o.Spec.Volumes {
-			if name := claimOf(o, &o.Spec.Volumes[i]); name != "" {
-				x.users[fullName(o.Meta.Namespace, name)]++
-			}
-		}
-	}
-	return x
 }
 
 // claimOf is the claim behind a volume of a pod, or "".
@@ -83,39 +149,39 @@ func claimOf(o *PodObject, v *corev1.Volume) string {
 	return ""
 }
 
-// podVolumes resolves the claims of a pod; nil if it has none.
-func (b *builder) podVolumes(o *PodObject) *podVolumes {
-	var out *podVolumes
+// claimNames lists the volume claims of a pod, with their namespace.
+func claimNames(o *PodObject) []string {
+	var out []string
 	for i := range o.Spec.Volumes {
-		v := &o.Spec.Volumes[i]
-		name := claimOf(o, v)
-		if name == "" {
-			continue
+		if name := claimOf(o, &o.Spec.Volumes[i]); name != "" {
+			out = append(out, fullName(o.Meta.Namespace, name))
 		}
-		if out == nil {
-			out = &podVolumes{attach: func(driver string) int { return b.names.Index(world.AttachPrefix + "csi-" + driver) }}
-		}
-		ns := o.Meta.Namespace
-		if ns == "" {
-			ns = "default"
-		}
-		full := fullName(ns, name)
-		info, ok := b.volumes.byClaim[full]
+	}
+	return out
+}
+
+// podVolumes resolves the claims of a pod; nil if it has none.
+func (m *Mirror) podVolumes(e *podEntry, bound bool) *podVolumes {
+	if len(e.claims) == 0 {
+		return nil
+	}
+	out := &podVolumes{attach: func(driver string) int { return m.conv.names.Index(world.AttachPrefix + "csi-" + driver) }}
+	for _, full := range e.claims {
+		info, ok := m.volumes.info[full]
 		if !ok {
-			info = b.claim(full, o.Spec.NodeName != "")
-			info.id = len(b.volumes.byClaim)
-			b.volumes.byClaim[full] = info
+			info = m.conv.claim(m.volumes, full)
+			m.volumes.info[full] = info
 		}
-		if info.err != "" && o.Spec.NodeName == "" {
-			out.refused = info.err
+		if !bound {
+			out.refused = cmp.Or(info.err, info.leaving, out.refused)
 		}
-		shared := b.volumes.users[full] > 1
+		shared := len(m.volumes.users[full]) > 1
 		out.claims, out.names, out.shared = append(out.claims, info), append(out.names, full), append(out.shared, shared)
 		out.key = append(out.key, 'v')
-		if shared || info.err != "" {
-			out.key = binary.AppendVarint(out.key, int64(info.id)+1)
+		if shared {
+			out.key = append(append(out.key, full...), 0)
 		}
-		out.key = append(out.key, info.driver...)
+		out.key = append(append(out.key, info.driver...), 0)
 		if info.clause != nil {
 			out.key = append(out.key, 'c')
 			for _, t := range info.clause.Terms {
@@ -123,6 +189,7 @@ func (b *builder) podVolumes(o *PodObject) *podVolumes {
 			}
 		}
 	}
+	out.key = append(append(out.key, 'r'), out.refused...)
 	return out
 }
 
@@ -149,29 +216,36 @@ func (p *podVolumes) apply(c *world.Class) {
 }
 
 // claim finds where a claim's volume can be used, or why it cannot.
-func (b *builder) claim(full string, bound bool) *claimInfo {
-	pvc, ok := b.volumes.claims[full]
-	switch {
-	case !ok:
+func (b *converter) claim(s *volumeSet, full string) *claimInfo {
+	pvc, ok := s.claims[full]
+	if !ok {
 		return &claimInfo{err: fmt.Sprintf("volume claim %s does not exist", full)}
-	case pvc.DeletionTimestamp != nil && !bound:
-		return &claimInfo{err: fmt.Sprintf("volume claim %s is being deleted", full)}
+	}
+	info := b.claimTarget(s, full, pvc)
+	if pvc.DeletionTimestamp != nil {
+		info.leaving = fmt.Sprintf("volume claim %s is being deleted", full)
+	}
+	return info
+}
+
+func (b *converter) claimTarget(s *volumeSet, full string, pvc *corev1.PersistentVolumeClaim) *claimInfo {
+	switch {
 	case pvc.Status.Phase == corev1.ClaimLost:
 		return &claimInfo{err: fmt.Sprintf("volume claim %s has lost its volume", full)}
 	case pvc.Spec.VolumeName != "":
-		return b.boundClaim(full, pvc)
-	}
-	if pvc.Spec.StorageClassName == nil || *pvc.Spec.StorageClassName == "" {
+		return b.boundClaim(s, full, pvc)
+	case pvc.Spec.StorageClassName == nil || *pvc.Spec.StorageClassName == "":
 		return &claimInfo{err: fmt.Sprintf("volume claim %s is not bound and names no storage class", full)}
 	}
-	sc, ok := b.volumes.storage[*pvc.Spec.StorageClassName]
+	name := *pvc.Spec.StorageClassName
+	sc, ok := s.storage[name]
 	switch {
 	case !ok:
-		return &claimInfo{err: fmt.Sprintf("storage class %s of volume claim %s does not exist", *pvc.Spec.StorageClassName, full)}
+		return &claimInfo{storage: name, err: fmt.Sprintf("storage class %s of volume claim %s does not exist", name, full)}
 	case sc.VolumeBindingMode == nil || *sc.VolumeBindingMode != storagev1.VolumeBindingWaitForFirstConsumer:
-		return &claimInfo{err: fmt.Sprintf("volume claim %s is not bound, and its storage class %s binds immediately: wait for the volume", full, sc.Name)}
+		return &claimInfo{storage: name, err: fmt.Sprintf("volume claim %s is not bound, and its storage class %s binds immediately: wait for the volume", full, sc.Name)}
 	}
-	info := &claimInfo{driver: csiDriver(sc.Provisioner)}
+	info := &claimInfo{driver: csiDriver(sc.Provisioner), storage: name}
 	if len(sc.AllowedTopologies) > 0 {
 		info.clause = &world.Clause{Source: "storage class " + sc.Name}
 		for _, t := range sc.AllowedTopologies {
@@ -195,11 +269,11 @@ func csiDriver(provisioner string) string {
 }
 
 // boundClaim follows a claim to its volume.
-func (b *builder) boundClaim(full string, pvc *corev1.PersistentVolumeClaim) *claimInfo {
+func (b *converter) boundClaim(s *volumeSet, full string, pvc *corev1.PersistentVolumeClaim) *claimInfo {
 	if pvc.Annotations[bindCompleted] == "" && pvc.Status.Phase != corev1.ClaimBound {
 		return &claimInfo{err: fmt.Sprintf("volume claim %s names volume %s but is not bound to it yet", full, pvc.Spec.VolumeName)}
 	}
-	pv, ok := b.volumes.volumes[pvc.Spec.VolumeName]
+	pv, ok := s.volumes[pvc.Spec.VolumeName]
 	switch {
 	case !ok:
 		return &claimInfo{err: fmt.Sprintf("volume %s of claim %s does not exist", pvc.Spec.VolumeName, full)}

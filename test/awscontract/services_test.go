@@ -72,6 +72,13 @@ func TestSDKQueues(t *testing.T) {
 	if l := must[*sqs.ListQueuesOutput](t)(w.sqs.ListQueues(w.ctx, &sqs.ListQueuesInput{QueueNamePrefix: aws.String("q")})); len(l.QueueUrls) != 1 {
 		t.Errorf("queues: %v", l.QueueUrls)
 	}
+	qp, queues := sqs.NewListQueuesPaginator(w.sqs, &sqs.ListQueuesInput{MaxResults: aws.Int32(1)}), 0
+	for qp.HasMorePages() {
+		queues += len(must[*sqs.ListQueuesOutput](t)(qp.NextPage(w.ctx)).QueueUrls)
+	}
+	if queues != 2 {
+		t.Errorf("pages of one gave %d queues", queues)
+	}
 	must[*sqs.PurgeQueueOutput](t)(w.sqs.PurgeQueue(w.ctx, &sqs.PurgeQueueInput{QueueUrl: url}))
 	w.clock.Advance(time.Minute)
 	if left := receive(); len(left) != 0 {

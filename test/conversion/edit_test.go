@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/retry"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -134,9 +135,12 @@ func checkRandom(t *testing.T, r *rapid.T, c *cluster, drawn tree, to string) {
 	if err := c.Client.Create(t.Context(), copied, client.DryRunAll, client.FieldValidation("Strict")); err != nil {
 		r.Fatalf("converted to %s it is not valid: %v", to, err)
 	}
-	// A client that reads and writes in the other version changes nothing.
-	other.SetLabels(map[string]string{"touched": "yes"})
-	if err := c.Client.Update(t.Context(), other); err != nil {
+	// A client that reads and writes in the other version changes nothing. The webhook may write at the same time: whom fields belong to.
+	if err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		other := c.read(t, one, to)
+		other.SetLabels(map[string]string{"touched": "yes"})
+		return c.Client.Update(t.Context(), other)
+	}); err != nil {
 		r.Fatalf("writing it back in %s: %v", to, err)
 	}
 	if diff := cmp.Diff(first.Object["spec"], c.read(t, one, from).Object["spec"]); diff != "" {

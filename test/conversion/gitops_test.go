@@ -31,7 +31,7 @@ func TestGitOps_SeesNoDifference(t *testing.T) {
 				t.Errorf("kubectl diff: %v\n%s", err, diff)
 			}
 			// A controller that works in v1 writes the status, and another manager a label; neither is a difference to the author.
-			pool := c.get(t, "nodepool", "gitops")
+			pool := c.awaitOwners(t, object("karpenter.sh/v1beta1", "NodePool", "gitops", nil))
 			pool.Object["status"] = tree{"nodes": int64(1)}
 			if err := c.Client.Status().Update(t.Context(), pool); err != nil {
 				t.Fatal(err)

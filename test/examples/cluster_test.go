@@ -12,8 +12,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -133,7 +135,7 @@ func (w *world) eachFolderAgain(t *testing.T) {
 			w.apply(t, "", path.Join(folder, part))
 			var out []string
 			for _, m := range byFolder[part] {
-				out = append(out, m.String()+" "+w.get(t, m, m.object.GroupVersionKind().Version).GetResourceVersion())
+				out = append(out, m.String()+" "+w.settled(t, m))
 			}
 			return out
 		}
@@ -141,6 +143,20 @@ func (w *world) eachFolderAgain(t *testing.T) {
 			t.Errorf("applying %s again changed something (-first +second):\n%s", part, diff)
 		}
 	}
+}
+
+// settled is the resource version of an object, once the webhook has moved the record of who owns its fields to v1.
+func (w *world) settled(t *testing.T, m manifest) string {
+	t.Helper()
+	old := func(e metav1.ManagedFieldsEntry) bool { return strings.HasSuffix(e.APIVersion, "/v1beta1") && m.beta() }
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		object := w.get(t, m, m.object.GroupVersionKind().Version)
+		if !slices.ContainsFunc(object.GetManagedFields(), old) {
+			return object.GetResourceVersion()
+		}
+	}
+	t.Fatalf("%s still has owners of fields in v1beta1 after a minute", m)
+	return ""
 }
 
 func (w *world) betaReadsBack(t *testing.T) {

@@ -98,7 +98,7 @@ var Rules = []Rule{
 		Reason: "types are importable by anyone: Kubernetes' own types, the drift hash, YAML for the offline converter",
 	},
 	{
-		Package: "internal/state/...", Imports: imports(kubernetes, []string{"internal/engine/world", "internal/engine/req", "api", "k8s.io/client-go", "k8s.io/component-helpers", "sigs.k8s.io/yaml"}),
+		Package: "internal/state/...", Imports: imports(kubernetes, []string{"internal/engine/world", "internal/engine/req", "internal/engine/disrupt", "internal/engine/life", "api", "k8s.io/client-go", "k8s.io/component-helpers", "sigs.k8s.io/yaml"}),
 		Bans:   bans(banClock, banRandom, banEnv, banContext),
 		Reason: "turns watch events into snapshots, decides nothing",
 	},
@@ -133,7 +133,7 @@ var Rules = []Rule{
 		Reason: "the conformance suite knows the interface only",
 	},
 	{
-		Package: "internal/meter", Imports: []string{"github.com/prometheus/client_golang"},
+		Package: "internal/meter", Imports: []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model"},
 		Bans:   bans(banClock, banRandom, banEnv, banContext),
 		Reason: "every metric in one table, for whoever counts",
 	},

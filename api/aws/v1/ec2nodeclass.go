@@ -12,13 +12,13 @@ type EC2NodeClassSpec struct {
 	// subnetSelectorTerms choose the subnets that nodes are launched into: every subnet that matches any of the terms (1 to
 	// 30). Conditions within a term are combined with AND. Example: [{tags: {karpenter.sh/discovery: my-cluster}}].
 	// +kubebuilder:validation:MaxItems=30
-	// +kubebuilder:validation:XValidation:message="subnetSelectorTerms cannot be empty: give at least one term with tags or id",rule="self.size() != 0"
+	// +kubebuilder:validation:XValidation:message="subnetSelectorTerms cannot be empty: give at least one term with tags or id",rule="size(self) > 0"
 	// +required
 	SubnetSelectorTerms []SubnetSelectorTerm `json:"subnetSelectorTerms" hash:"ignore"`
 	// securityGroupSelectorTerms choose the security groups of the nodes: every group that matches any of the terms (1 to
 	// 30). Conditions within a term are combined with AND. Example: [{tags: {karpenter.sh/discovery: my-cluster}}].
 	// +kubebuilder:validation:MaxItems=30
-	// +kubebuilder:validation:XValidation:message="securityGroupSelectorTerms cannot be empty: give at least one term with tags, id or name",rule="self.size() != 0"
+	// +kubebuilder:validation:XValidation:message="securityGroupSelectorTerms cannot be empty: give at least one term with tags, id or name",rule="size(self) > 0"
 	// +required
 	SecurityGroupSelectorTerms []SecurityGroupSelectorTerm `json:"securityGroupSelectorTerms" hash:"ignore"`
 	// capacityReservationSelectorTerms choose the EC2 capacity reservations that nodes may be launched into: every one that
@@ -40,7 +40,7 @@ type EC2NodeClassSpec struct {
 	// instance type is used. Example: [{alias: al2023@latest}]. An alias must be the only term.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=30
-	// +kubebuilder:validation:XValidation:message="amiSelectorTerms: alias must be the only term, because it decides the image alone",rule="!self.exists(x, has(x.alias)) || self.size() == 1"
+	// +kubebuilder:validation:XValidation:message="amiSelectorTerms: alias must be the only term, because it decides the image alone",rule="size(self) == 1 || self.all(term, !has(term.alias))"
 	// +required
 	AMISelectorTerms []AMISelectorTerm `json:"amiSelectorTerms" hash:"ignore"`
 	// amiFamily says how the image is bootstrapped: AL2, AL2023, Bottlerocket, Windows2019, Windows2022, Windows2025, or
@@ -54,20 +54,20 @@ type EC2NodeClassSpec struct {
 	UserData *string `json:"userData,omitempty"`
 	// role is the name of the IAM role that nodes use, not its ARN, for example KarpenterNodeRole-my-cluster. Karpenter
 	// makes the instance profile for it. Exactly one of role and instanceProfile must be given. Drifts.
-	// +kubebuilder:validation:XValidation:message="role cannot be empty: give the name of an IAM role, for example KarpenterNodeRole-my-cluster",rule="self != ''"
+	// +kubebuilder:validation:XValidation:message="role cannot be empty: give the name of an IAM role, for example KarpenterNodeRole-my-cluster",rule="size(self) > 0"
 	// +optional
 	Role string `json:"role,omitempty"`
 	// instanceProfile is the name of an instance profile that you manage. Exactly one of role and instanceProfile must be
 	// given. Drifts.
-	// +kubebuilder:validation:XValidation:message="instanceProfile cannot be empty: give the name of an instance profile",rule="self != ''"
+	// +kubebuilder:validation:XValidation:message="instanceProfile cannot be empty: give the name of an instance profile",rule="size(self) > 0"
 	// +optional
 	InstanceProfile *string `json:"instanceProfile,omitempty"`
 	// tags are put on everything that Karpenter makes in EC2: instances, volumes, network interfaces, launch templates,
 	// fleets and spot requests. Example: {team: payments}. Drifts.
 	// +kubebuilder:validation:MaxProperties=100
-	// +kubebuilder:validation:XValidation:message="tags cannot have an empty key",rule="self.all(k, k != '')"
+	// +kubebuilder:validation:XValidation:message="tags cannot have an empty key",rule="!('' in self)"
 	// +kubebuilder:validation:XValidation:message="tags: eks:eks-cluster-name is set by Karpenter; remove it",rule="!('eks:eks-cluster-name' in self)"
-	// +kubebuilder:validation:XValidation:message="tags: keys that start with kubernetes.io/cluster are set by Karpenter; remove them",rule="self.all(k, !k.startsWith('kubernetes.io/cluster'))"
+	// +kubebuilder:validation:XValidation:message="tags: keys that start with kubernetes.io/cluster are set by Karpenter; remove them",rule="!self.exists(k, k.startsWith('kubernetes.io/cluster'))"
 	// +kubebuilder:validation:XValidation:message="tags: karpenter.sh/nodepool is set by Karpenter; remove it",rule="!('karpenter.sh/nodepool' in self)"
 	// +kubebuilder:validation:XValidation:message="tags: karpenter.sh/nodeclaim is set by Karpenter; remove it",rule="!('karpenter.sh/nodeclaim' in self)"
 	// +kubebuilder:validation:XValidation:message="tags: karpenter.k8s.aws/ec2nodeclass is set by Karpenter; remove it",rule="!('karpenter.k8s.aws/ec2nodeclass' in self)"
@@ -79,7 +79,7 @@ type EC2NodeClassSpec struct {
 	// blockDeviceMappings are the disks of the nodes (at most 50). Unset means what the AMI family needs, for example one gp3
 	// root volume of 20Gi. Drifts; order does not matter.
 	// +kubebuilder:validation:MaxItems=50
-	// +kubebuilder:validation:XValidation:message="blockDeviceMappings: at most one entry may have rootVolume: true",rule="self.filter(x, has(x.rootVolume) && x.rootVolume).size() <= 1"
+	// +kubebuilder:validation:XValidation:message="blockDeviceMappings: at most one entry may have rootVolume: true",rule="size(self.filter(disk, has(disk.rootVolume) && disk.rootVolume)) < 2"
 	// +optional
 	BlockDeviceMappings []*BlockDeviceMapping `json:"blockDeviceMappings,omitempty"`
 	// instanceStorePolicy says what to do with disks that are part of the machine. RAID0 joins them into one and uses it for
@@ -89,7 +89,7 @@ type EC2NodeClassSpec struct {
 	// networkInterfaces are the interfaces to attach at launch (at most 150), instead of those that Karpenter would choose. One
 	// of them must be {networkCardIndex: 0, deviceIndex: 0, interfaceType: interface}. Drifts.
 	// +kubebuilder:validation:MaxItems=150
-	// +kubebuilder:validation:XValidation:message="networkInterfaces must contain the primary one: networkCardIndex 0, deviceIndex 0, interfaceType interface",rule="self.size() == 0 || self.exists(x, x.networkCardIndex == 0 && x.deviceIndex == 0 && x.interfaceType == 'interface')"
+	// +kubebuilder:validation:XValidation:message="networkInterfaces must contain the primary one: networkCardIndex 0, deviceIndex 0, interfaceType interface",rule="size(self) == 0 || self.exists(nic, nic.interfaceType == 'interface' && nic.networkCardIndex + nic.deviceIndex == 0)"
 	// +kubebuilder:validation:XValidation:message="networkInterfaces: no two entries may have the same networkCardIndex and deviceIndex",rule="self.all(x, self.exists_one(y, y.networkCardIndex == x.networkCardIndex && y.deviceIndex == x.deviceIndex))"
 	// +kubebuilder:validation:XValidation:message="networkInterfaces: at most one entry per networkCardIndex may have interfaceType efa-only",rule="self.all(x, x.interfaceType != 'efa-only' || self.exists_one(y, y.networkCardIndex == x.networkCardIndex && y.interfaceType == 'efa-only'))"
 	// +optional

@@ -16,13 +16,13 @@ type BlockDeviceMapping struct {
 }
 
 // BlockDevice describes an EBS volume.
-// +kubebuilder:validation:XValidation:message="ebs: snapshotID or volumeSize must be given",rule="has(self.snapshotID) || has(self.volumeSize)"
-// +kubebuilder:validation:XValidation:message="ebs: volumeInitializationRate needs snapshotID",rule="!has(self.volumeInitializationRate) || (has(self.snapshotID) && self.snapshotID.size() > 0)"
+// +kubebuilder:validation:XValidation:message="ebs needs volumeSize, or snapshotID to take it from",rule="has(self.volumeSize) || has(self.snapshotID)"
+// +kubebuilder:validation:XValidation:message="ebs: volumeInitializationRate needs snapshotID",rule="has(self.volumeInitializationRate) ? has(self.snapshotID) && size(self.snapshotID) > 0 : true"
 type BlockDevice struct {
 	// deleteOnTermination removes the volume with the instance.
 	// +optional
 	DeleteOnTermination *bool `json:"deleteOnTermination,omitempty"`
-	// encrypted volumes can only be attached to instances that support it.
+	// encrypted says whether the volume is encrypted; a few old instance types cannot use one that is.
 	// +optional
 	Encrypted *bool `json:"encrypted,omitempty"`
 	// iops is how many operations per second the volume is made for; io1, io2 and gp3 only.
@@ -46,7 +46,7 @@ type BlockDevice struct {
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=16
-	// +kubebuilder:validation:XValidation:message="volumeSize must be 1Gi to 59000Gi, 1G to 64000G, 1Ti to 58Ti or 1T to 64T, for example 100Gi",rule="self.matches('^(([1-9][0-9]{0,3}|[1-4][0-9]{4}|5[0-8][0-9]{3}|59000)Gi|([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-3][0-9]{3}|64000)G|([1-9]|[1-4][0-9]|5[0-8])Ti|([1-9]|[1-5][0-9]|6[0-4])T)$')"
+	// +kubebuilder:validation:XValidation:message="volumeSize must be 1Gi to 59000Gi, 1G to 64000G, 1Ti to 58Ti or 1T to 64T, for example 100Gi",rule="self.matches('^[1-9][0-9]{0,4}[GT]i?$') && int(self.find('^[0-9]+')) <= (self.endsWith('Gi') ? 59000 : self.endsWith('G') ? 64000 : self.endsWith('Ti') ? 58 : 64)"
 	// +optional
 	VolumeSize *resource.Quantity `json:"volumeSize,omitempty" hash:"string"`
 	// volumeType of EBS: gp3, gp2, io1, io2, st1, sc1 or standard.
@@ -114,19 +114,19 @@ type MetadataOptions struct {
 }
 
 // ConnectionTracking sets how long security groups remember idle connections.
-// +kubebuilder:validation:XValidation:message="connectionTracking needs at least one of tcpEstablishedTimeout, udpStreamTimeout and udpTimeout",rule="has(self.tcpEstablishedTimeout) || has(self.udpStreamTimeout) || has(self.udpTimeout)"
+// +kubebuilder:validation:XValidation:message="connectionTracking needs at least one of tcpEstablishedTimeout, udpStreamTimeout and udpTimeout",rule="[has(self.udpTimeout), has(self.udpStreamTimeout), has(self.tcpEstablishedTimeout)].exists(given, given)"
 type ConnectionTracking struct {
-	// tcpEstablishedTimeout in seconds for idle TCP connections (60 to 432000).
+	// tcpEstablishedTimeout is how many seconds an open TCP connection may be silent (60 to 432000).
 	// +kubebuilder:validation:Minimum=60
 	// +kubebuilder:validation:Maximum=432000
 	// +optional
 	TCPEstablishedTimeout *int32 `json:"tcpEstablishedTimeout,omitempty"`
-	// udpStreamTimeout in seconds for idle UDP flows that had more than one request and response (60 to 180).
+	// udpStreamTimeout is how many seconds a UDP conversation of several exchanges may be silent (60 to 180).
 	// +kubebuilder:validation:Minimum=60
 	// +kubebuilder:validation:Maximum=180
 	// +optional
 	UDPStreamTimeout *int32 `json:"udpStreamTimeout,omitempty"`
-	// udpTimeout in seconds for idle UDP flows of one direction or one exchange (30 to 60).
+	// udpTimeout is the same for UDP that went one way only, or once there and back (30 to 60).
 	// +kubebuilder:validation:Minimum=30
 	// +kubebuilder:validation:Maximum=60
 	// +optional

@@ -6,7 +6,7 @@ package v1
 type SubnetSelectorTerm struct {
 	// tags that a subnet must all have; the value "*" matches any (at most 20). Example: {karpenter.sh/discovery: my-cluster}.
 	// +kubebuilder:validation:MaxProperties=20
-	// +kubebuilder:validation:XValidation:message="tags: neither key nor value can be empty; use \"*\" as value for any",rule="self.all(k, k != '' && self[k] != '')"
+	// +kubebuilder:validation:XValidation:message="tags: neither key nor value can be empty; use \"*\" as value for any",rule="!self.exists(k, k == '' || self[k] == '')"
 	// +optional
 	Tags map[string]string `json:"tags,omitempty"`
 	// id of one subnet, for example subnet-0123456789abcdef0.
@@ -22,7 +22,7 @@ type SubnetSelectorTerm struct {
 type SecurityGroupSelectorTerm struct {
 	// tags that a security group must all have; the value "*" matches any (at most 20). Example: {karpenter.sh/discovery: my-cluster}.
 	// +kubebuilder:validation:MaxProperties=20
-	// +kubebuilder:validation:XValidation:message="tags: neither key nor value can be empty; use \"*\" as value for any",rule="self.all(k, k != '' && self[k] != '')"
+	// +kubebuilder:validation:XValidation:message="tags: neither key nor value can be empty; use \"*\" as value for any",rule="!self.exists(k, k == '' || self[k] == '')"
 	// +optional
 	Tags map[string]string `json:"tags,omitempty"`
 	// id of one security group, for example sg-0123456789abcdef0.
@@ -40,7 +40,7 @@ type SecurityGroupSelectorTerm struct {
 type CapacityReservationSelectorTerm struct {
 	// tags that a reservation must all have; the value "*" matches any (at most 20).
 	// +kubebuilder:validation:MaxProperties=20
-	// +kubebuilder:validation:XValidation:message="tags: neither key nor value can be empty; use \"*\" as value for any",rule="self.all(k, k != '' && self[k] != '')"
+	// +kubebuilder:validation:XValidation:message="tags: neither key nor value can be empty; use \"*\" as value for any",rule="!self.exists(k, k == '' || self[k] == '')"
 	// +optional
 	Tags map[string]string `json:"tags,omitempty"`
 	// id of one reservation, for example cr-0123456789abcdef0.
@@ -79,14 +79,14 @@ type AMISelectorTerm struct {
 	// windows2025, with latest or a pinned version, for example al2023@v20250505 or bottlerocket@v1.20.4. Windows only knows
 	// latest. Pin a version in production: with latest, nodes are replaced when AWS publishes a new image.
 	// +kubebuilder:validation:MaxLength=30
-	// +kubebuilder:validation:XValidation:message="alias must be written family@version, for example al2023@latest",rule="self.matches('^[a-zA-Z0-9]+@.+$')"
-	// +kubebuilder:validation:XValidation:message="alias must name a family that AWS publishes: al2, al2023, bottlerocket, windows2019, windows2022 or windows2025",rule="self.split('@')[0] in ['al2', 'al2023', 'bottlerocket', 'windows2019', 'windows2022', 'windows2025']"
+	// +kubebuilder:validation:XValidation:message="alias must be written family@version, for example al2023@latest",rule="self.matches('^[0-9A-Za-z]+@.+$')"
+	// +kubebuilder:validation:XValidation:message="alias must name a family that AWS publishes: al2, al2023, bottlerocket, windows2019, windows2022 or windows2025",rule="self.matches('^(al2|al2023|bottlerocket|windows20(19|22|25))(@|$)')"
 	// +kubebuilder:validation:XValidation:message="alias of a windows family must have the version latest, for example windows2022@latest",rule="!self.startsWith('windows') || self.endsWith('@latest')"
 	// +optional
 	Alias string `json:"alias,omitempty"`
 	// tags that an image must all have; the value "*" matches any (at most 20).
 	// +kubebuilder:validation:MaxProperties=20
-	// +kubebuilder:validation:XValidation:message="tags: neither key nor value can be empty; use \"*\" as value for any",rule="self.all(k, k != '' && self[k] != '')"
+	// +kubebuilder:validation:XValidation:message="tags: neither key nor value can be empty; use \"*\" as value for any",rule="!self.exists(k, k == '' || self[k] == '')"
 	// +optional
 	Tags map[string]string `json:"tags,omitempty"`
 	// id of one image, for example ami-0123456789abcdef0.
@@ -99,7 +99,7 @@ type AMISelectorTerm struct {
 	// owner of the image: a 12-digit account, self, or amazon. Unset means self or amazon.
 	// +optional
 	Owner string `json:"owner,omitempty"`
-	// ssmParameter is the name or ARN of an SSM parameter whose value is an image id.
+	// ssmParameter names an SSM parameter, also by ARN, that holds the id of an image.
 	// +optional
 	SSMParameter string `json:"ssmParameter,omitempty"`
 }

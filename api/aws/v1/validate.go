@@ -36,7 +36,7 @@ var (
 	evictionSignals = []string{
 		"memory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree", "pid.available",
 	}
-	percentage = regexp.MustCompile(`^([0-9]{1,2}(\.[0-9]{1,2})?|100(\.0{1,2})?)%$`)
+	percentage = regexp.MustCompile(`^(100([.]00?)?|[0-9]{1,2}([.][0-9]{1,2})?)%$`)
 )
 
 // registerWithTaints is the kubelet field that Karpenter fills itself.

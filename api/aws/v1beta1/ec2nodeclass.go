@@ -15,13 +15,13 @@ type EC2NodeClassSpec struct {
 	// subnetSelectorTerms choose the subnets that nodes are launched into: every subnet that matches any of the terms (1 to
 	// 30). Example: [{tags: {karpenter.sh/discovery: my-cluster}}].
 	// +kubebuilder:validation:MaxItems=30
-	// +kubebuilder:validation:XValidation:message="subnetSelectorTerms cannot be empty: give at least one term with tags or id",rule="self.size() != 0"
+	// +kubebuilder:validation:XValidation:message="subnetSelectorTerms cannot be empty: give at least one term with tags or id",rule="size(self) > 0"
 	// +required
 	SubnetSelectorTerms []awsv1.SubnetSelectorTerm `json:"subnetSelectorTerms"`
 	// securityGroupSelectorTerms choose the security groups of the nodes: every group that matches any of the terms (1 to
 	// 30). Example: [{tags: {karpenter.sh/discovery: my-cluster}}].
 	// +kubebuilder:validation:MaxItems=30
-	// +kubebuilder:validation:XValidation:message="securityGroupSelectorTerms cannot be empty: give at least one term with tags, id or name",rule="self.size() != 0"
+	// +kubebuilder:validation:XValidation:message="securityGroupSelectorTerms cannot be empty: give at least one term with tags, id or name",rule="size(self) > 0"
 	// +required
 	SecurityGroupSelectorTerms []awsv1.SecurityGroupSelectorTerm `json:"securityGroupSelectorTerms"`
 	// associatePublicIPAddress says whether nodes get a public IPv4 address. Unset means what the subnet says.
@@ -43,18 +43,18 @@ type EC2NodeClassSpec struct {
 	// +optional
 	UserData *string `json:"userData,omitempty"`
 	// role is the name of the IAM role that nodes use, not its ARN. Exactly one of role and instanceProfile must be given.
-	// +kubebuilder:validation:XValidation:message="role cannot be empty: give the name of an IAM role, for example KarpenterNodeRole-my-cluster",rule="self != ''"
+	// +kubebuilder:validation:XValidation:message="role cannot be empty: give the name of an IAM role, for example KarpenterNodeRole-my-cluster",rule="size(self) > 0"
 	// +optional
 	Role string `json:"role,omitempty"`
 	// instanceProfile is the name of an instance profile that you manage. Exactly one of role and instanceProfile must be given.
-	// +kubebuilder:validation:XValidation:message="instanceProfile cannot be empty: give the name of an instance profile",rule="self != ''"
+	// +kubebuilder:validation:XValidation:message="instanceProfile cannot be empty: give the name of an instance profile",rule="size(self) > 0"
 	// +optional
 	InstanceProfile *string `json:"instanceProfile,omitempty"`
 	// tags are put on everything that Karpenter makes in EC2. Example: {team: payments}.
 	// +kubebuilder:validation:MaxProperties=100
-	// +kubebuilder:validation:XValidation:message="tags cannot have an empty key",rule="self.all(k, k != '')"
+	// +kubebuilder:validation:XValidation:message="tags cannot have an empty key",rule="!('' in self)"
 	// +kubebuilder:validation:XValidation:message="tags: eks:eks-cluster-name is set by Karpenter; remove it",rule="!('eks:eks-cluster-name' in self)"
-	// +kubebuilder:validation:XValidation:message="tags: keys that start with kubernetes.io/cluster are set by Karpenter; remove them",rule="self.all(k, !k.startsWith('kubernetes.io/cluster'))"
+	// +kubebuilder:validation:XValidation:message="tags: keys that start with kubernetes.io/cluster are set by Karpenter; remove them",rule="!self.exists(k, k.startsWith('kubernetes.io/cluster'))"
 	// +kubebuilder:validation:XValidation:message="tags: karpenter.sh/nodepool is set by Karpenter; remove it",rule="!('karpenter.sh/nodepool' in self)"
 	// +kubebuilder:validation:XValidation:message="tags: karpenter.sh/nodeclaim is set by Karpenter; remove it",rule="!('karpenter.sh/nodeclaim' in self)"
 	// +kubebuilder:validation:XValidation:message="tags: karpenter.k8s.aws/ec2nodeclass is set by Karpenter; remove it",rule="!('karpenter.k8s.aws/ec2nodeclass' in self)"
@@ -62,7 +62,7 @@ type EC2NodeClassSpec struct {
 	Tags map[string]string `json:"tags,omitempty"`
 	// blockDeviceMappings are the disks of the nodes (at most 50). Unset means what the AMI family needs.
 	// +kubebuilder:validation:MaxItems=50
-	// +kubebuilder:validation:XValidation:message="blockDeviceMappings: at most one entry may have rootVolume: true",rule="self.filter(x, has(x.rootVolume) && x.rootVolume).size() <= 1"
+	// +kubebuilder:validation:XValidation:message="blockDeviceMappings: at most one entry may have rootVolume: true",rule="size(self.filter(disk, has(disk.rootVolume) && disk.rootVolume)) < 2"
 	// +optional
 	BlockDeviceMappings []*BlockDeviceMapping `json:"blockDeviceMappings,omitempty"`
 	// instanceStorePolicy says what to do with disks that are part of the machine. RAID0 joins them into one and uses it for
@@ -87,7 +87,7 @@ type EC2NodeClassSpec struct {
 type AMISelectorTerm struct {
 	// tags that an image must all have; the value "*" matches any (at most 20).
 	// +kubebuilder:validation:MaxProperties=20
-	// +kubebuilder:validation:XValidation:message="tags: neither key nor value can be empty; use \"*\" as value for any",rule="self.all(k, k != '' && self[k] != '')"
+	// +kubebuilder:validation:XValidation:message="tags: neither key nor value can be empty; use \"*\" as value for any",rule="!self.exists(k, k == '' || self[k] == '')"
 	// +optional
 	Tags map[string]string `json:"tags,omitempty"`
 	// id of one image, for example ami-0123456789abcdef0.
@@ -117,12 +117,12 @@ type BlockDeviceMapping struct {
 }
 
 // BlockDevice describes an EBS volume.
-// +kubebuilder:validation:XValidation:message="ebs: snapshotID or volumeSize must be given",rule="has(self.snapshotID) || has(self.volumeSize)"
+// +kubebuilder:validation:XValidation:message="ebs needs volumeSize, or snapshotID to take it from",rule="has(self.volumeSize) || has(self.snapshotID)"
 type BlockDevice struct {
 	// deleteOnTermination removes the volume with the instance.
 	// +optional
 	DeleteOnTermination *bool `json:"deleteOnTermination,omitempty"`
-	// encrypted volumes can only be attached to instances that support it.
+	// encrypted says whether the volume is encrypted; a few old instance types cannot use one that is.
 	// +optional
 	Encrypted *bool `json:"encrypted,omitempty"`
 	// iops is how many operations per second the volume is made for; io1, io2 and gp3 only.
@@ -141,7 +141,7 @@ type BlockDevice struct {
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=16
-	// +kubebuilder:validation:XValidation:message="volumeSize must be 1Gi to 59000Gi, 1G to 64000G, 1Ti to 58Ti or 1T to 64T, for example 100Gi",rule="self.matches('^(([1-9][0-9]{0,3}|[1-4][0-9]{4}|5[0-8][0-9]{3}|59000)Gi|([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-3][0-9]{3}|64000)G|([1-9]|[1-4][0-9]|5[0-8])Ti|([1-9]|[1-5][0-9]|6[0-4])T)$')"
+	// +kubebuilder:validation:XValidation:message="volumeSize must be 1Gi to 59000Gi, 1G to 64000G, 1Ti to 58Ti or 1T to 64T, for example 100Gi",rule="self.matches('^[1-9][0-9]{0,4}[GT]i?$') && int(self.find('^[0-9]+')) <= (self.endsWith('Gi') ? 59000 : self.endsWith('G') ? 64000 : self.endsWith('Ti') ? 58 : 64)"
 	// +optional
 	VolumeSize *resource.Quantity `json:"volumeSize,omitempty"`
 	// volumeType of EBS: gp3, gp2, io1, io2, st1, sc1 or standard.

@@ -12,7 +12,7 @@ type NodeClaimSpec struct {
 	// +listType=atomic
 	// +optional
 	Taints []Taint `json:"taints,omitempty"`
-	// startupTaints are on the node when it joins and are expected to be removed by something else, such as a network
+	// startupTaints are on the node when it joins and must be taken off again by something else, such as a network
 	// plugin. They do not keep pods from causing the node; it counts as initialized only once they are gone.
 	// +kubebuilder:validation:MaxItems=100
 	// +listType=atomic
@@ -32,13 +32,13 @@ type NodeClaimSpec struct {
 	// terminationGracePeriod is the longest that draining may take once deletion began, for example 48h; when it has
 	// passed the machine goes even if pods or disruption budgets of pods still hold on. Written with s, m and h.
 	// Unset means wait for as long as it takes; 0s means do not wait at all.
-	// +kubebuilder:validation:XValidation:message="terminationGracePeriod must be numbers with the units h, m and s, for example 48h or 1h30m; Never is not allowed, leave it out instead",rule="self.matches('^([0-9]+(s|m|h))+$')"
+	// +kubebuilder:validation:XValidation:message="terminationGracePeriod must be numbers with the units h, m and s, for example 48h or 1h30m; Never is not allowed, leave it out instead",rule="self.matches('^([0-9]+[hms])+$')"
 	// +optional
 	TerminationGracePeriod *Duration `json:"terminationGracePeriod,omitempty"`
 	// expireAfter is the age at which the node is drained and replaced whatever else is true, for example 720h, or Never.
 	// Written with s, m and h. Default: 720h (30 days).
 	// +kubebuilder:default="720h"
-	// +kubebuilder:validation:XValidation:message="expireAfter must be numbers with the units h, m and s, for example 720h or 1h30m, or Never",rule="self.matches('^(([0-9]+(s|m|h))+|Never)$')"
+	// +kubebuilder:validation:XValidation:message="expireAfter must be numbers with the units h, m and s, for example 720h or 1h30m, or Never",rule="self.matches('^(Never|([0-9]+[hms])+)$')"
 	// +optional
 	ExpireAfter NillableDuration `json:"expireAfter,omitempty"`
 }

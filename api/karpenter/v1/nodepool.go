@@ -8,9 +8,9 @@ import (
 )
 
 // NodePoolSpec says which nodes may be made, how many, and how they may be taken away again.
-// +kubebuilder:validation:XValidation:message="replicas cannot be added to or removed from an existing NodePool: create a new NodePool instead",rule="has(self.replicas) == has(oldSelf.replicas)"
-// +kubebuilder:validation:XValidation:message="weight cannot be used together with replicas: remove one of the two",rule="!has(self.replicas) || !has(self.weight)"
-// +kubebuilder:validation:XValidation:message="limits may only hold the resource nodes when replicas is set",rule="!has(self.replicas) || !has(self.limits) || size(self.limits) == 0 || (size(self.limits) == 1 && 'nodes' in self.limits)"
+// +kubebuilder:validation:XValidation:message="replicas cannot be added to or removed from an existing NodePool: create a new NodePool instead",rule="has(oldSelf.replicas) ? has(self.replicas) : !has(self.replicas)"
+// +kubebuilder:validation:XValidation:message="weight cannot be used together with replicas: remove one of the two",rule="!(has(self.weight) && has(self.replicas))"
+// +kubebuilder:validation:XValidation:message="limits may only hold the resource nodes when replicas is set",rule="!has(self.replicas) || !has(self.limits) || self.limits.all(resource, resource == 'nodes')"
 type NodePoolSpec struct {
 	// template is what each NodeClaim of this pool looks like. Nodes whose claim was made from an older template are
 	// drifted, and are replaced as the disruption budgets allow.
@@ -81,7 +81,7 @@ type NodeClaimTemplateSpec struct {
 	// +listType=atomic
 	// +optional
 	Taints []Taint `json:"taints,omitempty"`
-	// startupTaints are on every node when it joins and are expected to be removed by something else, such as a network
+	// startupTaints are on every node when it joins and must be taken off again by something else, such as a network
 	// plugin. Pods need not tolerate them to cause a node; a node counts as initialized only once they are gone.
 	// +kubebuilder:validation:MaxItems=100
 	// +listType=atomic
@@ -91,26 +91,26 @@ type NodeClaimTemplateSpec struct {
 	// intersected. At most 100; an empty list allows everything the cloud has. Changing requirements drifts only the nodes
 	// that no longer satisfy them. Example: {key: karpenter.sh/capacity-type, operator: In, values: [spot, on-demand]}.
 	// +kubebuilder:validation:MaxItems=100
-	// +kubebuilder:validation:XValidation:message="requirements with key karpenter.sh/nodepool are not allowed in a NodePool: Karpenter sets that label",rule="self.all(x, x.key != 'karpenter.sh/nodepool')"
+	// +kubebuilder:validation:XValidation:message="requirements with key karpenter.sh/nodepool are not allowed in a NodePool: Karpenter sets that label",rule="!self.exists(requirement, requirement.key == 'karpenter.sh/nodepool')"
 	// +listType=atomic
 	// +required
 	Requirements []NodeSelectorRequirementWithMinValues `json:"requirements" hash:"ignore"`
 	// nodeClassRef names the object with the cloud's settings, for example
 	// {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}. Only name can be changed later; nodes made with another name are drifted.
-	// +kubebuilder:validation:XValidation:message="nodeClassRef.group cannot be changed: create a new NodePool instead",rule="self.group == oldSelf.group"
-	// +kubebuilder:validation:XValidation:message="nodeClassRef.kind cannot be changed: create a new NodePool instead",rule="self.kind == oldSelf.kind"
+	// +kubebuilder:validation:XValidation:message="nodeClassRef.group cannot be changed: create a new NodePool instead",rule="oldSelf.group == self.group"
+	// +kubebuilder:validation:XValidation:message="nodeClassRef.kind cannot be changed: create a new NodePool instead",rule="oldSelf.kind == self.kind"
 	// +required
 	NodeClassRef *NodeClassReference `json:"nodeClassRef"`
 	// terminationGracePeriod is the longest that draining a node may take once its deletion began, for example 48h; when it
 	// has passed the machine goes even if pods or disruption budgets of pods still hold on. Written with s, m and h.
 	// Unset means wait for as long as it takes; 0s means do not wait at all. Changing it drifts the pool's nodes.
-	// +kubebuilder:validation:XValidation:message="terminationGracePeriod must be numbers with the units h, m and s, for example 48h or 1h30m; Never is not allowed, leave it out instead",rule="self.matches('^([0-9]+(s|m|h))+$')"
+	// +kubebuilder:validation:XValidation:message="terminationGracePeriod must be numbers with the units h, m and s, for example 48h or 1h30m; Never is not allowed, leave it out instead",rule="self.matches('^([0-9]+[hms])+$')"
 	// +optional
 	TerminationGracePeriod *Duration `json:"terminationGracePeriod,omitempty"`
 	// expireAfter is the age at which a node is drained and replaced whatever else is true, for example 720h, or Never.
 	// Written with s, m and h. Default: 720h (30 days). Changing it drifts the pool's nodes.
 	// +kubebuilder:default="720h"
-	// +kubebuilder:validation:XValidation:message="expireAfter must be numbers with the units h, m and s, for example 720h or 1h30m, or Never",rule="self.matches('^(([0-9]+(s|m|h))+|Never)$')"
+	// +kubebuilder:validation:XValidation:message="expireAfter must be numbers with the units h, m and s, for example 720h or 1h30m, or Never",rule="self.matches('^(Never|([0-9]+[hms])+)$')"
 	// +optional
 	ExpireAfter NillableDuration `json:"expireAfter,omitempty"`
 }
@@ -133,7 +133,7 @@ type Disruption struct {
 	// consolidateAfter is how long a node must have seen no pod come or go before it may be consolidated, for example 30s or
 	// 10m, or Never to turn consolidation off, also of empty nodes. Written with s, m and h. Default: 0s.
 	// +kubebuilder:default="0s"
-	// +kubebuilder:validation:XValidation:message="consolidateAfter must be numbers with the units h, m and s, for example 720h or 1h30m, or Never",rule="self.matches('^(([0-9]+(s|m|h))+|Never)$')"
+	// +kubebuilder:validation:XValidation:message="consolidateAfter must be numbers with the units h, m and s, for example 720h or 1h30m, or Never",rule="self.matches('^(Never|([0-9]+[hms])+)$')"
 	// +optional
 	ConsolidateAfter NillableDuration `json:"consolidateAfter"`
 	// consolidationPolicy says which nodes may be consolidated. WhenEmpty: only nodes that run nothing but daemons.
@@ -165,7 +165,7 @@ type Budget struct {
 	// "20%", rounded up. "0" allows none. Default: 10%.
 	// +kubebuilder:default="10%"
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:message="nodes must be a whole number such as \"5\" or a percentage from \"0%\" to \"100%\"",rule="self.matches('^((100|[0-9]{1,2})%|[0-9]+)$')"
+	// +kubebuilder:validation:XValidation:message="nodes must be a whole number such as \"5\" or a percentage from \"0%\" to \"100%\"",rule="self.matches('^([0-9]+|[0-9]{1,2}%|100%)$')"
 	// +required
 	Nodes string `json:"nodes" hash:"ignore"`
 	// schedule says when the budget begins to hold, in UTC: five cron fields (minute, hour, day of month, month, day of week)

@@ -4,7 +4,7 @@ import karpv1 "karpenter/api/karpenter/v1"
 
 // KubeletConfiguration sets fields of the kubelet's configuration file. The rules are those of the field kubelet in v1
 // EC2NodeClass, where the settings may be moved to.
-// +kubebuilder:validation:XValidation:message="kubelet: imageGCHighThresholdPercent must be above imageGCLowThresholdPercent",rule="!has(self.imageGCHighThresholdPercent) || !has(self.imageGCLowThresholdPercent) || self.imageGCHighThresholdPercent > self.imageGCLowThresholdPercent"
+// +kubebuilder:validation:XValidation:message="kubelet: imageGCLowThresholdPercent must be below imageGCHighThresholdPercent",rule="!has(self.imageGCHighThresholdPercent) || !has(self.imageGCLowThresholdPercent) || self.imageGCHighThresholdPercent > self.imageGCLowThresholdPercent"
 // +kubebuilder:validation:XValidation:message="kubelet: every key of evictionSoft needs an entry in evictionSoftGracePeriod",rule="!has(self.evictionSoft) || self.evictionSoft.all(k, has(self.evictionSoftGracePeriod) && k in self.evictionSoftGracePeriod)"
 // +kubebuilder:validation:XValidation:message="kubelet: every key of evictionSoftGracePeriod needs an entry in evictionSoft",rule="!has(self.evictionSoftGracePeriod) || self.evictionSoftGracePeriod.all(k, has(self.evictionSoft) && k in self.evictionSoft)"
 type KubeletConfiguration struct {
@@ -21,28 +21,28 @@ type KubeletConfiguration struct {
 	PodsPerCore *int32 `json:"podsPerCore,omitempty"`
 	// systemReserved is kept from pods for the operating system: cpu, memory, ephemeral-storage, pid. Example: {cpu: 100m}.
 	// +kubebuilder:validation:MaxProperties=4
-	// +kubebuilder:validation:XValidation:message="kubelet.systemReserved may only have the keys cpu, memory, ephemeral-storage and pid",rule="self.all(k, k in ['cpu', 'memory', 'ephemeral-storage', 'pid'])"
+	// +kubebuilder:validation:XValidation:message="kubelet.systemReserved may only have the keys cpu, memory, ephemeral-storage and pid",rule="self.all(resource, resource in ['cpu', 'ephemeral-storage', 'memory', 'pid'])"
 	// +optional
 	SystemReserved map[string]ReservedQuantity `json:"systemReserved,omitempty"`
 	// kubeReserved is kept from pods for the kubelet and container runtime: cpu, memory, ephemeral-storage, pid.
 	// +kubebuilder:validation:MaxProperties=4
-	// +kubebuilder:validation:XValidation:message="kubelet.kubeReserved may only have the keys cpu, memory, ephemeral-storage and pid",rule="self.all(k, k in ['cpu', 'memory', 'ephemeral-storage', 'pid'])"
+	// +kubebuilder:validation:XValidation:message="kubelet.kubeReserved may only have the keys cpu, memory, ephemeral-storage and pid",rule="self.all(resource, resource in ['cpu', 'ephemeral-storage', 'memory', 'pid'])"
 	// +optional
 	KubeReserved map[string]ReservedQuantity `json:"kubeReserved,omitempty"`
 	// evictionHard are limits at which the kubelet evicts at once, by signal: memory.available, nodefs.available,
 	// nodefs.inodesFree, imagefs.available, imagefs.inodesFree, pid.available. A quantity or a percentage.
 	// +kubebuilder:validation:MaxProperties=6
-	// +kubebuilder:validation:XValidation:message="kubelet.evictionHard may only have the keys memory.available, nodefs.available, nodefs.inodesFree, imagefs.available, imagefs.inodesFree and pid.available",rule="self.all(k, k in ['memory.available', 'nodefs.available', 'nodefs.inodesFree', 'imagefs.available', 'imagefs.inodesFree', 'pid.available'])"
+	// +kubebuilder:validation:XValidation:message="kubelet.evictionHard may only have the keys memory.available, nodefs.available, nodefs.inodesFree, imagefs.available, imagefs.inodesFree and pid.available",rule="self.all(signal, signal in ['imagefs.available', 'imagefs.inodesFree', 'memory.available', 'nodefs.available', 'nodefs.inodesFree', 'pid.available'])"
 	// +optional
 	EvictionHard map[string]EvictionThreshold `json:"evictionHard,omitempty"`
 	// evictionSoft are limits at which the kubelet evicts after the time in evictionSoftGracePeriod; same signals.
 	// +kubebuilder:validation:MaxProperties=6
-	// +kubebuilder:validation:XValidation:message="kubelet.evictionSoft may only have the keys memory.available, nodefs.available, nodefs.inodesFree, imagefs.available, imagefs.inodesFree and pid.available",rule="self.all(k, k in ['memory.available', 'nodefs.available', 'nodefs.inodesFree', 'imagefs.available', 'imagefs.inodesFree', 'pid.available'])"
+	// +kubebuilder:validation:XValidation:message="kubelet.evictionSoft may only have the keys memory.available, nodefs.available, nodefs.inodesFree, imagefs.available, imagefs.inodesFree and pid.available",rule="self.all(signal, signal in ['imagefs.available', 'imagefs.inodesFree', 'memory.available', 'nodefs.available', 'nodefs.inodesFree', 'pid.available'])"
 	// +optional
 	EvictionSoft map[string]EvictionThreshold `json:"evictionSoft,omitempty"`
 	// evictionSoftGracePeriod is how long a limit of evictionSoft may be passed before pods go, by signal.
 	// +kubebuilder:validation:MaxProperties=6
-	// +kubebuilder:validation:XValidation:message="kubelet.evictionSoftGracePeriod may only have the keys memory.available, nodefs.available, nodefs.inodesFree, imagefs.available, imagefs.inodesFree and pid.available",rule="self.all(k, k in ['memory.available', 'nodefs.available', 'nodefs.inodesFree', 'imagefs.available', 'imagefs.inodesFree', 'pid.available'])"
+	// +kubebuilder:validation:XValidation:message="kubelet.evictionSoftGracePeriod may only have the keys memory.available, nodefs.available, nodefs.inodesFree, imagefs.available, imagefs.inodesFree and pid.available",rule="self.all(signal, signal in ['imagefs.available', 'imagefs.inodesFree', 'memory.available', 'nodefs.available', 'nodefs.inodesFree', 'pid.available'])"
 	// +kubebuilder:validation:XValidation:message="kubelet.evictionSoftGracePeriod must hold durations, for example 30s or 1m30s",rule="self.all(k, self[k].matches('^(0|([0-9]+([.][0-9]+)?(ns|us|ms|s|m|h))+)$'))"
 	// +optional
 	EvictionSoftGracePeriod map[string]karpv1.Duration `json:"evictionSoftGracePeriod,omitempty"`

@@ -14,7 +14,7 @@ type NodeClaimSpec struct {
 	// +listType=atomic
 	// +optional
 	Taints []karpv1.Taint `json:"taints,omitempty"`
-	// startupTaints are on the node when it joins and are expected to be removed by something else, such as a network plugin.
+	// startupTaints are on the node when it joins and must be taken off again by something else, such as a network plugin.
 	// +kubebuilder:validation:MaxItems=100
 	// +listType=atomic
 	// +optional

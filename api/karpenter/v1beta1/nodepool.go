@@ -45,7 +45,7 @@ type NodeClaimTemplateSpec struct {
 	// +listType=atomic
 	// +optional
 	Taints []karpv1.Taint `json:"taints,omitempty"`
-	// startupTaints are on every node when it joins and are expected to be removed by something else, such as a network
+	// startupTaints are on every node when it joins and must be taken off again by something else, such as a network
 	// plugin. Pods need not tolerate them to cause a node.
 	// +kubebuilder:validation:MaxItems=100
 	// +listType=atomic
@@ -54,7 +54,7 @@ type NodeClaimTemplateSpec struct {
 	// requirements narrow which machines the pool may launch; all of them must hold. At most 100. Example:
 	// {key: karpenter.sh/capacity-type, operator: In, values: [spot, on-demand]}.
 	// +kubebuilder:validation:MaxItems=100
-	// +kubebuilder:validation:XValidation:message="requirements with key karpenter.sh/nodepool are not allowed in a NodePool: Karpenter sets that label",rule="self.all(x, x.key != 'karpenter.sh/nodepool')"
+	// +kubebuilder:validation:XValidation:message="requirements with key karpenter.sh/nodepool are not allowed in a NodePool: Karpenter sets that label",rule="!self.exists(requirement, requirement.key == 'karpenter.sh/nodepool')"
 	// +listType=atomic
 	// +required
 	Requirements []NodeSelectorRequirementWithMinValues `json:"requirements"`
@@ -100,7 +100,7 @@ const (
 type Disruption struct {
 	// consolidateAfter is how long a node must have seen no pod come or go before it may be consolidated, for example 30s, or
 	// Never to turn consolidation off. It may be given with every policy. Left out, it means 0s.
-	// +kubebuilder:validation:XValidation:message="consolidateAfter must be numbers with the units h, m and s, for example 720h or 1h30m, or Never",rule="self.matches('^(([0-9]+(s|m|h))+|Never)$')"
+	// +kubebuilder:validation:XValidation:message="consolidateAfter must be numbers with the units h, m and s, for example 720h or 1h30m, or Never",rule="self.matches('^(Never|([0-9]+[hms])+)$')"
 	// +optional
 	ConsolidateAfter *karpv1.NillableDuration `json:"consolidateAfter,omitempty"`
 	// consolidationPolicy says which nodes may be consolidated. WhenEmpty: only nodes that run nothing but daemons.
@@ -110,7 +110,7 @@ type Disruption struct {
 	ConsolidationPolicy ConsolidationPolicy `json:"consolidationPolicy,omitempty"`
 	// expireAfter is the age at which a node is replaced, for example 720h, or Never. Left out, it means 720h (30 days). In v1
 	// it is spec.template.spec.expireAfter.
-	// +kubebuilder:validation:XValidation:message="expireAfter must be numbers with the units h, m and s, for example 720h or 1h30m, or Never",rule="self.matches('^(([0-9]+(s|m|h))+|Never)$')"
+	// +kubebuilder:validation:XValidation:message="expireAfter must be numbers with the units h, m and s, for example 720h or 1h30m, or Never",rule="self.matches('^(Never|([0-9]+[hms])+)$')"
 	// +optional
 	ExpireAfter *karpv1.NillableDuration `json:"expireAfter,omitempty"`
 	// budgets cap how many of the pool's nodes may be going at the same time; the strictest one that is active counts. At most
@@ -127,7 +127,7 @@ type Budget struct {
 	// nodes is how many may be going at the same time: a number such as "5", or a percentage of the pool's nodes such as
 	// "20%". "0" allows none. Left out, it means 10%.
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:message="nodes must be a whole number such as \"5\" or a percentage from \"0%\" to \"100%\"",rule="self.matches('^((100|[0-9]{1,2})%|[0-9]+)$')"
+	// +kubebuilder:validation:XValidation:message="nodes must be a whole number such as \"5\" or a percentage from \"0%\" to \"100%\"",rule="self.matches('^([0-9]+|[0-9]{1,2}%|100%)$')"
 	// +optional
 	Nodes *string `json:"nodes,omitempty"`
 	// schedule says when the budget begins to hold, in UTC: five cron fields (minute, hour, day of month, month, day of week)

@@ -15,10 +15,23 @@ import (
 	"karpenter/internal/engine/world"
 )
 
-// lookUp finds every machine that was made for a batch, in whatever state.
+// lookUp finds every machine that was made for a batch, in whatever state. Batches that are looked for at the same time share
+// a call.
 func (p *Provider) lookUp(ctx context.Context, batch string) ([]*cloud.Instance, error) {
-	list, err := p.describeInstances(ctx, "look for batch "+batch, append(p.owned(), filter("tag:"+cloud.BatchAnnotationKey, batch)))
-	return slices.DeleteFunc(list, func(in *cloud.Instance) bool { return !p.ours(in) }), err
+	list, _, err := p.looking.get(ctx, batch)
+	return list, readError("look for batch "+batch, err)
+}
+
+// lookUpAll finds the machines of batches, by batch.
+func (p *Provider) lookUpAll(ctx context.Context, batches []string) (map[string][]*cloud.Instance, error) {
+	list, err := p.describeInstances(ctx, "look for batches", append(p.owned(), filter("tag:"+cloud.BatchAnnotationKey, batches...)))
+	found := map[string][]*cloud.Instance{}
+	for _, in := range list {
+		if p.ours(in) {
+			found[in.Batch] = append(found[in.Batch], in)
+		}
+	}
+	return found, err
 }
 
 // launchedBefore handles EC2's word that the batch's token was used with other parameters: a fleet exists, so nothing more is
@@ -37,12 +50,13 @@ func (p *Provider) launchedBefore(ctx context.Context, batch cloud.Batch, used e
 	return all(results, noneLeft(batch.ID))
 }
 
-func noneLeft(batch string) error {
+func noneLeft(batch string) *cloud.Error {
 	return &cloud.Error{Class: cloud.NoCapacity, Op: "launch batch " + batch, Reason: "InsufficientCapacity", Err: errors.New("an earlier launch of the batch left no machine for the claim")}
 }
 
 // adopt gives the machines of an earlier launch to the claims: first those that carry a claim's name, then any, since the
-// claims are interchangeable. Machines that another claim has on record, and those that are ending, are nobody's.
+// claims are interchangeable. Machines that another claim has on record, and those that are ending, are nobody's. While the
+// launch is so young that not all it made need show, a claim without a machine has to wait.
 func (p *Provider) adopt(batch cloud.Batch, found []*cloud.Instance) []cloud.Result {
 	slices.SortFunc(found, byID)
 	var free []*cloud.Instance
@@ -56,6 +70,12 @@ func (p *Provider) adopt(batch cloud.Batch, found []*cloud.Instance) []cloud.Res
 			free = append(free, in)
 		}
 	}
+	short := noneLeft(batch.ID)
+	for _, in := range found {
+		if p.opt.Clock.Now().Sub(in.Launched) < settled {
+			short = &cloud.Error{Class: cloud.Unknown, Op: "launch batch " + batch.ID, Reason: "LaunchedBefore", Err: errors.New("more machines of an earlier launch may show up")}
+		}
+	}
 	results := make([]cloud.Result, len(batch.Claims))
 	for i, claim := range batch.Claims {
 		in := named[claim.Name]
@@ -63,7 +83,7 @@ func (p *Provider) adopt(batch cloud.Batch, found []*cloud.Instance) []cloud.Res
 			in, free = free[0], free[1:]
 		}
 		if in == nil {
-			results[i].Err = noneLeft(batch.ID)
+			results[i].Err = short
 			continue
 		}
 		p.complement(in, claim)
@@ -78,7 +98,7 @@ func (p *Provider) complement(in *cloud.Instance, claim *karpv1.NodeClaim) {
 	if err != nil {
 		return
 	}
-	if now, err := p.inputs(in.Class); err == nil {
+	if now, err := p.inputs(in.Class, w.kubelet); err == nil {
 		p.describe(in, now, w)
 	}
 }
@@ -92,7 +112,7 @@ func (p *Provider) describe(in *cloud.Instance, now inputs, w *wish) {
 	in.Labels[karpv1.CapacityTypeLabelKey] = in.CapacityType
 	in.Labels[awsv1.LabelNodeClass] = in.Class
 	in.Annotations = map[string]string{
-		awsv1.EC2NodeClassHashAnnotationKey:        now.class.Hash(p.opt.Cluster.CABundle),
+		awsv1.EC2NodeClassHashAnnotationKey:        now.declared.Hash(p.opt.Cluster.CABundle),
 		awsv1.EC2NodeClassHashVersionAnnotationKey: awsv1.EC2NodeClassHashVersion,
 		awsv1.InstanceProfileAnnotationKey:         now.class.Status.InstanceProfile,
 	}
@@ -101,7 +121,7 @@ func (p *Provider) describe(in *cloud.Instance, now inputs, w *wish) {
 			in.Labels[awsv1.LabelZoneID] = s.ZoneID
 		}
 	}
-	list, err := p.Types(in.Class)
+	list, err := p.TypesWith(in.Class, w.kubelet)
 	if err != nil {
 		return
 	}

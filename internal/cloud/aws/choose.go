@@ -12,6 +12,10 @@ import (
 	"karpenter/internal/engine/world"
 )
 
+// fewChoices is below how many types a launch that could not have spot is likely to end up without on-demand capacity too, when
+// everybody who lost spot asks for the same.
+const fewChoices = 5
+
 // maxChoices is how many instance types one launch offers to EC2: more make the request large and the choice no better.
 const maxChoices = 60
 
@@ -74,11 +78,11 @@ func suitable(list []*world.InstanceType, w *wish) ([]option, error) {
 	case w.unknown != "":
 		return nil, fmt.Errorf("no instance type has the resource %s", w.unknown)
 	case !admitted:
-		return nil, fmt.Errorf("no instance type is sold that satisfies %s", w.need)
+		return nil, fmt.Errorf("no instance type is sold that satisfies %s; correct the requirements", w.need)
 	case !roomy:
 		return nil, fmt.Errorf("no instance type that satisfies %s is large enough", w.need)
 	}
-	return nil, fmt.Errorf("every offering that satisfies %s is out of stock", w.need)
+	return nil, fmt.Errorf("every offering that satisfies %s is out of stock, or is of a kind that the class has no image for", w.need)
 }
 
 // Kinds of reservation that cannot share a request, in the order in which they are preferred.
@@ -228,4 +232,18 @@ func enoughValues(options []option, w *wish) error {
 		}
 	}
 	return nil
+}
+
+// advice says what to change about a pool that allows spot, gets on-demand, and leaves little choice of that.
+func advice(c choice, w *wish) string {
+	r, asked := w.need.Get(karpv1.CapacityTypeLabelKey)
+	spot := !asked || r.Admits(karpv1.CapacityTypeSpot, true)
+	types := map[string]bool{}
+	for _, o := range c.options {
+		types[o.typ.Name] = true
+	}
+	if c.market != karpv1.CapacityTypeOnDemand || !spot || len(types) >= fewChoices {
+		return ""
+	}
+	return fmt.Sprintf("spot was allowed and could not be had, and only %d instance types are left for on-demand; allow at least %d", len(types), fewChoices)
 }

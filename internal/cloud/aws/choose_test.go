@@ -11,6 +11,7 @@ import (
 
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/cloud/simaws"
 	"karpenter/internal/engine/world"
 )
 
@@ -66,7 +67,7 @@ func TestAWS_2_2_Filters(t *testing.T) {
 		{"one capacity block", []*world.InstanceType{made("a", gpu, reserved("cr-1@z", "capacity-block", 1e-7, 1), reserved("cr-2@y", "capacity-block", 1e-7, 1))}, nil, "reserved a@z/cr-1"},
 		{"by zone", []*world.InstanceType{made("a", nil, sold("spot", "y", 1), sold("spot", "z", 1))}, []karpv1.NodeSelectorRequirementWithMinValues{need(corev1.LabelTopologyZone, "z")}, "spot a@z"},
 		{"user labels are not judged", []*world.InstanceType{made("a", nil, sold("spot", "z", 1))}, []karpv1.NodeSelectorRequirementWithMinValues{need("example.com/team", "x")}, "spot a@z"},
-		{"a label that the type lacks", []*world.InstanceType{made("a", nil, sold("spot", "z", 1))}, []karpv1.NodeSelectorRequirementWithMinValues{need(awsv1.LabelInstanceGPUName, "t4")}, "no instance type is sold that satisfies karpenter.k8s.aws/instance-gpu-name In [t4]"},
+		{"a label that the type lacks", []*world.InstanceType{made("a", nil, sold("spot", "z", 1))}, []karpv1.NodeSelectorRequirementWithMinValues{need(awsv1.LabelInstanceGPUName, "t4")}, "no instance type is sold that satisfies karpenter.k8s.aws/instance-gpu-name In [t4]; correct the requirements"},
 	} {
 		w, err := newWish((&testWorld{clock: simClock()}).claim("c", tt.needs...))
 		if err != nil {
@@ -131,4 +132,28 @@ func TestChoose_Properties(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestAWS_2_2_OnDemandFlexibility(t *testing.T) {
+	w := newWorld(t)
+	w.load()
+	w.must(w.sim.SetStock(simaws.StockRule{Type: "*", Zone: "*", Market: "spot", Count: 0}))
+	w.stock.emptySpot()
+	few := typeIs("m5.large", "m5.xlarge")
+	many := typeIs("m5.large", "m5.xlarge", "c5.large", "c5.xlarge", "r5.large")
+	for _, tt := range []struct {
+		name   string
+		needs  []karpv1.NodeSelectorRequirementWithMinValues
+		advice bool
+	}{
+		{"few types and spot allowed", []karpv1.NodeSelectorRequirementWithMinValues{few}, true},
+		{"enough types", []karpv1.NodeSelectorRequirementWithMinValues{many}, false},
+		{"spot not wanted", []karpv1.NodeSelectorRequirementWithMinValues{few, onDemandOnly}, false},
+	} {
+		r := w.Launch(w.ctx, w.batch(strings.ReplaceAll(tt.name, " ", "-"), 1, tt.needs...))[0]
+		w.must(r.Err)
+		if r.Instance.CapacityType != karpv1.CapacityTypeOnDemand || (r.Advice != "") != tt.advice || tt.advice && !strings.Contains(r.Advice, "at least 5") {
+			t.Errorf("%s: %s with advice %q", tt.name, r.Instance.CapacityType, r.Advice)
+		}
+	}
 }

@@ -30,12 +30,14 @@ func (p *Provider) RepairPolicies() []cloud.RepairPolicy {
 }
 
 // Drifted implements cloud.Judge.
-func (p *Provider) Drifted(ctx context.Context, claim *karpv1.NodeClaim) (string, error) {
+func (p *Provider) Drifted(ctx context.Context, claim *karpv1.NodeClaim) (reason string, err error) {
+	done := p.timed("IsDrifted")
+	defer func() { done(err) }()
 	id, err := ParseProviderID(claim.Status.ProviderID)
 	if err != nil || claim.Spec.NodeClassRef == nil {
 		return "", nil // not launched yet, or not one of ours
 	}
-	in, err := p.inputs(claim.Spec.NodeClassRef.Name)
+	in, err := p.inputs(claim.Spec.NodeClassRef.Name, "")
 	if err != nil {
 		return "", err
 	}
@@ -47,8 +49,10 @@ func (p *Provider) Drifted(ctx context.Context, claim *karpv1.NodeClaim) (string
 	switch {
 	case err != nil:
 		return "", readError(op, err)
-	case !found || !p.ours(p.toInstance(raw)):
-		return "", p.recent.absent(op, id)
+	case !found:
+		return "", p.absent(op, id)
+	case !p.ours(p.toInstance(raw)):
+		return "", &cloud.Error{Class: cloud.NotFound, Op: op, Reason: "InstanceNotFound"}
 	}
 	return driftOfInstance(in, claim, raw), nil
 }

@@ -16,14 +16,25 @@ var priceFile []byte
 // fallbackRegion has prices for regions that the file lacks.
 const fallbackRegion = "us-east-1"
 
-// embeddedPrices reads a region's on-demand prices from the binary, and the day they are from. own is false when they are
-// those of fallbackRegion. The file has a line "date 2026-07-20", and for each region a line "region NAME" followed by
-// lines "FAMILY SIZE=PRICE SIZE=PRICE".
-func embeddedPrices(region string) (list map[string]float64, at time.Time, own bool) {
-	tables := map[string]map[string]float64{region: nil, fallbackRegion: nil}
+// embeddedTable is a region's on-demand prices from the binary.
+type embeddedTable struct {
+	list map[string]float64
+	// estimated counts types that the price list did not have, whose price was guessed from their older siblings.
+	estimated int
+	// at is the day of the price list; foreign says that it is another region's.
+	at      time.Time
+	foreign bool
+}
+
+// embeddedPrices reads a region's prices. The file has a line "date 2025-05-28", and for each region a line "region NAME"
+// followed by lines "FAMILY SIZE=PRICE SIZE=~PRICE", where ~ marks an estimate. A test writes it from the figures of the
+// pocket AWS, whose sources are named in simaws/catalog/data/NOTICE.
+func embeddedPrices(region string) embeddedTable {
+	var at time.Time
+	tables := map[string]*embeddedTable{}
 	unzip, err := gzip.NewReader(bytes.NewReader(priceFile))
 	if err != nil {
-		return nil, at, false
+		return embeddedTable{foreign: true}
 	}
 	current := ""
 	lines := bufio.NewScanner(unzip)
@@ -38,24 +49,32 @@ func embeddedPrices(region string) (list map[string]float64, at time.Time, own b
 			current = rest
 			continue
 		}
-		if _, wanted := tables[current]; wanted {
-			if tables[current] == nil {
-				tables[current] = map[string]float64{}
-			}
-			readPrices(tables[current], word, rest)
+		if current != region && current != fallbackRegion {
+			continue
+		}
+		if tables[current] == nil {
+			tables[current] = &embeddedTable{list: map[string]float64{}, at: at, foreign: current != region}
+		}
+		tables[current].read(word, rest)
+	}
+	for _, name := range []string{region, fallbackRegion} {
+		if tables[name] != nil {
+			return *tables[name]
 		}
 	}
-	if tables[region] != nil {
-		return tables[region], at, true
-	}
-	return tables[fallbackRegion], at, false
+	return embeddedTable{foreign: true}
 }
 
-func readPrices(table map[string]float64, family, entries string) {
+// read takes over the prices of a family.
+func (t *embeddedTable) read(family, entries string) {
 	for _, entry := range strings.Fields(entries) {
-		size, price, _ := strings.Cut(entry, "=")
-		if p, err := strconv.ParseFloat(price, 64); err == nil && p > 0 {
-			table[family+"."+size] = p
+		size, text, _ := strings.Cut(entry, "=")
+		text, guessed := strings.CutPrefix(text, "~")
+		if p, err := strconv.ParseFloat(text, 64); err == nil && p > 0 {
+			t.list[family+"."+size] = p
+			if guessed {
+				t.estimated++
+			}
 		}
 	}
 }

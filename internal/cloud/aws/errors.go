@@ -24,6 +24,8 @@ const (
 	scopeSubnet
 	// scopeReservation: the capacity reservation.
 	scopeReservation
+	// scopeSpread: the placement group in this zone, whatever the type: a spread group takes so many machines per zone.
+	scopeSpread
 )
 
 // meaning is what an AWS error code stands for.
@@ -113,6 +115,7 @@ var phrases = []struct {
 	code, text string
 	meaning    meaning
 }{
+	{"InsufficientInstanceCapacity", "spread placement group", meaning{cloud.NoCapacity, "InsufficientInstanceCapacity", scopeSpread}},
 	{codeInvalidValue, "Invalid IAM Instance Profile", meaning{cloud.Invalid, "InstanceProfileNameInvalid", scopeNone}},
 	{codeInvalidParam, "belong to different networks", meaning{cloud.Invalid, "SecurityGroupSubnetVPCMismatch", scopeNone}},
 	{codeInvalidCombo, "Free Tier", meaning{cloud.Invalid, "FreeTierIneligible", scopeNone}},

@@ -54,7 +54,7 @@ func (l *line) cut(calls int, after bool) {
 
 // onLine makes the provider's clients use a line and never retry, so that every failure reaches the provider.
 func onLine(w *testWorld, l *line) {
-	cfg := testConfig(w.opt.Region, w.url)
+	cfg := w.config(controllerKey)
 	cfg.HTTPClient = l
 	cfg.Retryer = func() aws.Retryer { return aws.NopRetryer{} }
 	w.opt.Clients = NewClients(cfg)
@@ -130,9 +130,9 @@ func (c *cluster) check(w *testWorld) error {
 	return nil
 }
 
-// TestT2_CrashPoints kills the process before and after every call of a launch and while results are being recorded, changes
+// TestT2_CutLine kills the process before and after every call of a launch and while results are being recorded, changes
 // the market meanwhile, and expects that every claim ends with one machine of its own and that nothing is left over.
-func TestT2_CrashPoints(t *testing.T) {
+func TestT2_CutLine(t *testing.T) {
 	w := newWorld(t, func(s *simaws.Options, _ *Options) { s.Timing.Consistency = 8 * time.Second })
 	w.load()
 	l := &line{left: -1}

@@ -212,6 +212,7 @@ func (p *Provider) learn(o *order, out *ec2.CreateFleetOutput) {
 	for _, e := range out.Errors {
 		m, _ := lookup(aws.ToString(e.ErrorCode), aws.ToString(e.ErrorMessage))
 		at := overridden(e.LaunchTemplateAndOverrides)
+		p.launchFailed(o, aws.ToString(at.AvailabilityZone), cmp.Or(m.reason, reasonWord(aws.ToString(e.ErrorCode))))
 		switch m.scope {
 		case scopeOffering:
 			empty = append(empty, o.pool(at))
@@ -222,6 +223,8 @@ func (p *Provider) learn(o *order, out *ec2.CreateFleetOutput) {
 			full[aws.ToString(at.AvailabilityZone)] = true
 		case scopeReservation:
 			p.emptyReservation(o, at)
+		case scopeSpread:
+			empty = append(empty, o.zonePools(aws.ToString(at.AvailabilityZone))...)
 		case scopeNone:
 		}
 	}
@@ -279,6 +282,17 @@ func (o *order) pool(at types.FleetLaunchTemplateOverrides) pool {
 		p.group = o.in.placement.id + "/" + partition
 	}
 	return p
+}
+
+// zonePools are the pools of everything that the order offered in a zone.
+func (o *order) zonePools(zone string) []pool {
+	var out []pool
+	for _, opt := range o.choice.options {
+		if opt.off.Zone == zone {
+			out = append(out, o.pool(types.FleetLaunchTemplateOverrides{InstanceType: types.InstanceType(opt.typ.Name), AvailabilityZone: aws.String(zone)}))
+		}
+	}
+	return out
 }
 
 // option is the one that an override came from.

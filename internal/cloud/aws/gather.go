@@ -3,6 +3,7 @@ package aws
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // maxGathered is how many ids one call carries; EC2 takes 200 values in a filter.
@@ -13,6 +14,9 @@ const maxGathered = 200
 type gather[T any] struct {
 	// ask answers for ids; an id that has no answer is left out.
 	ask func(ctx context.Context, ids []string) (map[string]T, error)
+	// made is told of every call: for how many questions, and how long the first had waited.
+	made  func(size int, waited time.Duration)
+	clock Clock
 
 	mu      sync.Mutex
 	running bool
@@ -21,6 +25,7 @@ type gather[T any] struct {
 
 type question[T any] struct {
 	id     string
+	asked  time.Time
 	answer chan<- reply[T]
 }
 
@@ -34,7 +39,7 @@ type reply[T any] struct {
 func (g *gather[T]) get(ctx context.Context, id string) (value T, found bool, err error) {
 	answer := make(chan reply[T], 1)
 	g.mu.Lock()
-	g.waiting = append(g.waiting, question[T]{id, answer})
+	g.waiting = append(g.waiting, question[T]{id, g.clock.Now(), answer})
 	if !g.running {
 		g.running = true
 		// Others share the call, so it must outlive whoever came first.
@@ -69,6 +74,7 @@ func (g *gather[T]) run(ctx context.Context) {
 				ids = append(ids, q.id)
 			}
 		}
+		g.made(len(batch), g.clock.Now().Sub(batch[0].asked))
 		values, err := g.ask(ctx, ids)
 		for _, q := range batch {
 			v, found := values[q.id]

@@ -3,7 +3,9 @@ package aws
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +17,7 @@ import (
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/cloud"
+	"karpenter/internal/meter"
 )
 
 // instancesPage is the page size for instances.
@@ -47,8 +50,10 @@ func (p *Provider) owned() []types.Filter {
 var living = filter("instance-state-name", "pending", "running", "stopping", "stopped", "shutting-down")
 
 // List implements cloud.Fleet.
-func (p *Provider) List(ctx context.Context) ([]*cloud.Instance, error) {
-	list, err := p.describeInstances(ctx, "list instances", append(p.owned(), living))
+func (p *Provider) List(ctx context.Context) (list []*cloud.Instance, err error) {
+	done := p.timed("List")
+	defer func() { done(err) }()
+	list, err = p.describeInstances(ctx, "list instances", append(p.owned(), living))
 	if err != nil {
 		return nil, err
 	}
@@ -59,18 +64,30 @@ func (p *Provider) List(ctx context.Context) ([]*cloud.Instance, error) {
 
 // Get implements cloud.Fleet. An instance that is terminated, or that does not carry this cluster's tags, is not found; one
 // that was launched a moment ago and does not show yet is a Transient error.
-func (p *Provider) Get(ctx context.Context, id string) (*cloud.Instance, error) {
+func (p *Provider) Get(ctx context.Context, id string) (in *cloud.Instance, err error) {
+	done := p.timed("Get")
+	defer func() { done(err) }()
 	op := "get instance " + id
 	raw, found, err := p.describing.get(ctx, id)
 	if err != nil {
 		return nil, readError(op, err)
 	}
-	if found {
-		if in := p.toInstance(raw); p.ours(in) && in.State != cloud.Terminated {
-			return in, nil
-		}
+	if !found {
+		return nil, p.absent(op, id)
 	}
-	return nil, p.recent.absent(op, id)
+	if in := p.toInstance(raw); p.ours(in) && in.State != cloud.Terminated {
+		return in, nil
+	}
+	return nil, &cloud.Error{Class: cloud.NotFound, Op: op, Reason: "InstanceNotFound"}
+}
+
+// absent is the error for a machine that EC2 does not show. While a zone is shifted away from, EC2 may not show machines in
+// it, so that absence then proves nothing.
+func (p *Provider) absent(op, id string) error {
+	if away := p.shifts.look(); len(away.until) > 0 {
+		return &cloud.Error{Class: cloud.Transient, Op: op, Reason: "ZoneShiftedAway", Err: errors.New("EC2 does not show the instance, which proves nothing while a zone is shifted away from")}
+	}
+	return p.recent.absent(op, id)
 }
 
 // ours says whether the machine carries this cluster's tags.
@@ -82,13 +99,15 @@ func (p *Provider) ours(in *cloud.Instance) bool {
 
 // Delete implements cloud.Fleet. It looks first, so that only machines of this cluster are ended, and none twice. A machine that
 // EC2 does not show yet is ended all the same: it may have been made a moment ago.
-func (p *Provider) Delete(ctx context.Context, id string) error {
+func (p *Provider) Delete(ctx context.Context, id string) (err error) {
+	done := p.timed("Delete")
+	defer func() { done(err) }()
 	op := "terminate instance " + id
 	raw, found, err := p.describing.get(ctx, id)
 	if err != nil {
 		return readError(op, err)
 	}
-	reservation := ""
+	reservation, zone, zoneID := "", "", ""
 	if found {
 		in := p.toInstance(raw)
 		switch {
@@ -99,7 +118,7 @@ func (p *Provider) Delete(ctx context.Context, id string) error {
 		case in.State.Ending():
 			return nil
 		}
-		reservation = in.Labels[awsv1.LabelCapacityReservationID]
+		reservation, zone, zoneID = in.Labels[awsv1.LabelCapacityReservationID], in.Zone, in.Labels[awsv1.LabelZoneID]
 	}
 	outcome, answered, err := p.terminating.get(ctx, id)
 	if err == nil {
@@ -107,8 +126,10 @@ func (p *Provider) Delete(ctx context.Context, id string) error {
 	}
 	switch err = writeError(op, err); {
 	case cloud.ClassOf(err) == cloud.NotFound || err == nil && !answered:
-		return p.recent.absent(op, id)
-	case err == nil && reservation != "":
+		return p.absent(op, id)
+	case err != nil:
+		p.opt.Meter.Add(meter.TerminationFailures, 1, "zone", zone, "zone_id", zoneID)
+	case reservation != "":
 		p.stock.takeReserved(reservation, -1)
 	}
 	return err
@@ -155,8 +176,25 @@ func (p *Provider) terminate(ctx context.Context, ids []string) (map[string]erro
 
 // Tag implements cloud.Fleet.
 func (p *Provider) Tag(ctx context.Context, id string, tags map[string]string) error {
-	_, err := p.opt.Clients.EC2.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{id}, Tags: toTags(tags)})
-	return writeError("tag instance "+id, err)
+	op := "tag instance " + id
+	raw, found, err := p.describing.get(ctx, id)
+	switch {
+	case err != nil:
+		return readError(op, err)
+	case !found:
+		return p.absent(op, id)
+	}
+	lacking := maps.Clone(tags)
+	for key := range fromTags(raw.Tags) {
+		delete(lacking, key)
+	}
+	if len(lacking) == 0 {
+		return nil
+	}
+	return p.tags.do(ctx, op, func() error {
+		_, err := p.opt.Clients.EC2.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{id}, Tags: toTags(lacking)}, once)
+		return err
+	})
 }
 
 func (p *Provider) describeInstances(ctx context.Context, op string, filters []types.Filter) ([]*cloud.Instance, error) {

@@ -33,6 +33,15 @@ const (
 // Launch implements cloud.Launcher. One call makes at most one fleet, under a token that every repetition shares until an answer
 // says that it made nothing.
 func (p *Provider) Launch(ctx context.Context, batch cloud.Batch) []cloud.Result {
+	done := p.timed("Create")
+	results := p.launch(ctx, batch)
+	for _, r := range results {
+		done(r.Err)
+	}
+	return results
+}
+
+func (p *Provider) launch(ctx context.Context, batch cloud.Batch) []cloud.Result {
 	results := make([]cloud.Result, len(batch.Claims))
 	if err := batch.Check(); err != nil {
 		return all(results, &cloud.Error{Class: cloud.Invalid, Op: "launch batch " + batch.ID, Reason: "BatchInvalid", Err: err})
@@ -40,7 +49,9 @@ func (p *Provider) Launch(ctx context.Context, batch cloud.Batch) []cloud.Result
 	unlock := p.launches.lock(batch.ID)
 	defer unlock()
 	if p.age(batch) >= lookAfter {
+		p.reach(StepLook, false)
 		found, err := p.lookUp(ctx, batch.ID)
+		p.reach(StepLook, true)
 		if err != nil {
 			return all(results, err)
 		}
@@ -59,8 +70,13 @@ func (p *Provider) Launch(ctx context.Context, batch cloud.Batch) []cloud.Result
 	if err != nil {
 		return all(results, err)
 	}
+	p.reach(StepLearn, false)
 	p.learn(o, out)
-	return p.handOut(o, out)
+	p.reach(StepLearn, true)
+	p.reach(StepHandOut, false)
+	results = p.handOut(o, out)
+	p.reach(StepHandOut, true)
+	return results
 }
 
 // all gives every claim the same error.
@@ -88,20 +104,20 @@ func (p *Provider) order(batch cloud.Batch) (*order, error) {
 	if ref == nil {
 		return nil, &cloud.Error{Class: cloud.Invalid, Op: op, Reason: "NodeClassRefMissing", Err: errors.New("spec.nodeClassRef is not given")}
 	}
-	in, err := p.inputs(ref.Name)
+	w, err := newWish(claim)
+	if err != nil {
+		return nil, &cloud.Error{Class: cloud.Invalid, Op: op, Reason: "RequirementsInvalid", Err: err}
+	}
+	in, err := p.inputs(ref.Name, w.kubelet)
 	if err != nil {
 		return nil, err
 	}
 	if err := usable(in.class, p.opt.ReservedCapacity); err != nil {
 		return nil, err
 	}
-	list, err := p.Types(ref.Name)
+	list, err := p.TypesWith(ref.Name, w.kubelet)
 	if err != nil {
 		return nil, err
-	}
-	w, err := newWish(claim)
-	if err != nil {
-		return nil, &cloud.Error{Class: cloud.Invalid, Op: op, Reason: "RequirementsInvalid", Err: err}
 	}
 	c, err := choose(list.List, w)
 	if err != nil {
@@ -158,14 +174,14 @@ func (p *Provider) send(ctx context.Context, o *order) (*ec2.CreateFleetOutput, 
 		if err := p.arrange(ctx, o); err != nil {
 			return nil, err
 		}
-		out, err := p.opt.Clients.EC2.CreateFleet(ctx, p.request(o))
+		out, err := p.createFleet(ctx, o)
 		if err == nil {
 			return out, nil
 		}
 		for _, id := range o.subnets {
 			p.addresses.giveBack(id, o.debit)
 		}
-		err = writeError("launch batch "+o.batch.ID, err)
+		p.launchFailed(o, "", cloud.ReasonOf(err))
 		if cloud.ReasonOf(err) != reasonTemplateNotFound || attempt > 0 {
 			return nil, err
 		}
@@ -174,15 +190,33 @@ func (p *Provider) send(ctx context.Context, o *order) (*ec2.CreateFleetOutput, 
 	}
 }
 
+// once keeps the SDK from repeating a call: what is paced is repeated in its turn, and what had no answer is looked into.
+func once(o *ec2.Options) { o.RetryMaxAttempts = 1 }
+
+func (p *Provider) createFleet(ctx context.Context, o *order) (out *ec2.CreateFleetOutput, err error) {
+	request, begun := p.request(o), p.opt.Clock.Now()
+	err = p.fleets.do(ctx, "launch batch "+o.batch.ID, func() (err error) {
+		p.gathered(batcherFleet, len(o.batch.Claims), p.opt.Clock.Now().Sub(begun))
+		p.reach(StepFleet, false)
+		out, err = p.opt.Clients.EC2.CreateFleet(ctx, request, once)
+		p.reach(StepFleet, true)
+		return err
+	})
+	return out, err
+}
+
 // handOut gives the machines of an answer to claims in order, and says to the others why there is none.
 func (p *Provider) handOut(o *order, out *ec2.CreateFleetOutput) []cloud.Result {
 	var got []*cloud.Instance
 	for _, i := range out.Instances {
 		got = append(got, p.launched(o, i)...)
 	}
+	// A repeated call is answered with the same fleet, of which other claims may have machines on record by now.
+	got = slices.DeleteFunc(got, func(in *cloud.Instance) bool { return o.batch.Taken[in.ID] })
 	slices.SortFunc(got, byID)
 	results := make([]cloud.Result, len(o.batch.Claims))
 	for i := range results {
+		results[i].Advice = advice(o.choice, o.wish)
 		if i < len(got) {
 			p.recent.add(got[i].ID)
 			p.describe(got[i], o.in, o.wish)

@@ -185,7 +185,7 @@ func TestAWS_2_5_TemplateThatVanishedIsMadeAgain(t *testing.T) {
 		t.Fatalf("got templates %v, want one for the trial and one for the launch", names)
 	}
 	for _, name := range names {
-		_, err = w.opt.Clients.EC2.DeleteLaunchTemplate(w.ctx, &ec2.DeleteLaunchTemplateInput{LaunchTemplateName: aws.String(name)})
+		_, err = w.admin.EC2.DeleteLaunchTemplate(w.ctx, &ec2.DeleteLaunchTemplateInput{LaunchTemplateName: aws.String(name)})
 		w.must(err)
 	}
 	w.one("second", onDemandOnly, typeIs("m5.large"))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -150,15 +151,8 @@ func reasonOr(err error, otherwise string) string {
 	return otherwise
 }
 
-// stable is the error's text without what differs between two equal failures, such as request ids.
-func stable(err error) string {
-	text := err.Error()
-	if at := strings.Index(text, ", RequestID: "); at >= 0 {
-		rest := text[at+2:]
-		if end := strings.IndexByte(rest, ','); end >= 0 {
-			return text[:at] + rest[end:]
-		}
-		return text[:at]
-	}
-	return text
-}
+// varying are the parts of AWS's error texts that differ between two equal failures.
+var varying = regexp.MustCompile(`, RequestID: [^,]*|\.? Encoded authorization failure message: \S*`)
+
+// stable is the error's text without what differs between two equal failures, so that a condition does not change for nothing.
+func stable(err error) string { return varying.ReplaceAllString(err.Error(), "") }

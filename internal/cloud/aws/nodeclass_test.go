@@ -168,7 +168,7 @@ func TestAWS_2_6_InstanceProfile(t *testing.T) {
 	class := w.load()
 	first := class.Status.InstanceProfile
 	get := func(name string) (*iam.GetInstanceProfileOutput, error) {
-		return w.opt.Clients.IAM.GetInstanceProfile(w.ctx, &iam.GetInstanceProfileInput{InstanceProfileName: aws.String(name)})
+		return w.admin.IAM.GetInstanceProfile(w.ctx, &iam.GetInstanceProfileInput{InstanceProfileName: aws.String(name)})
 	}
 	out, err := get(first)
 	w.must(err)
@@ -176,6 +176,7 @@ func TestAWS_2_6_InstanceProfile(t *testing.T) {
 		t.Errorf("path %s, %d roles", path, len(out.InstanceProfile.Roles))
 	}
 	w.role("other")
+	w.grant("other", `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"iam:PassRole","Resource":"arn:aws:iam::*:role/other"}]}`)
 	class.Spec.Role = "path/to/other"
 	w.Reconcile(w.ctx, class)
 	second := class.Status.InstanceProfile
@@ -245,7 +246,7 @@ func TestAWS_6_Drift(t *testing.T) {
 
 func TestAWS_2_8_PlacementGroup(t *testing.T) {
 	w := newWorld(t)
-	_, err := w.opt.Clients.EC2.CreatePlacementGroup(w.ctx, &ec2.CreatePlacementGroupInput{GroupName: aws.String("parts"), Strategy: "partition", PartitionCount: aws.Int32(3)})
+	_, err := w.admin.EC2.CreatePlacementGroup(w.ctx, &ec2.CreatePlacementGroupInput{GroupName: aws.String("parts"), Strategy: "partition", PartitionCount: aws.Int32(3)})
 	w.must(err)
 	w.load(func(c *awsv1.EC2NodeClass) {
 		c.Spec.PlacementGroupSelector = &awsv1.PlacementGroupSelector{Name: aws.String("parts")}

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/google/go-cmp/cmp"
 
 	awsv1 "karpenter/api/aws/v1"
@@ -69,7 +68,7 @@ func TestAWS_5_1_Queue(t *testing.T) {
 	in := w.one("web", spotOnly, typeIs("m5.large"))
 	w.advance(time.Minute)
 	w.must(w.sim.Interrupt("", in.ID))
-	q := NewQueue(sqs.NewFromConfig(testConfig(w.opt.Region, w.url)), "test")
+	q := NewQueue(w.opt.Clients.SQS, "test")
 	found := false
 	for range 5 {
 		messages, err := q.Receive(w.ctx)

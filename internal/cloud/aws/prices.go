@@ -16,24 +16,32 @@ type priceTable struct {
 	onDemandAt, spotAt time.Time
 	// embedded says that on-demand prices still come from the table in the binary, foreign that this table is another region's.
 	embedded, foreign bool
+	// estimated counts on-demand prices that are guesses.
+	estimated int
 }
 
-// prices holds the table that is current.
+// prices holds the table that is current; until somebody asks, none.
 type prices struct {
-	now atomic.Pointer[priceTable]
+	region string
+	now    atomic.Pointer[priceTable]
 }
 
-func newPrices(region string) *prices {
-	p := &prices{}
-	list, at, own := embeddedPrices(region)
-	p.now.Store(&priceTable{onDemand: list, onDemandAt: at, embedded: true, foreign: !own})
-	return p
+func newPrices(region string) *prices { return &prices{region: region} }
+
+// table is the current table, which begins as the one in the binary.
+func (p *prices) table() *priceTable {
+	if t := p.now.Load(); t != nil {
+		return t
+	}
+	e := embeddedPrices(p.region)
+	p.now.CompareAndSwap(nil, &priceTable{onDemand: e.list, onDemandAt: e.at, embedded: true, foreign: e.foreign, estimated: e.estimated})
+	return p.now.Load()
 }
 
 // update swaps in a table that differs from the current one; change gets a copy of which it may replace fields.
 func (p *prices) update(change func(*priceTable)) {
 	for {
-		old := p.now.Load()
+		old := p.table()
 		next := *old
 		change(&next)
 		if p.now.CompareAndSwap(old, &next) {
@@ -50,7 +58,7 @@ func (p *prices) setOnDemand(list map[string]float64, at time.Time) {
 			merged = map[string]float64{}
 		}
 		maps.Copy(merged, list)
-		t.onDemand, t.onDemandAt, t.embedded, t.foreign = merged, at, false, false
+		t.onDemand, t.onDemandAt, t.embedded, t.foreign, t.estimated = merged, at, false, false, 0
 	})
 }
 
@@ -76,15 +84,19 @@ func (t *priceTable) spotPrice(name, zone string) (float64, bool) {
 
 // PriceState says how old prices are and where they come from.
 type PriceState struct {
+	// OnDemandAt is the day of the price list in use, SpotAt when spot prices were asked for last; zero where that is unknown
+	// or has never happened.
 	OnDemandAt, SpotAt time.Time
 	// Embedded means that on-demand prices are those in the binary; Foreign that they are another region's.
 	Embedded, Foreign bool
+	// Estimated is how many of them are guesses, because the types are newer than the list.
+	Estimated int
 }
 
 // PriceState returns the age and source of the prices in use.
 func (p *Provider) PriceState() PriceState {
-	t := p.prices.now.Load()
-	return PriceState{OnDemandAt: t.onDemandAt, SpotAt: t.spotAt, Embedded: t.embedded, Foreign: t.foreign}
+	t := p.prices.table()
+	return PriceState{OnDemandAt: t.onDemandAt, SpotAt: t.spotAt, Embedded: t.embedded, Foreign: t.foreign, Estimated: t.estimated}
 }
 
 // pricingRegion is the region whose Pricing endpoint answers for a region.

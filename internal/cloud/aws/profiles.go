@@ -95,10 +95,16 @@ func (p *Provider) addRole(ctx context.Context, class *awsv1.EC2NodeClass, name 
 	role := roleName(class)
 	_, err := p.opt.Clients.IAM.AddRoleToInstanceProfile(ctx, &iam.AddRoleToInstanceProfileInput{InstanceProfileName: aws.String(name), RoleName: aws.String(role)})
 	err = writeError("add role to instance profile "+name, err)
-	if cloud.ClassOf(err) == cloud.NotFound {
+	switch cloud.ClassOf(err) {
+	case cloud.NotFound:
 		return &cloud.Error{
 			Class: cloud.Invalid, Op: "use class " + class.Name, Reason: "RoleNotFound",
 			Err: fmt.Errorf("spec.role: IAM has no role %q in this account; create it or name another: %w", role, err),
+		}
+	case cloud.Denied:
+		return &cloud.Error{
+			Class: cloud.Denied, Op: "use class " + class.Name, Reason: cloud.ReasonOf(err),
+			Err: fmt.Errorf("spec.role: the controller may not give role %q to machines; allow iam:PassRole on it, or name a role that may be passed: %w", role, err),
 		}
 	}
 	return err

@@ -16,14 +16,18 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/arczonalshift"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/pricing"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 
 	awsv1 "karpenter/api/aws/v1"
 	"karpenter/internal/cloud"
+	"karpenter/internal/meter"
 )
 
 // Clock is the time that the provider lives in.
@@ -39,12 +43,16 @@ type Clients struct {
 	IAM     *iam.Client
 	SSM     *ssm.Client
 	Pricing *pricing.Client
+	EKS     *eks.Client
+	SQS     *sqs.Client
+	Shift   *arczonalshift.Client
 }
 
 // NewClients makes clients that share a configuration. Prices are asked in the region that serves them.
 func NewClients(cfg aws.Config) Clients {
 	return Clients{
 		EC2: ec2.NewFromConfig(cfg), IAM: iam.NewFromConfig(cfg), SSM: ssm.NewFromConfig(cfg),
+		EKS: eks.NewFromConfig(cfg), SQS: sqs.NewFromConfig(cfg), Shift: arczonalshift.NewFromConfig(cfg),
 		Pricing: pricing.NewFromConfig(cfg, func(o *pricing.Options) { o.Region = pricingRegion(cfg.Region) }),
 	}
 }
@@ -53,7 +61,9 @@ func NewClients(cfg aws.Config) Clients {
 type Cluster struct {
 	Name string
 	// UID tells clusters of one name apart; the UID of the namespace kube-system serves. It goes into launch tokens.
-	UID      string
+	UID string
+	// ARN is EKS's name for the cluster; zonal shifts are asked for by it.
+	ARN      string
 	Endpoint string
 	// CABundle is the API server's certificate authority in base64, ServiceCIDR the range of Services.
 	CABundle    string
@@ -83,6 +93,13 @@ type Options struct {
 	DisableDryRun bool
 	// IsolatedVPC says that services without a VPC endpoint cannot be reached: Pricing and IAM are not called.
 	IsolatedVPC bool
+	// ZonalShift keeps launches out of zones that the cluster is shifted away from (ENABLE_ZONAL_SHIFT). It needs Cluster.ARN.
+	ZonalShift bool
+
+	// Meter counts; nil counts nothing.
+	Meter *meter.Set
+	// OnStep, if set, is called before and after every step of a launch. Tests crash there.
+	OnStep func(step Step, done bool)
 }
 
 // Provider is the AWS provider. Its methods are safe for concurrent use.
@@ -91,9 +108,11 @@ type Provider struct {
 	catalogue *catalogue
 	prices    *prices
 	stock     *stock
+	shifts    *shifts
 	addresses *addresses
 	templates *templates
 	types     *typeCache
+	adjusted  adjustments
 	// placements has the placement group that each class was found to name, by class; parameters what SSM answered.
 	placements sync.Map
 	parameters *parameters
@@ -105,6 +124,14 @@ type Provider struct {
 
 	describing  gather[*types.Instance]
 	terminating gather[error]
+	looking     gather[[]*cloud.Instance] // by batch
+
+	// fleets and tags pace the calls that a burst of claims makes many of; templates have a pace of their own.
+	fleets, tags *pace
+
+	// reported is what Report set last.
+	reporting sync.Mutex
+	reported  reported
 
 	// launches holds one lock per batch that is being launched, so that two calls for one batch follow each other.
 	launches keyed
@@ -113,12 +140,20 @@ type Provider struct {
 // New makes a provider that knows nothing yet: RefreshTypes and RefreshPrices fill it.
 func New(opt Options) *Provider {
 	p := &Provider{
-		opt: opt, catalogue: &catalogue{}, prices: newPrices(opt.Region), stock: newStock(opt.Clock), addresses: newAddresses(), types: &typeCache{},
+		opt: opt, catalogue: &catalogue{}, prices: newPrices(opt.Region), stock: newStock(opt.Clock), shifts: newShifts(opt.Clock), addresses: newAddresses(), types: &typeCache{},
 	}
 	p.templates = newTemplates(opt.Clients.EC2, opt.Cluster.Name, opt.Clock)
 	p.parameters = newParameters(opt.Clients.SSM, opt.Clock)
 	p.recent = newRecent(opt.Clock)
-	p.describing.ask, p.terminating.ask = p.describeByID, p.terminate
+	p.describing.ask, p.terminating.ask, p.looking.ask = p.describeByID, p.terminate, p.lookUpAll
+	for batcher, note := range map[string]*func(int, time.Duration){
+		batcherDescribe: &p.describing.made, batcherTerminate: &p.terminating.made, batcherLook: &p.looking.made,
+	} {
+		*note = func(size int, waited time.Duration) { p.gathered(batcher, size, waited) }
+	}
+	p.describing.clock, p.terminating.clock, p.looking.clock = opt.Clock, opt.Clock, opt.Clock
+	p.fleets, p.tags = newPace(opt.Clock), newPace(opt.Clock)
+	p.templates.onMake = func(done bool) { p.reach(StepTemplate, done) }
 	return p
 }
 

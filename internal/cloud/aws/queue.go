@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	corev1 "k8s.io/api/core/v1"
 
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
@@ -23,6 +24,8 @@ const (
 	hiddenSeconds   = 20
 )
 
+var _ cloud.Inbox = (*Queue)(nil)
+
 // Queue is the interruption queue. Any number of pollers may receive from it at once.
 type Queue struct {
 	client *sqs.Client
@@ -33,19 +36,8 @@ type Queue struct {
 // NewQueue is the queue of that name.
 func NewQueue(client *sqs.Client, name string) *Queue { return &Queue{client: client, name: name} }
 
-// Message is one message of the queue.
-type Message struct {
-	Notice cloud.Notice
-	// Err says why the text is no notice. Such a message is to be deleted, since no later attempt could read it.
-	Err error
-	// Sent is when the message was put into the queue.
-	Sent time.Time
-
-	receipt string
-}
-
-// Receive waits for messages, up to twenty seconds. It may return none.
-func (q *Queue) Receive(ctx context.Context) ([]Message, error) {
+// Receive implements cloud.Inbox: it waits for up to twenty seconds.
+func (q *Queue) Receive(ctx context.Context) ([]cloud.Message, error) {
 	url, err := q.address(ctx)
 	if err != nil {
 		return nil, err
@@ -57,9 +49,9 @@ func (q *Queue) Receive(ctx context.Context) ([]Message, error) {
 	if err != nil {
 		return nil, readError("receive from queue "+q.name, err)
 	}
-	messages := make([]Message, len(out.Messages))
+	messages := make([]cloud.Message, len(out.Messages))
 	for i, m := range out.Messages {
-		messages[i].receipt = aws.ToString(m.ReceiptHandle)
+		messages[i].Receipt = aws.ToString(m.ReceiptHandle)
 		messages[i].Notice, messages[i].Err = ParseNotice(aws.ToString(m.Body))
 		if ms, err := strconv.ParseInt(m.Attributes[string(types.MessageSystemAttributeNameSentTimestamp)], 10, 64); err == nil {
 			messages[i].Sent = time.UnixMilli(ms).UTC()
@@ -68,13 +60,13 @@ func (q *Queue) Receive(ctx context.Context) ([]Message, error) {
 	return messages, nil
 }
 
-// Delete removes a message that has been dealt with.
-func (q *Queue) Delete(ctx context.Context, m Message) error {
+// Delete implements cloud.Inbox.
+func (q *Queue) Delete(ctx context.Context, m cloud.Message) error {
 	url, err := q.address(ctx)
 	if err != nil {
 		return err
 	}
-	_, err = q.client.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: url, ReceiptHandle: aws.String(m.receipt)})
+	_, err = q.client.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: url, ReceiptHandle: aws.String(m.Receipt)})
 	return writeError("delete from queue "+q.name, err)
 }
 
@@ -95,7 +87,7 @@ func (q *Queue) address(ctx context.Context) (*string, error) {
 func (p *Provider) Interrupted(labels map[string]string) {
 	switch labels[karpv1.CapacityTypeLabelKey] {
 	case karpv1.CapacityTypeSpot:
-		p.stock.empty(pool{market: karpv1.CapacityTypeSpot, typ: labels["node.kubernetes.io/instance-type"], zone: labels["topology.kubernetes.io/zone"]})
+		p.stock.empty(pool{market: karpv1.CapacityTypeSpot, typ: labels[corev1.LabelInstanceTypeStable], zone: labels[corev1.LabelTopologyZone]})
 	case karpv1.CapacityTypeReserved:
 		p.stock.setReserved(map[string]int{labels[awsv1.LabelCapacityReservationID]: 0})
 	}

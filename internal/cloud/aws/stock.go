@@ -96,7 +96,7 @@ func (s *stock) publish() {
 
 // empty notes pools that had nothing.
 func (s *stock) empty(pools ...pool) {
-	s.change(func(now time.Time) {
+	s.change(func(now time.Time) (changed bool) {
 		for _, p := range pools {
 			o, known := s.pools[p]
 			if !known && len(s.pools) >= maxOutages {
@@ -108,41 +108,61 @@ func (s *stock) empty(pools ...pool) {
 			o.last = min(max(2*o.last, firstOutage), mostOutage)
 			o.until = now.Add(o.last)
 			s.pools[p] = o
+			changed = true
 		}
+		return changed
 	})
 }
 
 // had notes pools that did have something, and forgets that they were ever empty.
 func (s *stock) had(pools ...pool) {
-	s.change(func(time.Time) {
+	s.change(func(time.Time) (changed bool) {
 		for _, p := range pools {
+			_, known := s.pools[p]
+			changed = changed || known
 			delete(s.pools, p)
 		}
+		return changed
 	})
 }
 
 // emptySpot notes that the account cannot use spot at all.
 func (s *stock) emptySpot() {
-	s.change(func(now time.Time) { s.spot = now.Add(mostOutage) })
+	s.change(func(now time.Time) bool {
+		s.spot = now.Add(mostOutage)
+		return true
+	})
 }
 
 // setReserved notes how many instances reservations have left.
 func (s *stock) setReserved(left map[string]int) {
-	s.change(func(time.Time) { maps.Copy(s.reserved, left) })
+	s.change(func(time.Time) (changed bool) {
+		for id, n := range left {
+			was, known := s.reserved[id]
+			changed = changed || !known || was != n
+			s.reserved[id] = n
+		}
+		return changed
+	})
 }
 
 // takeReserved notes that n instances of a reservation were used; a negative n gives back.
 func (s *stock) takeReserved(id string, n int) {
-	s.change(func(time.Time) {
-		if left, known := s.reserved[id]; known {
+	s.change(func(time.Time) bool {
+		left, known := s.reserved[id]
+		if known {
 			s.reserved[id] = max(left-n, 0)
 		}
+		return known
 	})
 }
 
-func (s *stock) change(do func(now time.Time)) {
+// change lets do change what is known. Readers get another view only if it says that something changed: every view makes every
+// class's types be worked out anew.
+func (s *stock) change(do func(now time.Time) (changed bool)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	do(s.clock.Now())
-	s.publish()
+	if do(s.clock.Now()) {
+		s.publish()
+	}
 }

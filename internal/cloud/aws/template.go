@@ -44,6 +44,8 @@ type template struct {
 	name string
 	data *types.RequestLaunchTemplateData
 	tags map[string]string
+	// userData is the size of the user data in bytes, before EC2's encoding.
+	userData int
 }
 
 // newTemplate writes the template of a blueprint. Equal blueprints give templates of equal name.
@@ -84,7 +86,7 @@ func (p *Provider) newTemplate(b blueprint) (*template, error) {
 		return nil, fmt.Errorf("write launch template of class %s: %w", b.class.Name, err)
 	}
 	sum := sha256.Sum256(text)
-	return &template{name: templatePrefix + hex.EncodeToString(sum[:16]), data: data, tags: b.tags}, nil
+	return &template{name: templatePrefix + hex.EncodeToString(sum[:16]), data: data, tags: b.tags, userData: len(doc.Text)}, nil
 }
 
 // imageVersion finds the release in the name of a Bottlerocket image.

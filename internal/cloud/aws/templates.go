@@ -27,13 +27,16 @@ type templates struct {
 	cluster string
 	clock   Clock
 	making  keyed
+	pace    *pace
+	// onMake is told when making one begins, and when it is done.
+	onMake func(done bool)
 
 	mu   sync.Mutex
 	used map[string]time.Time // by name, when a launch needed it last
 }
 
 func newTemplates(client *ec2.Client, cluster string, clock Clock) *templates {
-	return &templates{client: client, cluster: cluster, clock: clock, used: map[string]time.Time{}}
+	return &templates{client: client, cluster: cluster, clock: clock, pace: newPace(clock), used: map[string]time.Time{}}
 }
 
 // ensure makes the template unless it exists.
@@ -46,12 +49,18 @@ func (t *templates) ensure(ctx context.Context, want *template) error {
 	if t.touch(want.name, false) {
 		return nil
 	}
-	_, err := t.client.CreateLaunchTemplate(ctx, &ec2.CreateLaunchTemplateInput{
+	request := &ec2.CreateLaunchTemplateInput{
 		LaunchTemplateName: aws.String(want.name), LaunchTemplateData: want.data,
 		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeLaunchTemplate, Tags: toTags(want.tags)}},
+	}
+	err := t.pace.do(ctx, "create launch template "+want.name, func() error {
+		t.onMake(false)
+		_, err := t.client.CreateLaunchTemplate(ctx, request, once)
+		t.onMake(true)
+		return err
 	})
 	if err != nil && codeOf(err) != codeTemplateExists {
-		return writeError("create launch template "+want.name, err)
+		return err
 	}
 	t.touch(want.name, true)
 	return nil

@@ -1,9 +1,13 @@
 package aws
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -13,8 +17,10 @@ import (
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/cloud"
+	"karpenter/internal/cloud/aws/shape"
 	"karpenter/internal/cloud/aws/userdata"
 	"karpenter/internal/engine/world"
+	"karpenter/internal/meter"
 )
 
 const (
@@ -85,6 +91,7 @@ func (p *Provider) Try(ctx context.Context, class *awsv1.EC2NodeClass) Verdict {
 	if err != nil {
 		return invalidTemplate(err)
 	}
+	p.opt.Meter.Set(meter.UserDataBytes, float64(t.userData), "nodeclass", class.Name)
 	old, _ := p.tried.Load(class.Name)
 	if last, ok := old.(passed); p.opt.DisableDryRun || ok && last.template == t.name && p.opt.Clock.Now().Before(last.until) {
 		return Verdict{}
@@ -130,7 +137,7 @@ func (p *Provider) specimen(class *awsv1.EC2NodeClass) (b blueprint, typ string,
 		}
 	}
 	if at < 0 {
-		return b, "", Verdict{Reason: "NoInstanceTypes", Message: "no instance type can run the images in status.amis with these settings; check architecture, networkInterfaces and placementGroupSelector"}
+		return b, "", Verdict{Reason: "NoInstanceTypes", Message: p.unusable(in)}
 	}
 	t := shapes[at].typ
 	claim := &karpv1.NodeClaim{}
@@ -147,10 +154,46 @@ func (p *Provider) specimen(class *awsv1.EC2NodeClass) (b blueprint, typ string,
 	return b, t.Name, verdict
 }
 
+// unusable says why no instance type can be used: for want of an image, or because of a setting that none has.
+func (p *Provider) unusable(in inputs) string {
+	s := p.settings(in)
+	why := map[string]int{}
+	for _, m := range in.machines.list {
+		why[shape.Incompatible(m, &s)]++
+	}
+	reasons := slices.SortedFunc(maps.Keys(why), func(a, b string) int { return cmp.Or(cmp.Compare(why[b], why[a]), strings.Compare(a, b)) })
+	if _, some := why[""]; !some && len(reasons) > 0 {
+		return fmt.Sprintf("of %d instance types none has what the class asks for (%s); change %s", len(in.machines.list), strings.Join(reasons, "; "), settingsAsked(in.class))
+	}
+	var images []string
+	for _, image := range in.class.Status.AMIs {
+		var needs []string
+		for _, r := range image.Requirements {
+			needs = append(needs, strings.TrimSpace(fmt.Sprintf("%s %s %s", r.Key, r.Operator, strings.Join(r.Values, ","))))
+		}
+		images = append(images, image.ID+" ("+strings.Join(needs, ", ")+")")
+	}
+	return fmt.Sprintf("spec.amiSelectorTerms: no instance type can run %s with AMI family %s; select an image for machines that the family runs on", strings.Join(images, " or "), in.class.AMIFamily())
+}
+
+// settingsAsked names the fields that limit the choice of machines, with their values.
+func settingsAsked(class *awsv1.EC2NodeClass) string {
+	var out []string
+	for _, i := range class.Spec.NetworkInterfaces {
+		out = append(out, fmt.Sprintf("spec.networkInterfaces {card %d, device %d, %s}", i.NetworkCardIndex, i.DeviceIndex, i.InterfaceType))
+	}
+	if class.Spec.PlacementGroupSelector != nil {
+		out = append(out, "spec.placementGroupSelector")
+	}
+	if o := class.Spec.CPUOptions; o != nil && o.NestedVirtualization != nil {
+		out = append(out, "spec.cpuOptions.nestedVirtualization "+*o.NestedVirtualization)
+	}
+	return strings.Join(out, " or ")
+}
+
 // dryRun asks EC2 about each call of a launch, in the order in which a launch makes them.
 func (p *Provider) dryRun(ctx context.Context, class *awsv1.EC2NodeClass, t *template, typ string) Verdict {
 	client := p.opt.Clients.EC2
-	once := func(o *ec2.Options) { o.RetryMaxAttempts = 1 }
 	tags := func(kinds ...types.ResourceType) (out []types.TagSpecification) {
 		for _, kind := range kinds {
 			out = append(out, types.TagSpecification{ResourceType: kind, Tags: toTags(t.tags)})
@@ -191,7 +234,7 @@ func judgeTrial(class *awsv1.EC2NodeClass, err error, reason, action string) Ver
 	}
 	switch cloud.ClassOf(err) {
 	case cloud.Denied:
-		return Verdict{Reason: reason, Message: "the controller's IAM role may not call " + action + ": " + stable(err)}
+		return Verdict{Reason: reason, Message: "the controller's IAM role may not call " + action + "; allow it in the role's policies: " + stable(err)}
 	case cloud.Invalid:
 		if cloud.ReasonOf(err) == "InstanceProfileNameInvalid" {
 			if class.Spec.InstanceProfile == nil {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/iam"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	awsv1 "karpenter/api/aws/v1"
@@ -14,16 +13,6 @@ import (
 	"karpenter/internal/cloud"
 	"karpenter/internal/cloud/simaws"
 )
-
-// deny takes one action from the provider, for as long as the world lives.
-func (w *testWorld) deny(action string) {
-	w.t.Helper()
-	w.role("controller")
-	policy := `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"*","Resource":"*"},{"Effect":"Deny","Action":"` + action + `","Resource":"*"}]}`
-	_, err := w.opt.Clients.IAM.PutRolePolicy(w.ctx, &iam.PutRolePolicyInput{RoleName: aws.String("controller"), PolicyName: aws.String("p"), PolicyDocument: aws.String(policy)})
-	w.must(err)
-	w.must(w.sim.RegisterKey("test", "controller"))
-}
 
 func TestAWS_6_DryRunDenied(t *testing.T) {
 	for action, want := range map[string]string{
@@ -33,7 +22,7 @@ func TestAWS_6_DryRunDenied(t *testing.T) {
 	} {
 		t.Run(action, func(t *testing.T) {
 			w := newWorld(t)
-			w.role("node")
+			w.role(nodeRole)
 			w.refresh()
 			w.deny(action)
 			class := w.addClass("default")

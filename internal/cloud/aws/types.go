@@ -17,6 +17,7 @@ import (
 	"karpenter/internal/cloud/aws/shape"
 	"karpenter/internal/engine/req"
 	"karpenter/internal/engine/world"
+	"karpenter/internal/meter"
 )
 
 // reservedDiscount makes reserved capacity cheaper than anything else, since it is paid for already, and keeps the order of
@@ -25,7 +26,7 @@ const reservedDiscount = 10_000_000
 
 // typeCache has, per class, the types that were built last.
 type typeCache struct {
-	classes sync.Map // class name → *classTypes
+	classes sync.Map // classKey → *classTypes
 	version atomic.Uint64
 }
 
@@ -52,23 +53,31 @@ type shaped struct {
 
 // inputs is everything that types are made of. Two inputs that are equal give equal types.
 type inputs struct {
+	// class is what to launch from; declared is the object that it is, or was adjusted from.
 	class     *awsv1.EC2NodeClass
+	declared  *awsv1.EC2NodeClass
 	machines  *machines
 	prices    *priceTable
 	stock     *view
+	shifts    *shiftView
 	placement *placement
 	learned   *memories
 }
 
 // Types returns what the class can launch. It allocates nothing while nothing has changed.
-func (p *Provider) Types(class string) (*cloud.Types, error) {
-	in, err := p.inputs(class)
+func (p *Provider) Types(class string) (*cloud.Types, error) { return p.TypesWith(class, "") }
+
+// TypesWith returns what the class can launch for claims that have kubelet settings of their own, in the text of
+// convert.KubeletAnnotation; they decide how much room a node has.
+func (p *Provider) TypesWith(class, kubelet string) (*cloud.Types, error) {
+	in, err := p.inputs(class, kubelet)
 	if err != nil {
 		return nil, err
 	}
-	found, ok := p.types.classes.Load(class)
+	key := classKey{class, kubelet}
+	found, ok := p.types.classes.Load(key)
 	if !ok {
-		found, _ = p.types.classes.LoadOrStore(class, &classTypes{})
+		found, _ = p.types.classes.LoadOrStore(key, &classTypes{})
 	}
 	entry := found.(*classTypes)
 	if built := entry.now.Load(); built != nil && built.from == in {
@@ -93,25 +102,42 @@ func (p *Provider) Types(class string) (*cloud.Types, error) {
 
 // Forget drops what is kept for a class that is gone.
 func (p *Provider) Forget(class string) {
-	p.types.classes.Delete(class)
+	p.types.classes.Range(func(key, _ any) bool {
+		if key.(classKey).class == class {
+			p.types.classes.Delete(key)
+		}
+		return true
+	})
+	p.adjusted.forget(class)
 	p.placements.Delete(class)
 	p.tried.Delete(class)
+	p.opt.Meter.Drop(meter.UserDataBytes, "nodeclass", class)
 }
 
-func (p *Provider) inputs(class string) (inputs, error) {
-	c := p.opt.Class(class)
-	if c == nil {
+func (p *Provider) inputs(class, kubelet string) (inputs, error) {
+	declared := p.opt.Class(class)
+	if declared == nil {
 		return inputs{}, &cloud.Error{Class: cloud.NotReady, Op: "list instance types of class " + class, Reason: "NodeClassNotFound"}
+	}
+	c, err := p.adjusted.get(declared, kubelet)
+	if err != nil {
+		return inputs{}, err
 	}
 	m := p.catalogue.now.Load()
 	if m == nil {
 		return inputs{}, &cloud.Error{Class: cloud.Transient, Op: "list instance types of class " + class, Reason: "InstanceTypesNotLoaded"}
 	}
-	in := inputs{class: c, machines: m, prices: p.prices.now.Load(), stock: p.stock.look(), learned: p.learned.Load()}
+	in := inputs{class: c, declared: declared, machines: m, prices: p.prices.table(), stock: p.stock.look(), shifts: p.shifts.look(), learned: p.learned.Load()}
 	if group, ok := p.placements.Load(class); ok {
 		in.placement = group.(*placement)
 	}
 	return in, nil
+}
+
+// shifted says whether the cluster is shifted away from a zone.
+func (in *inputs) shifted(z zone) bool {
+	_, away := in.shifts.until[z.id]
+	return away
 }
 
 // settings are the class's, with the controller's options.
@@ -211,7 +237,7 @@ func (o *offers) add(offering world.Offering, z zone) {
 	offering.Labels = z.labels
 	group := o.in.placement
 	from := pool{market: offering.CapacityType, typ: o.machine.Name, zone: offering.Zone}
-	left := o.usable && !(o.in.stock.noSpot && offering.CapacityType == karpv1.CapacityTypeSpot)
+	left := o.usable && !o.in.shifted(z) && !(o.in.stock.noSpot && offering.CapacityType == karpv1.CapacityTypeSpot)
 	if group == nil {
 		offering.Available = left && !o.in.stock.out[from]
 		o.list = append(o.list, offering)
@@ -239,7 +265,7 @@ func (o *offers) addReservation(r *awsv1.CapacityReservation, zones []zone) {
 	left := o.in.stock.reserved[r.ID]
 	offering := world.Offering{
 		Zone: r.AvailabilityZone, CapacityType: karpv1.CapacityTypeReserved, Price: price / reservedDiscount, Reservation: r.ID, Remaining: left,
-		Available: o.usable && left > 0 && r.State != awsv1.CapacityReservationStateExpiring,
+		Available: o.usable && !o.in.shifted(zones[i]) && left > 0 && r.State != awsv1.CapacityReservationStateExpiring,
 		Labels: world.NewLabels(map[string]string{
 			awsv1.LabelCapacityReservationID: r.ID, awsv1.LabelCapacityReservationType: string(r.ReservationType),
 			awsv1.LabelCapacityReservationInterruptible: strconv.FormatBool(r.Interruptible),

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	awsv1 "karpenter/api/aws/v1"
+	"karpenter/api/convert"
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/cloud/aws/shape"
 	"karpenter/internal/engine/req"
@@ -25,6 +26,8 @@ type wish struct {
 	labels   map[string]string
 	overlaid bool
 	relaxed  bool
+	// kubelet is the text of the claim's own kubelet settings, if it has some.
+	kubelet string
 }
 
 // decided are keys that a provider never judges: the claim's own pool and class, and the node's name.
@@ -35,6 +38,7 @@ func newWish(claim *karpv1.NodeClaim) (*wish, error) {
 	rules := awsv1.LabelRules()
 	w := &wish{
 		labels:   claim.Labels,
+		kubelet:  claim.Annotations[convert.KubeletAnnotation],
 		overlaid: claim.Annotations[karpv1.PriceOverlayAppliedAnnotationKey] == "true",
 		relaxed:  claim.Annotations[karpv1.MinValuesRelaxedAnnotationKey] == "true",
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -33,19 +34,47 @@ type testWorld struct {
 	t     testing.TB
 	ctx   context.Context
 	sim   *simaws.Sim
-	clock *simaws.Manual
+	clock simaws.Clock
 	opt   Options
-	url   string
+	// url and client lead to the pocket AWS.
+	url    string
+	client aws.HTTPClient
+	// admin may do everything: tests use it for what the controller has no business with.
+	admin Clients
 	*Provider
 
 	mu      sync.Mutex
 	classes map[string]*awsv1.EC2NodeClass
 	calls   map[string]int
+	// used are the actions that the controller called, denied what IAM said to those that it refused.
+	used   map[string]bool
+	denied []string
 }
 
 func newWorld(t testing.TB, edit ...func(*simaws.Options, *Options)) *testWorld {
 	t.Helper()
-	w := &testWorld{t: t, ctx: t.Context(), clock: simaws.NewManual(epoch), classes: map[string]*awsv1.EC2NodeClass{}, calls: map[string]int{}}
+	clock := simaws.NewManual(epoch)
+	impatient := func(_ *simaws.Options, o *Options) { o.Clock = eager{clock} }
+	return newWorldAt(t, clock, func(sim *simaws.Sim) (string, aws.HTTPClient) {
+		server := httptest.NewServer(sim.Handler())
+		t.Cleanup(server.Close)
+		return server.URL, plainClient{}
+	}, append([]func(*simaws.Options, *Options){impatient}, edit...)...)
+}
+
+// eager is a manual clock for whoever waits alone: time jumps to when they want to go on.
+type eager struct{ *simaws.Manual }
+
+func (e eager) After(d time.Duration) <-chan time.Time {
+	alarm := e.Manual.After(d)
+	e.Advance(d)
+	return alarm
+}
+
+// newWorldAt is a world with a clock and a way to it; connect returns the address and the client to reach it with.
+func newWorldAt(t testing.TB, clock simaws.Clock, connect func(*simaws.Sim) (string, aws.HTTPClient), edit ...func(*simaws.Options, *Options)) *testWorld {
+	t.Helper()
+	w := &testWorld{t: t, ctx: t.Context(), clock: clock, classes: map[string]*awsv1.EC2NodeClass{}, calls: map[string]int{}, used: map[string]bool{}}
 	simOpt := simaws.Options{
 		Clock: w.clock, Seed: 1, Region: "us-west-2", OnCall: w.count,
 		Clusters: []simaws.Cluster{{Name: "test", Version: "1.34", Endpoint: "https://test.local"}},
@@ -62,19 +91,21 @@ func newWorld(t testing.TB, edit ...func(*simaws.Options, *Options)) *testWorld 
 		t.Fatal(err)
 	}
 	w.sim = sim
-	server := httptest.NewServer(sim.Handler())
-	t.Cleanup(server.Close)
-	w.url = server.URL
-	w.opt.Clients = NewClients(testConfig(simOpt.Region, w.url))
+	w.url, w.client = connect(sim)
+	w.admin = NewClients(w.config("admin"))
+	w.opt.Clients = NewClients(w.config(controllerKey))
+	w.policies(shippedPolicies(t, simOpt.Region))
 	w.restart()
 	return w
 }
 
-func testConfig(region, url string) aws.Config {
+// config signs with an access key. controllerKey is the controller, who may do what the shipped policies allow; every other
+// key may do anything.
+func (w *testWorld) config(key string) aws.Config {
 	return aws.Config{
-		Region: region, BaseEndpoint: aws.String(url), HTTPClient: plainClient{},
+		Region: w.opt.Region, BaseEndpoint: aws.String(w.url), HTTPClient: w.client,
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
-			return aws.Credentials{AccessKeyID: "test", SecretAccessKey: "secret"}, nil
+			return aws.Credentials{AccessKeyID: key, SecretAccessKey: "secret"}, nil
 		}),
 		Retryer: func() aws.Retryer {
 			return retry.NewStandard(func(o *retry.StandardOptions) { o.MaxBackoff = time.Millisecond })
@@ -110,6 +141,12 @@ func (w *testWorld) count(c simaws.Call) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.calls[c.Action]++
+	if strings.Contains(c.Who, ":assumed-role/"+controllerRole+"/") {
+		w.used[c.Service+":"+c.Action] = true
+		if slices.Contains(refusals, c.Code) {
+			w.denied = append(w.denied, c.Message)
+		}
+	}
 }
 
 func (w *testWorld) called(action string) int {
@@ -133,7 +170,7 @@ func (w *testWorld) must(err error) {
 
 // advance moves the clock and lets what is due happen.
 func (w *testWorld) advance(d time.Duration) {
-	w.clock.Advance(d)
+	w.clock.(*simaws.Manual).Advance(d)
 	w.sim.Tick()
 }
 
@@ -142,14 +179,14 @@ const trust = `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal
 // load makes the node role, downloads types and prices, and resolves a class named default.
 func (w *testWorld) load(edit ...func(*awsv1.EC2NodeClass)) *awsv1.EC2NodeClass {
 	w.t.Helper()
-	w.role("node")
+	w.role(nodeRole)
 	w.refresh()
 	return w.addClass("default", edit...)
 }
 
 func (w *testWorld) role(name string) {
 	w.t.Helper()
-	_, err := w.opt.Clients.IAM.CreateRole(w.ctx, &iam.CreateRoleInput{RoleName: aws.String(name), AssumeRolePolicyDocument: aws.String(trust)})
+	_, err := w.admin.IAM.CreateRole(w.ctx, &iam.CreateRoleInput{RoleName: aws.String(name), AssumeRolePolicyDocument: aws.String(trust)})
 	w.must(err)
 }
 
@@ -180,7 +217,7 @@ func newClass(name string) *awsv1.EC2NodeClass {
 	return &awsv1.EC2NodeClass{
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name), Generation: 1, CreationTimestamp: metav1.NewTime(epoch)},
 		Spec: awsv1.EC2NodeClassSpec{
-			Role: "node", AMISelectorTerms: []awsv1.AMISelectorTerm{{Alias: "al2023@latest"}},
+			Role: nodeRole, AMISelectorTerms: []awsv1.AMISelectorTerm{{Alias: "al2023@latest"}},
 			SubnetSelectorTerms:        []awsv1.SubnetSelectorTerm{{Tags: tags}},
 			SecurityGroupSelectorTerms: []awsv1.SecurityGroupSelectorTerm{{Tags: tags}},
 		},

@@ -2,8 +2,11 @@ package simaws
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"time"
+
+	"karpenter/internal/cloud/simaws/catalog"
 )
 
 // zonalShift moves traffic away from a zone.
@@ -26,6 +29,27 @@ func errShiftResource(id string) *apiError {
 	return fail("ResourceNotFoundException", "The input requested a resource that was not found: %s", id).withStatus(http.StatusNotFound)
 }
 
+// shiftsOf lists the active shifts of a resource and the share of traffic that
+// they leave to each zone.
+func (c *call) shiftsOf(id string) (shifts []any, weights map[string]float64) {
+	away := map[string]bool{}
+	shifts = []any{}
+	for z := range c.reg.Shifts.each {
+		if z.Resource == id && z.active(c.at) {
+			shifts = append(shifts, z.json())
+			away[z.AwayFrom] = true
+		}
+	}
+	weights = map[string]float64{}
+	for _, z := range c.reg.offers.Zones {
+		weights[z.ID] = 1
+		if away[z.ID] {
+			weights[z.ID] = 0
+		}
+	}
+	return shifts, weights
+}
+
 func getManagedResource(c *call) (any, error) {
 	id := c.rest[0]
 	if err := c.allow("arc-zonal-shift:GetManagedResource", id, keys{"arc-zonal-shift:resourceidentifier": {id}}); err != nil {
@@ -35,30 +59,36 @@ func getManagedResource(c *call) (any, error) {
 	if !ok || c.reg.Clusters.get(name) == nil {
 		return nil, errShiftResource(id)
 	}
-	shifts := []any{}
-	away := map[string]bool{}
-	for z := range c.reg.Shifts.each {
-		if z.Resource == id && z.active(c.at) {
-			shifts = append(shifts, z.json())
-			away[z.AwayFrom] = true
-		}
-	}
-	weights := map[string]float64{}
-	for _, z := range c.reg.offers.Zones {
-		weights[z.ID] = 1
-		if away[z.ID] {
-			weights[z.ID] = 0
-		}
-	}
+	shifts, weights := c.shiftsOf(id)
 	return map[string]any{"arn": id, "name": name, "appliedWeights": weights, "zonalShifts": shifts, "autoshifts": []any{}, "zonalAutoshiftStatus": "DISABLED"}, nil
 }
 
+// arcPage is the largest page of ARC, and what it gives unasked.
+const arcPage = 100
+
 func listManagedResources(c *call) (any, error) {
-	items := []any{}
-	for cl := range c.reg.Clusters.each {
-		items = append(items, map[string]any{"arn": c.arn("eks", "cluster/"+cl.Name), "name": cl.Name, "availabilityZones": []string{}})
+	want, err := c.restPaging(arcPage, fail("ValidationException", "").because("InvalidToken"))
+	if err != nil {
+		return nil, err
 	}
-	return map[string]any{"items": items}, nil
+	part, next, err := pageOf(keysOf(c.reg.Clusters), want)
+	if err != nil {
+		return nil, err
+	}
+	zones := []string{}
+	for _, z := range c.reg.offers.Zones {
+		zones = append(zones, z.ID)
+	}
+	items := []any{}
+	for _, name := range part {
+		id := c.arn("eks", "cluster/"+name)
+		shifts, weights := c.shiftsOf(id)
+		items = append(items, map[string]any{
+			"arn": id, "name": name, "availabilityZones": zones, "appliedWeights": weights, "zonalShifts": shifts,
+			"autoshifts": []any{}, "zonalAutoshiftStatus": "DISABLED",
+		})
+	}
+	return listing("items", items, "nextToken", next), nil
 }
 
 func startZonalShift(c *call) (any, error) {
@@ -68,11 +98,17 @@ func startZonalShift(c *call) (any, error) {
 	}
 	d, err := time.ParseDuration(in.ExpiresIn)
 	if err != nil || d <= 0 || d > 72*time.Hour {
-		return nil, fail("ValidationException", "expiresIn %q must be a time such as 30m or 2h, at most 72h", in.ExpiresIn)
+		return nil, fail("ValidationException", "expiresIn %q must be a time such as 30m or 2h, at most 72h", in.ExpiresIn).because("InvalidExpiresIn")
 	}
 	name, ok := strings.CutPrefix(in.ResourceIdentifier, c.arn("eks", "cluster/"))
 	if !ok || c.reg.Clusters.get(name) == nil {
 		return nil, errShiftResource(in.ResourceIdentifier)
+	}
+	if !slices.ContainsFunc(c.reg.offers.Zones, func(z catalog.Zone) bool { return z.ID == in.AwayFrom }) {
+		return nil, fail("ValidationException", "awayFrom %q is not the id of a zone of %s, such as %s", in.AwayFrom, c.reg.Name, c.reg.offers.Zones[0].ID).because("InvalidAz")
+	}
+	if running, _ := c.shiftsOf(in.ResourceIdentifier); len(running) > 0 {
+		return nil, fail("ConflictException", "%s already has an active zonal shift.", in.ResourceIdentifier).withStatus(http.StatusConflict).because("ZonalShiftAlreadyExists")
 	}
 	z := c.shift(in.ResourceIdentifier, in.AwayFrom, d)
 	z.Comment = in.Comment
@@ -94,6 +130,9 @@ func cancelZonalShift(c *call) (any, error) {
 	if z == nil {
 		return nil, errShiftResource(c.rest[0])
 	}
+	if !z.active(c.at) {
+		return nil, fail("ConflictException", "Zonal shift %s is not active.", z.ID).withStatus(http.StatusConflict).because("ZonalShiftStatusNotActive")
+	}
 	z.Cancelled = true
 	out := z.json()
 	out["status"] = "CANCELED"
@@ -106,109 +145,4 @@ var arcOperations = map[string]*operation{
 	"ListManagedResources": {json: listManagedResources},
 	"StartZonalShift":      {json: startZonalShift, writes: true},
 	"CancelZonalShift":     {json: cancelZonalShift, writes: true},
-}
-
-// experiment is a FIS template or a run of one. Only spot interruptions are
-// understood, because only they are used on nodes.
-type experiment struct {
-	ID, Template string
-	Targets      map[string]fisTarget
-	Actions      map[string]fisAction
-	At           time.Time
-	Status       string
-}
-
-type fisTarget struct {
-	ResourceType  string            `json:"resourceType"`
-	ResourceArns  []string          `json:"resourceArns"`
-	ResourceTags  map[string]string `json:"resourceTags"`
-	SelectionMode string            `json:"selectionMode"`
-}
-
-type fisAction struct {
-	ActionId   string            `json:"actionId"`
-	Parameters map[string]string `json:"parameters"`
-	Targets    map[string]string `json:"targets"`
-}
-
-const spotInterruption = "aws:ec2:send-spot-instance-interruptions"
-
-func createExperimentTemplate(c *call) (any, error) {
-	var in struct {
-		Targets map[string]fisTarget
-		Actions map[string]fisAction
-	}
-	if err := c.decode(&in); err != nil {
-		return nil, err
-	}
-	for _, name := range sortedKeys(in.Actions) {
-		if a := in.Actions[name]; a.ActionId != spotInterruption {
-			return nil, fail("ValidationException", "action %s: the simulator knows only %s, not %q", name, spotInterruption, a.ActionId)
-		}
-	}
-	e := &experiment{ID: c.id("EXT", 16), Targets: in.Targets, Actions: in.Actions, At: c.at}
-	c.reg.Experiments.put(e.ID, e)
-	return map[string]any{"experimentTemplate": map[string]any{"id": e.ID, "creationTime": e.At.Unix(), "targets": e.Targets, "actions": e.Actions}}, nil
-}
-
-func (c *call) experiment(id string) (*experiment, error) {
-	if e := c.reg.Experiments.get(id); e != nil {
-		return e, nil
-	}
-	return nil, fail("ResourceNotFoundException", "Experiment or template %s not found", id).withStatus(http.StatusNotFound)
-}
-
-func deleteExperimentTemplate(c *call) (any, error) {
-	e, err := c.experiment(c.rest[0])
-	if err != nil {
-		return nil, err
-	}
-	c.reg.Experiments.delete(e.ID)
-	return map[string]any{"experimentTemplate": map[string]any{"id": e.ID}}, nil
-}
-
-func startExperiment(c *call) (any, error) {
-	var in struct{ ExperimentTemplateId string }
-	if err := c.decode(&in); err != nil {
-		return nil, err
-	}
-	t, err := c.experiment(in.ExperimentTemplateId)
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range sortedKeys(t.Actions) {
-		targets := t.Actions[name].Targets
-		for _, role := range sortedKeys(targets) {
-			target := targets[role]
-			for _, arn := range t.Targets[target].ResourceArns {
-				id := arn[strings.LastIndexByte(arn, '/')+1:]
-				if i := c.reg.Instances.get(id); i != nil && i.Lifecycle == "spot" {
-					c.interrupt(i, c.at)
-				}
-			}
-		}
-	}
-	run := &experiment{ID: c.id("EXP", 16), Template: t.ID, Targets: t.Targets, Actions: t.Actions, At: c.at, Status: "completed"}
-	c.reg.Experiments.put(run.ID, run)
-	return run.json(), nil
-}
-
-func (e *experiment) json() map[string]any {
-	return map[string]any{"experiment": map[string]any{"id": e.ID, "experimentTemplateId": e.Template, "creationTime": e.At.Unix(), "state": map[string]string{"status": e.Status}}}
-}
-
-func getExperiment(c *call) (any, error) {
-	e, err := c.experiment(c.rest[0])
-	if err != nil {
-		return nil, err
-	}
-	return e.json(), nil
-}
-
-// fisOperations is the FIS part of the operation table.
-var fisOperations = map[string]*operation{
-	"CreateExperimentTemplate": {json: createExperimentTemplate, writes: true},
-	"DeleteExperimentTemplate": {json: deleteExperimentTemplate, writes: true},
-	"StartExperiment":          {json: startExperiment, writes: true},
-	"GetExperiment":            {json: getExperiment},
 }

@@ -12,15 +12,23 @@ import (
 
 // stack is a CloudFormation stack.
 type stack struct {
-	Name, ID, Status, Reason, Template string
-	Parameters                         map[string]string
-	Capabilities                       []string
-	Tags                               tagSet
-	Resources                          []*stackResource
-	Outputs                            []cfn.Output
-	Events                             []stackEvent
-	ChangeSets                         []*changeSet
-	Created, Updated                   time.Time
+	Name, ID, Status, Reason, Template, Description string
+	Parameters                                      map[string]string
+	Capabilities                                    []string
+	Tags                                            tagSet
+	Resources                                       []*stackResource
+	Outputs                                         []cfn.Output
+	Events                                          []stackEvent
+	ChangeSets                                      []*changeSet
+	Created, Updated                                time.Time
+}
+
+// rolledBack is the state of a stack whose creation failed; such a stack can
+// only be deleted.
+const rolledBack = "ROLLBACK_COMPLETE"
+
+func (s *stack) cannotUpdate() *apiError {
+	return invalidStack("Stack:%s is in %s state and can not be updated.", s.ID, s.Status)
 }
 
 type stackResource struct {
@@ -200,7 +208,7 @@ func (c *call) deploy(s *stack, req *stackRequest) {
 	}
 	if err != nil {
 		c.rollback(s, before, made)
-		status := "ROLLBACK_COMPLETE"
+		status := rolledBack
 		if update {
 			status = "UPDATE_ROLLBACK_COMPLETE"
 		}
@@ -218,7 +226,10 @@ func (c *call) deploy(s *stack, req *stackRequest) {
 			s.Resources = append(s.Resources, made[r.Name])
 		}
 	}
-	s.Template, s.Parameters, s.Capabilities, s.Tags, s.Updated = req.text, req.parameters, req.capabilities, req.tags, c.at
+	s.Template, s.Parameters, s.Capabilities, s.Tags, s.Description = req.text, req.parameters, req.capabilities, req.tags, req.template.Description
+	if update {
+		s.Updated = c.at
+	}
 	c.stackStatus(s, verb+"_COMPLETE", "")
 }
 
@@ -344,6 +355,9 @@ func updateStack(c *call) error {
 	s, err := c.stackNamed(c.q.str("StackName"))
 	if err != nil {
 		return err
+	}
+	if s.Status == rolledBack {
+		return s.cannotUpdate()
 	}
 	req, err := c.stackRequest(s)
 	if err != nil {

@@ -6,6 +6,25 @@ import (
 	"karpenter/internal/cloud/simaws/cfn"
 )
 
+// stackPage is how much CloudFormation lists at a time; callers cannot choose.
+const stackPage = 100
+
+// writePage writes a page of a list of CloudFormation and the token of what
+// follows.
+func writePage[T any](c *call, list string, all []T, write func(T)) error {
+	part, next, err := pageOf(all, paging{token: c.q.str("NextToken"), limit: stackPage, bad: invalidStack("")})
+	if err != nil {
+		return err
+	}
+	c.x.in(list, func() {
+		for _, v := range part {
+			c.x.in("member", func() { write(v) })
+		}
+	})
+	c.x.opt("NextToken", next)
+	return nil
+}
+
 func createChangeSet(c *call) error {
 	name, kind := c.q.str("StackName"), orDefault(c.q.str("ChangeSetType"), "UPDATE")
 	var s *stack
@@ -19,6 +38,8 @@ func createChangeSet(c *call) error {
 		return invalidStack("Stack [%s] already exists and cannot be created again with the changeSet [%s].", name, c.q.str("ChangeSetName"))
 	case kind == "UPDATE" && s == nil:
 		return invalidStack("Stack [%s] does not exist", name)
+	case kind == "UPDATE" && s.Status == rolledBack:
+		return s.cannotUpdate()
 	case kind == "CREATE":
 		if err := checkStackName(name); err != nil {
 			return err
@@ -72,27 +93,27 @@ func describeChangeSet(c *call) error {
 	x.time("CreationTime", cs.At)
 	x.str("Status", cs.Status)
 	x.opt("StatusReason", cs.Reason)
-	if cs.Status == "FAILED" {
-		x.str("ExecutionStatus", "UNAVAILABLE")
-	} else {
-		x.str("ExecutionStatus", "AVAILABLE")
-	}
+	x.str("ExecutionStatus", cs.execution())
 	x.strs("Capabilities", "member", cs.Capabilities)
 	writeParameters(x, cs.Parameters)
-	x.in("Changes", func() {
-		for _, ch := range cs.Changes {
-			x.in("member", func() {
-				x.str("Type", "Resource")
-				x.in("ResourceChange", func() {
-					x.str("Action", ch.Action)
-					x.str("LogicalResourceId", ch.Logical)
-					x.opt("PhysicalResourceId", ch.Physical)
-					x.str("ResourceType", ch.Type)
-				})
-			})
-		}
+	x.tagsAs("Tags", "member", cs.Tags)
+	return writePage(c, "Changes", cs.Changes, func(ch stackChange) {
+		x.str("Type", "Resource")
+		x.in("ResourceChange", func() {
+			x.str("Action", ch.Action)
+			x.str("LogicalResourceId", ch.Logical)
+			x.opt("PhysicalResourceId", ch.Physical)
+			x.str("ResourceType", ch.Type)
+		})
 	})
-	return nil
+}
+
+// execution says whether a change set can be executed.
+func (cs *changeSet) execution() string {
+	if cs.Status == "FAILED" {
+		return "UNAVAILABLE"
+	}
+	return "AVAILABLE"
 }
 
 func writeParameters(x *xmlWriter, params map[string]string) {
@@ -137,18 +158,16 @@ func listChangeSets(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.x.in("Summaries", func() {
-		for _, cs := range s.ChangeSets {
-			c.x.in("member", func() {
-				c.x.str("StackId", s.ID)
-				c.x.str("StackName", s.Name)
-				c.x.str("ChangeSetId", cs.ID)
-				c.x.str("ChangeSetName", cs.Name)
-				c.x.str("Status", cs.Status)
-			})
-		}
+	return writePage(c, "Summaries", s.ChangeSets, func(cs *changeSet) {
+		c.x.str("StackId", s.ID)
+		c.x.str("StackName", s.Name)
+		c.x.str("ChangeSetId", cs.ID)
+		c.x.str("ChangeSetName", cs.Name)
+		c.x.str("Status", cs.Status)
+		c.x.opt("StatusReason", cs.Reason)
+		c.x.str("ExecutionStatus", cs.execution())
+		c.x.time("CreationTime", cs.At)
 	})
-	return nil
 }
 
 func describeStacks(c *call) error {
@@ -164,17 +183,13 @@ func describeStacks(c *call) error {
 			all = append(all, s)
 		}
 	}
-	c.x.in("Stacks", func() {
-		for _, s := range all {
-			c.x.in("member", func() { writeStack(c.x, s) })
-		}
-	})
-	return nil
+	return writePage(c, "Stacks", all, func(s *stack) { writeStack(c.x, s) })
 }
 
 func writeStack(x *xmlWriter, s *stack) {
 	x.str("StackId", s.ID)
 	x.str("StackName", s.Name)
+	x.opt("Description", s.Description)
 	x.time("CreationTime", s.Created)
 	x.time("LastUpdatedTime", s.Updated)
 	x.str("StackStatus", s.Status)
@@ -196,17 +211,25 @@ func writeStack(x *xmlWriter, s *stack) {
 }
 
 func listStacks(c *call) error {
-	c.x.in("StackSummaries", func() {
-		for s := range c.reg.Stacks.each {
-			c.x.in("member", func() {
-				c.x.str("StackId", s.ID)
-				c.x.str("StackName", s.Name)
-				c.x.time("CreationTime", s.Created)
-				c.x.str("StackStatus", s.Status)
-			})
+	want := c.q.strs("StackStatusFilter")
+	var all []*stack
+	for s := range c.reg.Stacks.each {
+		if len(want) == 0 || slices.Contains(want, s.Status) {
+			all = append(all, s)
 		}
+	}
+	if err := c.q.err(); err != nil {
+		return err
+	}
+	return writePage(c, "StackSummaries", all, func(s *stack) {
+		c.x.str("StackId", s.ID)
+		c.x.str("StackName", s.Name)
+		c.x.opt("TemplateDescription", s.Description)
+		c.x.time("CreationTime", s.Created)
+		c.x.time("LastUpdatedTime", s.Updated)
+		c.x.str("StackStatus", s.Status)
+		c.x.opt("StackStatusReason", s.Reason)
 	})
-	return nil
 }
 
 func describeStackEvents(c *call) error {
@@ -214,55 +237,61 @@ func describeStackEvents(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.x.in("StackEvents", func() {
-		for _, e := range slices.Backward(s.Events) {
+	latestFirst := slices.Clone(s.Events)
+	slices.Reverse(latestFirst)
+	return writePage(c, "StackEvents", latestFirst, func(e stackEvent) {
+		c.x.str("EventId", e.ID)
+		c.x.str("StackId", s.ID)
+		c.x.str("StackName", s.Name)
+		c.x.str("LogicalResourceId", e.Logical)
+		c.x.opt("PhysicalResourceId", e.Physical)
+		c.x.str("ResourceType", e.Type)
+		c.x.str("ResourceStatus", e.Status)
+		c.x.opt("ResourceStatusReason", e.Reason)
+		c.x.time("Timestamp", e.At)
+	})
+}
+
+func writeResource(x *xmlWriter, r *stackResource) {
+	x.str("LogicalResourceId", r.Logical)
+	x.str("PhysicalResourceId", r.Physical)
+	x.str("ResourceType", r.Type)
+	x.str("ResourceStatus", r.Status)
+}
+
+// describeStackResources shows one resource or, up to a page, all of them.
+func describeStackResources(c *call) error {
+	s, err := c.stackNamed(c.q.str("StackName"))
+	if err != nil {
+		return err
+	}
+	only := c.q.str("LogicalResourceId")
+	found := slices.DeleteFunc(slices.Clone(s.Resources), func(r *stackResource) bool { return only != "" && only != r.Logical })
+	if only != "" && len(found) == 0 {
+		return invalidStack("Resource %s does not exist for stack %s", only, s.Name)
+	}
+	c.x.in("StackResources", func() {
+		for _, r := range found[:min(len(found), stackPage)] {
 			c.x.in("member", func() {
-				c.x.str("EventId", e.ID)
+				writeResource(c.x, r)
 				c.x.str("StackId", s.ID)
 				c.x.str("StackName", s.Name)
-				c.x.str("LogicalResourceId", e.Logical)
-				c.x.opt("PhysicalResourceId", e.Physical)
-				c.x.str("ResourceType", e.Type)
-				c.x.str("ResourceStatus", e.Status)
-				c.x.opt("ResourceStatusReason", e.Reason)
-				c.x.time("Timestamp", e.At)
+				c.x.time("Timestamp", r.At)
 			})
 		}
 	})
 	return nil
 }
 
-// stackResources lists a stack's resources under the name that the operation
-// uses for the list.
-func stackResources(list string) func(*call) error {
-	return func(c *call) error {
-		s, err := c.stackNamed(c.q.str("StackName"))
-		if err != nil {
-			return err
-		}
-		only := c.q.str("LogicalResourceId")
-		c.x.in(list, func() {
-			for _, r := range s.Resources {
-				if only != "" && only != r.Logical {
-					continue
-				}
-				c.x.in("member", func() {
-					c.x.str("LogicalResourceId", r.Logical)
-					c.x.str("PhysicalResourceId", r.Physical)
-					c.x.str("ResourceType", r.Type)
-					c.x.str("ResourceStatus", r.Status)
-					if list == "StackResources" {
-						c.x.str("StackId", s.ID)
-						c.x.str("StackName", s.Name)
-						c.x.time("Timestamp", r.At)
-					} else {
-						c.x.time("LastUpdatedTimestamp", r.At)
-					}
-				})
-			}
-		})
-		return nil
+func listStackResources(c *call) error {
+	s, err := c.stackNamed(c.q.str("StackName"))
+	if err != nil {
+		return err
 	}
+	return writePage(c, "StackResourceSummaries", s.Resources, func(r *stackResource) {
+		writeResource(c.x, r)
+		c.x.time("LastUpdatedTimestamp", r.At)
+	})
 }
 
 func getTemplate(c *call) error {
@@ -327,8 +356,8 @@ var cloudformationOperations = map[string]*operation{
 	"DescribeStacks":         {query: describeStacks},
 	"ListStacks":             {query: listStacks},
 	"DescribeStackEvents":    {query: describeStackEvents},
-	"DescribeStackResources": {query: stackResources("StackResources")},
-	"ListStackResources":     {query: stackResources("StackResourceSummaries")},
+	"DescribeStackResources": {query: describeStackResources},
+	"ListStackResources":     {query: listStackResources},
 	"GetTemplate":            {query: getTemplate},
 	"GetTemplateSummary":     {query: validateTemplate},
 	"ValidateTemplate":       {query: validateTemplate},

@@ -83,7 +83,23 @@ func describeCluster(c *call) (any, error) {
 }
 
 func listClusters(c *call) (any, error) {
-	return map[string]any{"clusters": keysOf(c.reg.Clusters)}, nil
+	return c.eksList("clusters", keysOf(c.reg.Clusters))
+}
+
+// eksPage is the largest page of EKS, and what it gives unasked.
+const eksPage = 100
+
+// eksList answers a page of names.
+func (c *call) eksList(name string, all []string) (any, error) {
+	want, err := c.restPaging(eksPage, fail("InvalidParameterException", ""))
+	if err != nil {
+		return nil, err
+	}
+	part, next, err := pageOf(all, want)
+	if err != nil {
+		return nil, err
+	}
+	return listing(name, part, "nextToken", next), nil
 }
 
 func createCluster(c *call) (any, error) {
@@ -181,7 +197,7 @@ func listAccessEntries(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return map[string]any{"accessEntries": sortedKeys(cl.Access)}, nil
+	return c.eksList("accessEntries", sortedKeys(cl.Access))
 }
 
 // eksOperations is the EKS part of the operation table.

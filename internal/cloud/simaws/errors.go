@@ -9,6 +9,8 @@ import (
 type apiError struct {
 	Status        int
 	Code, Message string
+	// Reason is a second code that some services put beside the first.
+	Reason string
 }
 
 // Error is the code and the message.
@@ -16,7 +18,19 @@ func (e *apiError) Error() string { return e.Code + ": " + e.Message }
 
 // fail makes a client error.
 func fail(code, format string, args ...any) *apiError {
-	return &apiError{http.StatusBadRequest, code, fmt.Sprintf(format, args...)}
+	return &apiError{Status: http.StatusBadRequest, Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// saying is the same error with another message.
+func (e *apiError) saying(format string, args ...any) *apiError {
+	out := *e
+	out.Message = fmt.Sprintf(format, args...)
+	return &out
+}
+
+func (e *apiError) because(reason string) *apiError {
+	e.Reason = reason
+	return e
 }
 
 func (e *apiError) withStatus(status int) *apiError {
@@ -32,7 +46,7 @@ func badValue(param, value, want string) *apiError {
 	return fail("InvalidParameterValue", "Value (%s) for parameter %s is invalid. %s", value, param, want)
 }
 
-var errDryRun = &apiError{http.StatusPreconditionFailed, "DryRunOperation", "Request would have succeeded, but DryRun flag is set."}
+var errDryRun = &apiError{Status: http.StatusPreconditionFailed, Code: "DryRunOperation", Message: "Request would have succeeded, but DryRun flag is set."}
 
 // writeError answers in the envelope of the call's protocol.
 func writeError(w http.ResponseWriter, c *call, e *apiError) {
@@ -80,7 +94,11 @@ func writeJSONError(w http.ResponseWriter, c *call, e *apiError) {
 	}
 	h.Set("Content-Type", c.jsonType())
 	w.WriteHeader(e.Status)
-	_, _ = w.Write(mustJSON(map[string]string{"__type": code, "message": e.Message, "Message": e.Message}))
+	body := map[string]string{"__type": code, "message": e.Message, "Message": e.Message}
+	if e.Reason != "" {
+		body["reason"] = e.Reason
+	}
+	_, _ = w.Write(mustJSON(body))
 }
 
 func sender(status int) string {

@@ -42,17 +42,18 @@ func (p place) publishEvent(at time.Time, detailType string, in *instance, detai
 	p.dispatch(at, event{DetailType: detailType, Source: "aws.ec2", Detail: detail, Resources: []string{about}})
 }
 
-// dispatch completes an event and puts it into the queues of matching rules.
-func (p place) dispatch(at time.Time, e event) {
+// dispatch completes an event, puts it into the queues of matching rules and
+// tells its id.
+func (p place) dispatch(at time.Time, e event) string {
 	e.Version, e.Account, e.Region, e.Time = "0", p.acct.ID, p.reg.Name, at.UTC().Format(time.RFC3339)
 	e.ID = p.uuid()
 	raw, err := json.Marshal(e)
 	if err != nil {
-		return
+		return e.ID
 	}
 	var generic map[string]any
 	if json.Unmarshal(raw, &generic) != nil {
-		return
+		return e.ID
 	}
 	for r := range p.reg.Rules.each {
 		if r.State == "DISABLED" || !r.matches(generic) {
@@ -65,6 +66,7 @@ func (p place) dispatch(at time.Time, e event) {
 			}
 		}
 	}
+	return e.ID
 }
 
 func (r *rule) matches(e map[string]any) bool {
@@ -178,156 +180,4 @@ func (p place) reclaim(in *instance, at time.Time) {
 		in.Reason, in.ReasonCode = "Server.SpotInstanceTermination: Spot instance termination", "Server.SpotInstanceTermination"
 		p.terminate(in, at)
 	}
-}
-
-// eventsInput has the fields of the EventBridge requests.
-type eventsInput struct {
-	Name, Rule, NamePrefix, EventPattern, State, Description string
-	Targets                                                  []ruleTarget
-	Ids                                                      []string
-	Entries                                                  []struct{ Source, DetailType, Detail string }
-}
-
-func (c *call) eventRule(name string) (*rule, error) {
-	if r := c.reg.Rules.get(name); r != nil {
-		return r, nil
-	}
-	return nil, fail("ResourceNotFoundException", "Rule %s does not exist on EventBus default.", name)
-}
-
-func putRule(c *call) (any, error) {
-	var in eventsInput
-	if err := c.decode(&in); err != nil {
-		return nil, err
-	}
-	if in.Name == "" {
-		return nil, fail("ValidationException", "The request must contain the parameter Name.")
-	}
-	var pattern map[string]any
-	if err := json.Unmarshal([]byte(in.EventPattern), &pattern); err != nil {
-		return nil, fail("InvalidEventPatternException", "Event pattern is not valid. Reason: %v", err)
-	}
-	r := c.reg.Rules.get(in.Name)
-	if r == nil {
-		r = &rule{Name: in.Name}
-	}
-	r.Pattern, r.State, r.Description = in.EventPattern, orDefault(in.State, "ENABLED"), in.Description
-	c.reg.Rules.put(r.Name, r)
-	return map[string]string{"RuleArn": c.arn("events", "rule/"+r.Name)}, nil
-}
-
-func putTargets(c *call) (any, error) {
-	var in eventsInput
-	if err := c.decode(&in); err != nil {
-		return nil, err
-	}
-	r, err := c.eventRule(in.Rule)
-	if err != nil {
-		return nil, err
-	}
-	for _, t := range in.Targets {
-		r.Targets = slices.DeleteFunc(r.Targets, func(o ruleTarget) bool { return o.Id == t.Id })
-		r.Targets = append(r.Targets, t)
-	}
-	return map[string]any{"FailedEntryCount": 0, "FailedEntries": []any{}}, nil
-}
-
-func removeTargets(c *call) (any, error) {
-	var in eventsInput
-	if err := c.decode(&in); err != nil {
-		return nil, err
-	}
-	r, err := c.eventRule(in.Rule)
-	if err != nil {
-		return nil, err
-	}
-	r.Targets = slices.DeleteFunc(r.Targets, func(o ruleTarget) bool { return slices.Contains(in.Ids, o.Id) })
-	return map[string]any{"FailedEntryCount": 0, "FailedEntries": []any{}}, nil
-}
-
-func (c *call) ruleJSON(r *rule) map[string]string {
-	return map[string]string{
-		"Name": r.Name, "Arn": c.arn("events", "rule/"+r.Name), "EventPattern": r.Pattern, "State": r.State,
-		"Description": r.Description, "EventBusName": "default",
-	}
-}
-
-func describeRule(c *call) (any, error) {
-	var in eventsInput
-	if err := c.decode(&in); err != nil {
-		return nil, err
-	}
-	r, err := c.eventRule(in.Name)
-	if err != nil {
-		return nil, err
-	}
-	return c.ruleJSON(r), nil
-}
-
-func listRules(c *call) (any, error) {
-	var in eventsInput
-	if err := c.decode(&in); err != nil {
-		return nil, err
-	}
-	out := []any{}
-	for r := range c.reg.Rules.each {
-		if strings.HasPrefix(r.Name, in.NamePrefix) {
-			out = append(out, c.ruleJSON(r))
-		}
-	}
-	return map[string]any{"Rules": out}, nil
-}
-
-func listTargetsByRule(c *call) (any, error) {
-	var in eventsInput
-	if err := c.decode(&in); err != nil {
-		return nil, err
-	}
-	r, err := c.eventRule(in.Rule)
-	if err != nil {
-		return nil, err
-	}
-	return map[string]any{"Targets": r.Targets}, nil
-}
-
-func deleteRule(c *call) (any, error) {
-	var in eventsInput
-	if err := c.decode(&in); err != nil {
-		return nil, err
-	}
-	if r := c.reg.Rules.get(in.Name); r != nil && len(r.Targets) > 0 {
-		return nil, fail("ValidationException", "Rule can't be deleted since it has targets.")
-	}
-	c.reg.Rules.delete(in.Name)
-	return struct{}{}, nil
-}
-
-func putEvents(c *call) (any, error) {
-	var in eventsInput
-	if err := c.decode(&in); err != nil {
-		return nil, err
-	}
-	out := []map[string]string{}
-	for _, e := range in.Entries {
-		var detail map[string]any
-		if err := json.Unmarshal([]byte(e.Detail), &detail); err != nil {
-			out = append(out, map[string]string{"ErrorCode": "MalformedDetail", "ErrorMessage": "Detail is malformed."})
-			continue
-		}
-		c.dispatch(c.at, event{DetailType: e.DetailType, Source: e.Source, Detail: detail, Resources: []string{}})
-		out = append(out, map[string]string{"EventId": c.uuid()})
-	}
-	return map[string]any{"FailedEntryCount": 0, "Entries": out}, nil
-}
-
-// eventsOperations is the EventBridge part of the operation table.
-var eventsOperations = map[string]*operation{
-	"PutRule":           {json: putRule, writes: true},
-	"PutTargets":        {json: putTargets, writes: true},
-	"RemoveTargets":     {json: removeTargets, writes: true},
-	"DescribeRule":      {json: describeRule},
-	"ListRules":         {json: listRules},
-	"ListTargetsByRule": {json: listTargetsByRule},
-	"DeleteRule":        {json: deleteRule, writes: true},
-	"PutEvents":         {json: putEvents, writes: true},
 }

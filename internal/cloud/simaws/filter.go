@@ -149,6 +149,54 @@ func cut[T any](all []T, size int, token string) ([]T, string, error) {
 	return all[start : start+size], pageToken(start + size), nil
 }
 
+// paging is what a call of a JSON or REST service says about the page it wants.
+type paging struct {
+	// size is nil when none is asked for, which means limit.
+	size  *int
+	token string
+	limit int
+	// bad is the service's error for a size or token that makes no sense.
+	bad *apiError
+}
+
+// restPaging reads maxResults and nextToken of a REST call.
+func (c *call) restPaging(limit int, bad *apiError) (paging, error) {
+	want := paging{token: c.form.Get("nextToken"), limit: limit, bad: bad}
+	if c.form.Has("maxResults") {
+		n, err := strconv.Atoi(c.form.Get("maxResults"))
+		if err != nil {
+			return want, bad.saying("maxResults %q is not a number", c.form.Get("maxResults"))
+		}
+		want.size = &n
+	}
+	return want, nil
+}
+
+// pageOf cuts a listing.
+func pageOf[T any](all []T, want paging) ([]T, string, error) {
+	size := want.limit
+	if want.size != nil {
+		size = *want.size
+	}
+	if size < 1 || size > want.limit {
+		return nil, "", want.bad.saying("a page has between 1 and %d entries, not %d", want.limit, size)
+	}
+	part, next, err := cut(all, size, want.token)
+	if err != nil {
+		return nil, "", want.bad.saying("the token %q is not one that was given out", want.token)
+	}
+	return part, next, nil
+}
+
+// listing is a JSON answer of one list and the token of what follows.
+func listing(name string, items any, tokenName, token string) map[string]any {
+	out := map[string]any{name: items}
+	if token != "" {
+		out[tokenName] = token
+	}
+	return out
+}
+
 func pageToken(offset int) string {
 	return base64.StdEncoding.EncodeToString([]byte("page:" + strconv.Itoa(offset)))
 }

@@ -31,7 +31,7 @@ func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys
 // have in the call's own service.
 func (c *call) translate(e *apiError) *apiError {
 	if c.proto == protoQuery && c.service == "sqs" {
-		return &apiError{e.Status, sqsQueryCode(e.Code), e.Message}
+		return &apiError{Status: e.Status, Code: sqsQueryCode(e.Code), Message: e.Message}
 	}
 	return e
 }

@@ -61,10 +61,11 @@ type call struct {
 	at              time.Time
 
 	// q holds the parameters of query calls, body those of JSON calls, rest the
-	// path segments of REST calls.
+	// path segments of REST calls and form what follows their question mark.
 	q    *node
 	body []byte
 	rest []string
+	form url.Values
 	// x receives the answer of query calls.
 	x *xmlWriter
 	// host is how the client reached us; queue URLs repeat it.
@@ -294,7 +295,7 @@ func (c *call) route(r *http.Request, body []byte) error {
 		return nil
 	}
 	if action, rest, ok := restRoute(r); ok {
-		c.proto, c.service, c.action, c.rest = protoREST, action.service, action.name, rest
+		c.proto, c.service, c.action, c.rest, c.form = protoREST, action.service, action.name, rest, r.URL.Query()
 		return nil
 	}
 	return c.routeQuery(r, body)

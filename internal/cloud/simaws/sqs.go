@@ -95,6 +95,8 @@ type sqsInput struct {
 	MessageAttributes                           map[string]any
 	DelaySeconds                                *int
 	MaxNumberOfMessages, WaitTimeSeconds        *int
+	MaxResults                                  *int
+	NextToken                                   string
 	VisibilityTimeout                           *int
 	Entries                                     []sqsEntry
 }
@@ -182,6 +184,9 @@ func getQueueURL(c *call) (any, error) {
 	return map[string]string{"QueueUrl": c.queueURL(q.Name)}, nil
 }
 
+// maxQueueList is how many queues SQS lists at a time.
+const maxQueueList = 1000
+
 func listQueues(c *call) (any, error) {
 	var in sqsInput
 	if err := c.decode(&in); err != nil {
@@ -193,7 +198,15 @@ func listQueues(c *call) (any, error) {
 			urls = append(urls, c.queueURL(q.Name))
 		}
 	}
-	return map[string]any{"QueueUrls": urls}, nil
+	part, next, err := pageOf(urls, paging{size: in.MaxResults, token: in.NextToken, limit: maxQueueList, bad: fail("InvalidParameterValue", "")})
+	if err != nil {
+		return nil, err
+	}
+	if in.MaxResults == nil {
+		// Without a page size SQS gives the first thousand and no token.
+		next = ""
+	}
+	return listing("QueueUrls", part, "NextToken", next), nil
 }
 
 func deleteQueue(c *call) (any, error) {

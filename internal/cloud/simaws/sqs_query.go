@@ -12,12 +12,12 @@ import (
 // sqsBody builds the JSON request of a query call.
 func (c *call) sqsBody() []byte {
 	body := map[string]any{}
-	for _, name := range []string{"QueueName", "QueueUrl", "QueueNamePrefix", "MessageBody", "ReceiptHandle"} {
+	for _, name := range []string{"QueueName", "QueueUrl", "QueueNamePrefix", "MessageBody", "ReceiptHandle", "NextToken"} {
 		if c.q.has(name) {
 			body[name] = c.q.str(name)
 		}
 	}
-	for _, name := range []string{"DelaySeconds", "MaxNumberOfMessages", "WaitTimeSeconds", "VisibilityTimeout"} {
+	for _, name := range []string{"DelaySeconds", "MaxNumberOfMessages", "WaitTimeSeconds", "VisibilityTimeout", "MaxResults"} {
 		if c.q.has(name) {
 			body[name] = c.q.int(name, 0)
 		}

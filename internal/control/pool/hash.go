@@ -74,11 +74,6 @@ func (r *Hash) restamp(ctx context.Context, pool *karpv1.NodePool, hash string) 
 }
 
 func stamp(obj client.Object, hash string) {
-	annotations := obj.GetAnnotations()
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	annotations[karpv1.NodePoolHashAnnotationKey] = hash
-	annotations[karpv1.NodePoolHashVersionAnnotationKey] = karpv1.NodePoolHashVersion
-	obj.SetAnnotations(annotations)
+	control.Annotate(obj, karpv1.NodePoolHashAnnotationKey, hash)
+	control.Annotate(obj, karpv1.NodePoolHashVersionAnnotationKey, karpv1.NodePoolHashVersion)
 }

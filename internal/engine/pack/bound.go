@@ -142,7 +142,7 @@ func (r *run) bound(b *bounds) float64 {
 	seen := newBitset(len(r.m.nodes))
 	for _, rc := range r.classes {
 		for _, n := range r.m.nodeOrder(rc.c.ID) {
-			if seen.has(int(n)) || r.ov.Gone(n) {
+			if seen.has(int(n)) || r.ov.Shut(n) {
 				continue
 			}
 			seen.add(int(n))

@@ -230,7 +230,7 @@ func groupText(g *group) (why.Code, string) {
 func (r *run) explainNodes(sieves []sieve) why.Reason {
 	left := newBitset(len(r.m.nodes))
 	for i := range r.m.nodes {
-		if r.m.nodes[i].target && !r.ov.Gone(int32(i)) {
+		if r.m.nodes[i].target && !r.ov.Shut(int32(i)) {
 			left.add(i)
 		}
 	}

@@ -125,12 +125,12 @@ func (r *run) collect() {
 }
 
 func (r *run) wanting() []*world.Pod {
-	out := r.ov.Pending
+	out := slices.Clip(r.ov.Pending)
 	for _, list := range [][]int32{r.m.deleting, r.ov.Removed} {
 		for _, n := range list {
 			for _, p := range r.m.snap.Nodes[n].Pods {
 				if p.Movable {
-					out = append(slices.Clip(out), p)
+					out = append(out, p)
 				}
 			}
 		}

@@ -228,7 +228,11 @@ func (p *placer) unpark() bool {
 func (p *placer) top(t *nodeTuple) (hotNode, bool) {
 	for len(t.fresh) > 0 {
 		n := t.fresh[0]
-		if _, touched := p.r.touched[n]; touched || p.r.ov.Gone(n) || !p.lv.nodes.has(int(n)) {
+		if p.r.ov.Shut(n) || !p.lv.nodes.has(int(n)) {
+			t.fresh = t.fresh[1:]
+			continue
+		}
+		if _, touched := p.r.touched[n]; touched {
 			t.fresh = t.fresh[1:]
 			continue
 		}

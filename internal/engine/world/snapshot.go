@@ -134,6 +134,8 @@ type Overlay struct {
 	Removed []int32
 	// Pending lists pods to place besides those of removed nodes; by default those of the base.
 	Pending []*Pod
+	// Closed marks nodes that take no pods but stay, by index into Base.Nodes; nil stands for none.
+	Closed []bool
 }
 
 // Over starts an overlay on s that asks about the pods pending in s.
@@ -161,6 +163,11 @@ func (o *Overlay) WithPending(pods []*Pod) *Overlay {
 func (o *Overlay) Gone(node int32) bool {
 	_, found := slices.BinarySearch(o.Removed, node)
 	return found
+}
+
+// Shut says whether the node takes no pods: it is removed or closed.
+func (o *Overlay) Shut(node int32) bool {
+	return o.Closed != nil && o.Closed[node] || o.Gone(node)
 }
 
 // Wanting lists every pod that wants a place: the pending ones, then the movable pods of deleting and removed nodes in

@@ -17,13 +17,21 @@ import (
 	"path/filepath"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
 // pollInterval is how often a starting server is asked whether it is ready: nothing can be watched before it is.
 const pollInterval = 50 * time.Millisecond
 
-const serviceRange = "10.96.0.0/16"
+// ServiceRange is where Services have their addresses, and DNSAddress the one that pods look names up at.
+const (
+	ServiceRange = "10.96.0.0/16"
+	DNSAddress   = "10.96.0.10"
+)
+
+// KubeletAddress is the type of node address that the API server looks for kubelets at before any other.
+const KubeletAddress = corev1.NodeExternalDNS
 
 func (p *Plane) startServers(ctx context.Context) error {
 	serving, err := p.authority.issue(identity{
@@ -58,7 +66,9 @@ func (p *Plane) startServers(ctx context.Context) error {
 		"--kubelet-client-certificate=" + serving.cert, "--kubelet-client-key=" + serving.key,
 		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file=" + serviceAccountKey,
 		"--service-account-signing-key-file=" + serviceAccountKey,
-		"--authorization-mode=Node,RBAC", "--allow-privileged=true", "--service-cluster-ip-range=" + serviceRange,
+		"--authorization-mode=Node,RBAC", "--allow-privileged=true", "--service-cluster-ip-range=" + ServiceRange,
+		// A machine that is only pretended has an address that leads nowhere; its kubelet is kwok, which is on this machine.
+		"--kubelet-preferred-address-types=" + string(KubeletAddress) + ",InternalIP,Hostname",
 		"--endpoint-reconciler-type=none", // its addresses may not be loopback, and nothing in here needs the endpoint
 		"--v=1",
 	}
@@ -96,7 +106,7 @@ func (p *Plane) startClients(ctx context.Context) error {
 		wanted = append(wanted, component{name: "kube-controller-manager", port: p.ports.controllers, args: []string{
 			"--service-account-private-key-file=" + serviceAccountKey, "--root-ca-file=" + p.CA,
 			"--cluster-signing-cert-file=" + signing.cert, "--cluster-signing-key-file=" + signing.key,
-			"--use-service-account-credentials=true", "--service-cluster-ip-range=" + serviceRange,
+			"--use-service-account-credentials=true", "--service-cluster-ip-range=" + ServiceRange,
 		}})
 	}
 	if p.opts.Scheduler {
@@ -112,7 +122,7 @@ func (p *Plane) startClients(ctx context.Context) error {
 			"--kubeconfig=" + kubeconfig, "--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig,
 			"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", c.port), "--leader-elect=false",
 			"--tls-cert-file=" + serving.cert, "--tls-private-key-file=" + serving.key,
-			"--kube-api-qps=300", "--kube-api-burst=600",
+			"--kube-api-qps=1000", "--kube-api-burst=2000", // they must not be what a thousand pods wait for
 		}, c.args...)
 		if _, err := p.spawn(c.name, args...); err != nil {
 			return err

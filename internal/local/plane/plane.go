@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -55,6 +54,16 @@ type Plane struct {
 
 type ports struct{ etcd, etcdPeer, apiserver, controllers, scheduler int }
 
+// Endpoint is the URL of the API server.
+func (p *Plane) Endpoint() string { return fmt.Sprintf("https://127.0.0.1:%d", p.ports.apiserver) }
+
+// ServingPair names the files of the certificate and key that the servers of this plane show, for more servers on
+// this machine.
+func (p *Plane) ServingPair() (certFile, keyFile string) {
+	files := p.authority.pair("server")
+	return files.cert, files.key
+}
+
 // Start runs a control plane and returns when all of it is ready.
 func Start(ctx context.Context, opts Options) (*Plane, error) {
 	if _, err := os.Stat(opts.Binary); err != nil {
@@ -98,7 +107,7 @@ func (p *Plane) bringUp(ctx context.Context) error {
 		return err
 	}
 	p.CA = p.authority.pair("ca").cert
-	if err := p.ports.choose(); err != nil {
+	if err := p.ports.choose(p.opts.Dir); err != nil {
 		return err
 	}
 	p.opts.Progress("starting etcd and kube-apiserver")
@@ -125,6 +134,26 @@ func (p *Plane) Run(name string, args ...string) error {
 	}
 	p.processes = append(p.processes, child)
 	return nil
+}
+
+// Wait returns when one of the plane's processes has ended without being asked to, which is an error, or when ctx ends.
+func (p *Plane) Wait(ctx context.Context) error {
+	ended := make(chan *process, len(p.processes))
+	for _, child := range p.processes {
+		go func() {
+			select {
+			case <-child.done:
+				ended <- child
+			case <-ctx.Done():
+			}
+		}()
+	}
+	select {
+	case child := <-ended:
+		return child.ended()
+	case <-ctx.Done():
+		return nil
+	}
 }
 
 // Pids are the process ids by program name, for those who measure or kill.
@@ -160,7 +189,7 @@ func (p *Plane) kubeconfig(id identity) (string, error) {
 	}
 	config := clientcmdapi.Config{
 		Clusters: map[string]*clientcmdapi.Cluster{"karpenter-local": {
-			Server:                   fmt.Sprintf("https://127.0.0.1:%d", p.ports.apiserver),
+			Server:                   p.Endpoint(),
 			CertificateAuthorityData: data[0],
 		}},
 		AuthInfos: map[string]*clientcmdapi.AuthInfo{id.user: {
@@ -175,17 +204,4 @@ func (p *Plane) kubeconfig(id identity) (string, error) {
 		return "", fmt.Errorf("writing the kubeconfig of %s: %w", id.user, err)
 	}
 	return file, nil
-}
-
-// choose finds free ports. All listeners are held open until the last is found, so that no port is chosen twice.
-func (p *ports) choose() error {
-	for _, port := range []*int{&p.etcd, &p.etcdPeer, &p.apiserver, &p.controllers, &p.scheduler} {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return fmt.Errorf("finding a free port: %w", err)
-		}
-		defer listener.Close()
-		*port = listener.Addr().(*net.TCPAddr).Port
-	}
-	return nil
 }

@@ -251,6 +251,33 @@ func zombie(pid int) bool {
 	return err == nil && strings.Contains(string(stat), ") Z ")
 }
 
+func TestPortsAreKept(t *testing.T) {
+	dir := t.TempDir()
+	first, err := Ports(dir, "a", "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Ports(dir, "b", "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again[0] != first[1] || again[1] != first[0] {
+		t.Errorf("first %v, then in the other order %v", first, again)
+	}
+	taken, err := Listen(dir, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	other, err := Ports(dir, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if other[0] == first[0] {
+		t.Errorf("port %d was given although it is taken", other[0])
+	}
+}
+
 func TestStartSaysWhatIsMissing(t *testing.T) {
 	_, err := Start(t.Context(), Options{Binary: filepath.Join(t.TempDir(), "kube"), Dir: t.TempDir()})
 	if err == nil || !strings.Contains(err.Error(), "make kube") {

@@ -41,6 +41,10 @@ func spawn(binary, dir, name string, args []string) (*process, error) {
 	p.cmd.Dir = dir
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.Env = append(os.Environ(), lifelineEnv+"=1")
+	if os.Getenv("GOGC") == "" {
+		// An API server with a thousand pods has some hundred MB; it may have more of it in exchange for processor time.
+		p.cmd.Env = append(p.cmd.Env, "GOGC=200")
+	}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for the parent, which stops the children in order
 	stdin, err := p.cmd.StdinPipe()
 	if err != nil {

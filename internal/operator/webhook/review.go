@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -29,8 +30,9 @@ const (
 
 // reviewer answers the API server's requests for one kind.
 type reviewer struct {
-	pools  func(context.Context) convert.Pools // makes the answerer for one request; may be nil
-	places chan struct{}
+	pools     func(context.Context) convert.Pools // makes the answerer for one request; may be nil
+	converted func(object map[string]any)         // is told of every object that became v1; may be nil
+	places    chan struct{}
 }
 
 func newReviewer(pools func(context.Context) convert.Pools) *reviewer {
@@ -101,7 +103,7 @@ func (h *reviewer) respond(ctx context.Context, request *apiextensionsv1.Convers
 		pools = h.pools(ctx)
 	}
 	for i, object := range request.Objects {
-		converted, err := one(object.Raw, request.DesiredAPIVersion, pools)
+		converted, err := h.one(object.Raw, request.DesiredAPIVersion, pools)
 		if err != nil {
 			response.ConvertedObjects = nil
 			response.Result = metav1.Status{
@@ -118,7 +120,7 @@ func (h *reviewer) respond(ctx context.Context, request *apiextensionsv1.Convers
 }
 
 // one converts a single object. A bug must not take the process down with it, nor leave the API server without a word.
-func one(raw []byte, apiVersion string, pools convert.Pools) (converted []byte, err error) {
+func (h *reviewer) one(raw []byte, apiVersion string, pools convert.Pools) (converted []byte, err error) {
 	defer func() {
 		if bug := recover(); bug != nil {
 			err = fmt.Errorf("converting it panicked, which is a bug in Karpenter: %v", bug)
@@ -131,6 +133,9 @@ func one(raw []byte, apiVersion string, pools convert.Pools) (converted []byte, 
 	out, err := convert.Object(object, apiVersion, pools)
 	if err != nil {
 		return nil, err
+	}
+	if h.converted != nil && object["apiVersion"] != apiVersion && strings.HasSuffix(apiVersion, "/v1") {
+		h.converted(out)
 	}
 	return json.Marshal(out)
 }

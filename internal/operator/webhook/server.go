@@ -33,7 +33,7 @@ type Clock interface {
 
 // Options are what a Server needs.
 type Options struct {
-	// Client reads and writes the Secret and the definitions, and reads NodePools. It must not be cached: the Secret is shared
+	// Client reads and writes the Secret, the definitions and their objects. It must not be cached: the Secret is shared
 	// by optimistic locking. Its scheme knows core, apiextensions.k8s.io and karpenter.sh/v1.
 	Client client.Client
 	Clock  Clock
@@ -69,9 +69,11 @@ func (s *Server) Ready() <-chan struct{} { return s.ready }
 
 // Start serves until the context ends.
 func (s *Server) Start(ctx context.Context) error {
-	mux := http.NewServeMux()
+	mux, owners := http.NewServeMux(), newOwners(s.Options)
 	for _, kind := range kinds {
-		mux.Handle(kind.path(), newReviewer(poolsFrom(s.Client)))
+		reviewer := newReviewer(poolsFrom(s.Client))
+		reviewer.converted = owners.note
+		mux.Handle(kind.path(), reviewer)
 	}
 	server := &http.Server{
 		Handler:           mux,
@@ -85,11 +87,30 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.ServeTLS(s.Listener, "", "") }()
+	stop := s.lookAfter(ctx, owners)
 	err := s.keepUp(ctx, failed)
-	// The context is over; what is under way may finish.
+	stop()
+	// The context is over; what is under way may finish, and what was written in v1beta1 just now become usable without us.
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
-	return errors.Join(err, server.Shutdown(ending))
+	err = errors.Join(err, server.Shutdown(ending))
+	owners.finish(ending)
+	return err
+}
+
+// lookAfter moves the owners of fields as long as the server serves, and returns what ends that.
+func (s *Server) lookAfter(ctx context.Context, owners *owners) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		select {
+		case <-s.ready: // before that there may be no definitions
+			owners.run(ctx)
+		case <-ctx.Done():
+		}
+	}()
+	return func() { cancel(); <-ended }
 }
 
 // keepUp repeats sync until the context ends or the listener fails.

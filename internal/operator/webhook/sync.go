@@ -21,12 +21,14 @@ import (
 )
 
 // kind is a definition that this server converts for.
-type kind struct{ plural, group string }
+type kind struct{ plural, group, name string }
 
 func (k kind) definition() string { return k.plural + "." + k.group }
 func (k kind) path() string       { return "/convert/" + k.plural }
 
-var kinds = []kind{{"nodepools", karpv1.Group}, {"nodeclaims", karpv1.Group}, {"ec2nodeclasses", awsv1.Group}}
+var kinds = []kind{
+	{"nodepools", karpv1.Group, karpv1.NodePoolKind}, {"nodeclaims", karpv1.Group, karpv1.NodeClaimKind}, {"ec2nodeclasses", awsv1.Group, awsv1.EC2NodeClassKind},
+}
 
 // Target is how the API server reaches the webhook: the Service in front of it, or a URL without a path for a server that
 // runs outside of the cluster.

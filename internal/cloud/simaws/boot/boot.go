@@ -41,7 +41,8 @@ type Node struct {
 type Taint struct{ Key, Value, Effect string }
 
 // Decode reads user data for an AMI family: AL2, AL2023, Bottlerocket, Windows
-// or Custom. For Custom the format is recognised by its looks.
+// (also by year, as in Windows2022) or Custom. For Custom the format is
+// recognised by its looks.
 func Decode(family string, userData []byte) (Node, error) {
 	text := string(userData)
 	if strings.TrimSpace(text) == "" {
@@ -56,7 +57,7 @@ func Decode(family string, userData []byte) (Node, error) {
 		err = n.bootstrapScript(text)
 	case "Bottlerocket":
 		err = n.bottlerocket(text)
-	case "Windows":
+	case "Windows", "Windows2019", "Windows2022", "Windows2025":
 		err = n.powershell(text)
 	default:
 		err = n.recognise(text)

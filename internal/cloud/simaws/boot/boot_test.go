@@ -151,6 +151,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"no bootstrap", "AL2", "#!/bin/bash\necho hi", "no script"},
 		{"open quote", "AL2", "#!/bin/bash\n/etc/eks/bootstrap.sh 'c1", "not closed"},
 		{"unknown option", "AL2", "#!/bin/bash\n/etc/eks/bootstrap.sh c1 --kubelet-args x", "unknown option"},
+		{"IPv6 without DNS", "AL2", "#!/bin/bash\n/etc/eks/bootstrap.sh c1 --ip-family ipv6", "--dns-cluster-ip"},
 		{"YAML on Bottlerocket", "Bottlerocket", nodeConfig, "not valid TOML"},
 		{"no endpoint", "Bottlerocket", "[settings.kubernetes]\ncluster-name='c'\n", "api-server is missing"},
 		{"TOML twice", "Bottlerocket", "[settings.kubernetes]\na=1\na=2\n", "twice"},
@@ -164,6 +165,27 @@ func TestDecodeRefuses(t *testing.T) {
 				t.Errorf("got %v, want an error with %q", err, tc.want)
 			}
 		})
+	}
+}
+
+// TestWindowsFamilies: a family of a year is read like Windows, so that text of
+// another family is refused instead of being taken by its looks.
+func TestWindowsFamilies(t *testing.T) {
+	for _, family := range []string{"Windows", "Windows2019", "Windows2022", "Windows2025"} {
+		n, err := Decode(family, []byte(windows))
+		if err != nil || n.ClusterName != "c1" || n.MaxPods != 110 {
+			t.Errorf("%s: got %+v, %v", family, n, err)
+		}
+		if _, err := Decode(family, []byte(al2)); err == nil || !strings.Contains(err.Error(), "no <powershell>") {
+			t.Errorf("%s took a shell script: %v", family, err)
+		}
+	}
+}
+
+func TestSeveralDNSServers(t *testing.T) {
+	n, err := Decode("AL2", []byte("#!/bin/bash\n/etc/eks/bootstrap.sh c1 --dns-cluster-ip '10.100.0.10,169.254.20.10'\n"))
+	if d := cmp.Diff([]string{"10.100.0.10", "169.254.20.10"}, n.ClusterDNS); err != nil || d != "" {
+		t.Errorf("%v %s", err, d)
 	}
 }
 

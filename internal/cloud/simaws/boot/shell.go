@@ -142,7 +142,7 @@ func (n *Node) bootstrapArgs(words []string) error {
 		case "--b64-cluster-ca":
 			n.CA = value
 		case "--dns-cluster-ip":
-			n.ClusterDNS = []string{value}
+			n.ClusterDNS = strings.Split(value, ",")
 		case "--ip-family":
 			n.IPv6 = value == "ipv6"
 		case "--service-ipv6-cidr":
@@ -158,6 +158,9 @@ func (n *Node) bootstrapArgs(words []string) error {
 		default:
 			return fmt.Errorf("%s: unknown option %s", bootstrapPath, name)
 		}
+	}
+	if n.IPv6 && n.ServiceCIDR == "" && len(n.ClusterDNS) == 0 {
+		return fmt.Errorf("%s: with --ip-family ipv6 either --service-ipv6-cidr or --dns-cluster-ip must be given", bootstrapPath)
 	}
 	return nil
 }

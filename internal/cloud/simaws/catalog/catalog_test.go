@@ -42,6 +42,34 @@ func TestCatalogue(t *testing.T) {
 	}
 }
 
+// TestCheckedFigures holds figures that changed at AWS during 2026 and were
+// checked against other sources of that September: interfaces per card against
+// the interface table of the Amazon VPC CNI v1.23.2 (394 and 590 pods), and
+// what is sold against the offerings. Older tables have other values for them.
+func TestCheckedFigures(t *testing.T) {
+	c := loaded(t)
+	for name, want := range map[string][]int{"i7ie.48xlarge": {8, 7}, "i7ie.metal-48xl": {8, 7}, "i8ge.48xlarge": {12, 12}, "i8ge.metal-48xl": {12, 12}} {
+		var got []int
+		for _, card := range c.Type(name).Network.Cards {
+			got = append(got, card.MaxENIs)
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s: %s", name, d)
+		}
+	}
+	for name, want := range map[string]float64{"c9g.large": 3.3, "i7ie.large": 3.2, "c8g.large": 2.8} {
+		if got := c.Type(name).ClockGHz; got != want {
+			t.Errorf("%s runs at %g GHz, want %g", name, got, want)
+		}
+	}
+	// AWS withdrew these from all regions in the course of the year.
+	for _, name := range []string{"g4ad.xlarge", "g4ad.16xlarge", "dl1.24xlarge"} {
+		if c.Type(name) != nil {
+			t.Errorf("%s is in the catalogue, but no region sells it", name)
+		}
+	}
+}
+
 // TestRegions checks that each region's table fits the types and is priced.
 func TestRegions(t *testing.T) {
 	c := loaded(t)

@@ -1,0 +1,306 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/cloud"
+	awscloud "karpenter/internal/cloud/aws"
+	"karpenter/internal/control"
+	"karpenter/internal/meter"
+	"karpenter/test/harness/pocket"
+)
+
+// fleet is a cloud of which the test says what it shows.
+type fleet struct {
+	machines map[string]*cloud.Instance
+	// hidden machines are missing from the list, but found by id.
+	hidden map[string]bool
+	err    error
+	ended  []string
+}
+
+func (f *fleet) List(context.Context) (out []*cloud.Instance, err error) {
+	for id, in := range f.machines {
+		if !f.hidden[id] {
+			out = append(out, in)
+		}
+	}
+	return out, f.err
+}
+
+func (f *fleet) Get(_ context.Context, id string) (*cloud.Instance, error) {
+	if in := f.machines[id]; in != nil {
+		return in, nil
+	}
+	return nil, &cloud.Error{Class: cloud.NotFound, Op: "get " + id}
+}
+
+func (f *fleet) Delete(_ context.Context, id string) error {
+	f.ended = append(f.ended, id)
+	f.machines[id].State = cloud.ShuttingDown
+	return nil
+}
+
+func (f *fleet) Tag(context.Context, string, map[string]string) error { return errors.New("not here") }
+
+func machine(i int) *cloud.Instance {
+	id := fmt.Sprintf("i-%017d", i)
+	return &cloud.Instance{ID: id, ProviderID: "aws:///us-west-2a/" + id, State: cloud.Running, Batch: "old", Pool: "general"}
+}
+
+// collector is a reconciler with so many machines, each of which has a registered claim whose node is gone or not ready.
+func (b *bench) collector(n int) (*Collect, *fleet) {
+	b.Helper()
+	f := &fleet{machines: map[string]*cloud.Instance{}, hidden: map[string]bool{}}
+	for i := range n {
+		in := machine(i)
+		f.machines[in.ID] = in
+		b.registered(fmt.Sprintf("c-%d", i), in.ProviderID)
+	}
+	return &Collect{
+		Client: b.client, Live: b.client, Fleet: f, InstanceID: awscloud.ParseProviderID, Class: class,
+		Purse: control.NewPurse(b.clock.Now), Clock: b.clock, Meter: b.meter, Log: slog.New(slog.DiscardHandler),
+	}, f
+}
+
+// registered makes a claim that has a machine on record and has joined.
+func (b *bench) registered(name, providerID string) {
+	b.Helper()
+	claim := b.claim(name, func(c *karpv1.NodeClaim) { c.Finalizers = []string{karpv1.TerminationFinalizer} })
+	claim.Status.ProviderID, claim.Status.NodeName = providerID, name+"-node"
+	claim.StatusConditions().SetTrue(karpv1.ConditionLaunched, b.clock.Now())
+	claim.StatusConditions().SetTrue(karpv1.ConditionRegistered, b.clock.Now())
+	b.must(b.client.Status().Update(b.Context(), claim))
+}
+
+// sweeps runs the collector so many times, at its own pace.
+func (b *bench) sweeps(r *Collect, n int) {
+	b.Helper()
+	for range n {
+		after, err := r.Sweep(b.Context())
+		b.must(err)
+		b.clock.Step(after)
+	}
+}
+
+func (b *bench) deleted(n int) (names []string) {
+	for i := range n {
+		if name := fmt.Sprintf("c-%d", i); b.going(name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func TestL15_ClaimsWithoutMachine(t *testing.T) {
+	b := newBench(t)
+	r, f := b.collector(12)
+	lose := func(i int) { delete(f.machines, machine(i).ID) }
+	b.sweeps(r, 2)
+
+	lose(0)
+	b.sweeps(r, 1)
+	if got := b.deleted(12); got != nil {
+		t.Errorf("R5: one look took %v", got)
+	}
+	b.sweeps(r, 1)
+	if got := b.deleted(12); !slices.Equal(got, []string{"c-0"}) || b.counted(meter.NodeClaimsDisrupted, map[string]string{"reason": "garbage_collected"}) != 1 {
+		t.Errorf("two looks took %v", got)
+	}
+	b.clock.Step(10 * time.Minute)
+
+	// A list that is wrong about one machine is set right by a question about it.
+	f.hidden[machine(1).ID] = true
+	b.sweeps(r, 3)
+	if got := b.deleted(12); len(got) != 1 {
+		t.Errorf("R5: the list alone took %v", got)
+	}
+	f.hidden = map[string]bool{}
+
+	// A node that is Ready has a machine, whatever the cloud says.
+	lose(2)
+	b.node("c-2-node", b.get("c-2"))
+	b.report("c-2-node", corev1.ConditionTrue, enough)
+	b.sweeps(r, 3)
+	if got := b.deleted(12); len(got) != 1 {
+		t.Errorf("a Ready node was taken: %v", got)
+	}
+	b.report("c-2-node", corev1.ConditionFalse, enough)
+	b.sweeps(r, 2)
+	if got := b.deleted(12); !slices.Equal(got, []string{"c-0", "c-2"}) {
+		t.Errorf("the node is not Ready any more: %v", got)
+	}
+
+	// A machine that is shutting down counts as gone (C4).
+	b.clock.Step(10 * time.Minute)
+	f.machines[machine(3).ID].State = cloud.ShuttingDown
+	b.sweeps(r, 2)
+	if got := b.deleted(12); !slices.Equal(got, []string{"c-0", "c-2", "c-3"}) {
+		t.Errorf("shutting down: %v", got)
+	}
+}
+
+func TestL15_UnregisteredClaimsAreLeftAlone(t *testing.T) {
+	b := newBench(t)
+	r, _ := b.collector(3)
+	claim := b.claim("young")
+	claim.Status.ProviderID = machine(99).ProviderID
+	claim.StatusConditions().SetTrue(karpv1.ConditionLaunched, b.clock.Now())
+	b.must(b.client.Status().Update(t.Context(), claim))
+	b.sweeps(r, 5)
+	if b.going("young") {
+		t.Error("it was collected")
+	}
+}
+
+func TestR6_GarbageCollectionRefuses(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		spoil func(*fleet)
+	}{
+		{"T8 an empty list", func(f *fleet) { clear(f.machines) }},
+		{"T8 half a list", func(f *fleet) {
+			for i := range 12 {
+				delete(f.machines, machine(i).ID)
+			}
+		}},
+		{"T8 more than a tenth", func(f *fleet) {
+			for i := range 3 {
+				delete(f.machines, machine(i).ID)
+			}
+		}},
+		{"T8 a cloud that does not answer", func(f *fleet) { f.err = errors.New("no") }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t)
+			r, f := b.collector(24)
+			b.sweeps(r, 1)
+			tt.spoil(f)
+			for range 10 {
+				if _, err := r.Sweep(t.Context()); (err != nil) != (f.err != nil) {
+					t.Fatal(err)
+				}
+				b.clock.Step(collectEvery)
+			}
+			if got := b.deleted(24); got != nil || f.ended != nil {
+				t.Errorf("took %v, ended %v", got, f.ended)
+			}
+		})
+	}
+}
+
+func TestR6_ThePurseIsShared(t *testing.T) {
+	b := newBench(t)
+	r, f := b.collector(20)
+	b.sweeps(r, 1)
+	for range 2 {
+		r.Purse.Take(20) // somebody else has destroyed as much as may be
+	}
+	delete(f.machines, machine(0).ID)
+	b.sweeps(r, 3)
+	if got := b.deleted(20); got != nil {
+		t.Errorf("took %v", got)
+	}
+	b.clock.Step(10 * time.Minute)
+	b.sweeps(r, 1)
+	if got := b.deleted(20); len(got) != 1 {
+		t.Errorf("took %v", got)
+	}
+}
+
+func TestL15_MachinesWithoutClaim(t *testing.T) {
+	b := newBench(t)
+	r, f := b.collector(20)
+	orphan := machine(100)
+	f.machines[orphan.ID] = orphan
+	b.node("orphan", &karpv1.NodeClaim{Status: karpv1.NodeClaimStatus{ProviderID: orphan.ProviderID}})
+	b.sweeps(r, 1)
+	if f.ended != nil {
+		t.Errorf("R5: one look ended %v", f.ended)
+	}
+	b.sweeps(r, 2)
+	if !slices.Equal(f.ended, []string{orphan.ID}) {
+		t.Errorf("ended %v", f.ended)
+	}
+	if err := b.client.Get(t.Context(), client.ObjectKey{Name: "orphan"}, &corev1.Node{}); client.IgnoreNotFound(err) != nil || err == nil {
+		t.Errorf("its node is still there: %v", err)
+	}
+	f.ended = nil
+	b.clock.Step(10 * time.Minute)
+
+	// A machine of a batch that still waits for machines, or that names a claim, will be found by it.
+	b.claim("waiting", inBatch("w"))
+	b.claim("named")
+	for i, in := range []*cloud.Instance{machine(101), machine(102)} {
+		in.Batch, in.Claim = []string{"w", ""}[i], []string{"", "named"}[i]
+		f.machines[in.ID] = in
+	}
+	b.sweeps(r, 5)
+	if f.ended != nil {
+		t.Errorf("R1: ended %v", f.ended)
+	}
+}
+
+func TestT8_RestoredClaims(t *testing.T) {
+	b := newBench(t)
+	r, f := b.collector(3)
+	for i := range 30 {
+		f.machines[machine(200+i).ID] = machine(200 + i)
+	}
+	b.sweeps(r, 10)
+	if f.ended != nil {
+		t.Errorf("claims of yesterday ended %v", f.ended)
+	}
+	sweep(t)
+	b.sweeps(r, 10)
+	if f.ended != nil {
+		t.Errorf("no claims at all ended %v", f.ended)
+	}
+}
+
+// TestS6_OnlyMachinesOfThisCluster runs the collector over the pocket AWS: two clusters of one name, and one orphan of ours.
+func TestS6_OnlyMachinesOfThisCluster(t *testing.T) {
+	b := newBench(t)
+	w := pocket.Start(t, pocket.Options{Clock: b.clock, NoBoot: true})
+	l := b.lifecycle(w.Provider)
+	for i := range 3 {
+		b.launchOne(l, fmt.Sprint("mine-", i))
+	}
+	lost := b.launchOne(l, "lost")
+	b.must(b.client.WithWatch.Patch(t.Context(), lost, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))))
+	b.must(b.client.Delete(t.Context(), lost))
+	// Another cluster of the same name runs beside ours.
+	second := pocket.Start(t, pocket.Options{Clock: b.clock, NoBoot: true, Provider: func(o *awscloud.Options) {
+		o.Clients, o.Cluster.UID = w.Clients, "uid-of-another"
+	}})
+	other := second.Provider
+	foreign := pocket.NewClaim("theirs")
+	foreign.UID = "theirs"
+	if got := other.Launch(t.Context(), cloud.Batch{ID: "theirs", Claims: []*karpv1.NodeClaim{foreign}}); got[0].Err != nil {
+		t.Fatal(got[0].Err)
+	}
+	r := &Collect{
+		Client: b.client, Live: b.client, Fleet: w.Provider, InstanceID: awscloud.ParseProviderID, Class: class,
+		Purse: control.NewPurse(b.clock.Now), Clock: b.clock, Meter: b.meter, Log: slog.New(slog.DiscardHandler),
+	}
+	b.sweeps(r, 4)
+	if n := len(w.Living()); n != 3 {
+		t.Errorf("%d machines of ours live, want 3", n)
+	}
+	if in, err := other.List(t.Context()); err != nil || len(in) != 1 || in[0].State.Ending() {
+		t.Errorf("the other cluster has %+v, %v", in, err)
+	}
+	if w.Called("TerminateInstances") != 1 {
+		t.Errorf("%d terminations", w.Called("TerminateInstances"))
+	}
+}

@@ -1,0 +1,131 @@
+package claim
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"karpenter/internal/cloud"
+	"karpenter/internal/engine/life"
+)
+
+const (
+	// gather is how long a batch of unknown size waits after its newest claim was first seen, so that claims which are being
+	// created at this moment are launched together with it. patience is the same for one that is known to lack some: their
+	// creation may have failed.
+	gather   = 200 * time.Millisecond
+	patience = 5 * time.Second
+	// busyWait is when a claim is looked at again whose batch is being launched.
+	busyWait = 2 * time.Second
+	// maxFlights bounds the memory of batches; idle ones are forgotten beyond it.
+	maxFlights = 10_000
+	// idle is how long after its last attempt a batch may be forgotten.
+	idle = time.Hour
+)
+
+// flights remembers which batches are being launched, what they wait for, and machines that are not on record yet. All of it
+// can be lost at any moment: a repeated launch finds the same machines.
+type flights struct {
+	mu      sync.Mutex
+	batches map[string]*flight
+	// held are machines by the claim that has got them, until the claim is seen with its machine on record (L3).
+	held map[types.UID]*cloud.Instance
+	// claims maps names to UIDs of held machines, for claims that are gone.
+	claims map[string]types.UID
+}
+
+type flight struct {
+	seen     map[types.UID]bool
+	newest   time.Time // when a claim of it was first seen last
+	busy     bool
+	failures int
+	next     time.Time // when it may be tried again
+}
+
+// board says whether the batch of a claim may be launched now, and if so keeps others from it until land; otherwise how long to
+// wait. A batch waits for more claims until it has seen none for as long as window says.
+func (f *flights) board(batch string, uid types.UID, window time.Duration, now time.Time) (wait time.Duration, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	b := f.flight(batch, now)
+	if !b.seen[uid] {
+		b.seen[uid] = true
+		b.newest = now
+	}
+	switch ripe := b.newest.Add(window); {
+	case b.busy:
+		return busyWait, false
+	case now.Before(b.next):
+		return b.next.Sub(now), false
+	case now.Before(ripe):
+		return ripe.Sub(now), false
+	}
+	b.busy = true
+	return 0, true
+}
+
+func (f *flights) flight(batch string, now time.Time) *flight {
+	if f.batches == nil {
+		f.batches = map[string]*flight{}
+	}
+	b := f.batches[batch]
+	if b != nil {
+		return b
+	}
+	if len(f.batches) >= maxFlights {
+		for id, old := range f.batches {
+			if !old.busy && now.Sub(old.newest) >= idle && now.Sub(old.next) >= idle {
+				delete(f.batches, id)
+			}
+		}
+	}
+	b = &flight{seen: map[types.UID]bool{}}
+	f.batches[batch] = b
+	return b
+}
+
+// land ends an attempt. worst is the class of failure that has it tried again, or empty; it returns after how long.
+func (f *flights) land(batch string, worst cloud.Class, now time.Time) (again time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	b := f.flight(batch, now)
+	b.busy = false
+	if worst == "" {
+		delete(f.batches, batch)
+		return 0
+	}
+	b.failures++
+	r := worst.Response()
+	again = life.Backoff(r.First, r.Most, b.failures)
+	b.next = now.Add(again)
+	return again
+}
+
+// hold keeps the machine that a claim has got.
+func (f *flights) hold(name string, uid types.UID, in *cloud.Instance) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.held == nil {
+		f.held, f.claims = map[types.UID]*cloud.Instance{}, map[string]types.UID{}
+	}
+	f.held[uid] = in
+	f.claims[name] = uid
+}
+
+// machine is the machine that a claim has got and that is not known to be on record, or nil.
+func (f *flights) machine(uid types.UID) *cloud.Instance {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.held[uid]
+}
+
+// forget drops the machine of a claim that is gone or has it on record.
+func (f *flights) forget(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if uid, ok := f.claims[name]; ok {
+		delete(f.held, uid)
+		delete(f.claims, name)
+	}
+}

@@ -1,0 +1,148 @@
+package claim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/cloud"
+	"karpenter/internal/control"
+)
+
+const (
+	// The back-off of a claim whose step has failed at the API server.
+	firstRetry = 200 * time.Millisecond
+	lastRetry  = time.Minute
+	// soon is when something is looked at again that another writer, or a cache that lags, has got in the way of.
+	soon = 250 * time.Millisecond
+)
+
+// Index names, for clients that read from a cache.
+const (
+	indexNodeProviderID  = "spec.providerID"
+	indexClaimProviderID = "status.providerID"
+	indexClaimBatch      = "launch-batch"
+)
+
+// Index adds the index that only this package needs: claims by launch batch. Nodes and claims must be indexed by provider ID
+// too, under spec.providerID and status.providerID (O59), which package drain shares.
+func Index(ctx context.Context, indexer client.FieldIndexer) error {
+	err := indexer.IndexField(ctx, &karpv1.NodeClaim{}, indexClaimBatch, func(o client.Object) []string {
+		return []string{cloud.BatchID(o.(*karpv1.NodeClaim))}
+	})
+	if err != nil {
+		return fmt.Errorf("indexing claims by batch: %w", err)
+	}
+	return nil
+}
+
+// ours says whether the claim is of a class that this process serves (L20).
+func ours(claim *karpv1.NodeClaim, class schema.GroupKind) bool {
+	ref := claim.Spec.NodeClassRef
+	return ref != nil && ref.Group == class.Group && ref.Kind == class.Kind
+}
+
+// workers are the options of a controller with so many of them. It waits in the time of the injected clock.
+func workers(n int, clock control.Clock) controller.Options {
+	return controller.Options{
+		MaxConcurrentReconciles: n,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+		NewQueue: func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+			return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[reconcile.Request]{Name: name, Clock: clock})
+		},
+	}
+}
+
+// nodesOf are the nodes that carry the claim's provider ID, by name.
+func nodesOf(ctx context.Context, c client.Reader, claim *karpv1.NodeClaim) ([]corev1.Node, error) {
+	if claim.Status.ProviderID == "" {
+		return nil, nil
+	}
+	nodes := &corev1.NodeList{}
+	if err := c.List(ctx, nodes, client.MatchingFields{indexNodeProviderID: claim.Status.ProviderID}); err != nil {
+		return nil, fmt.Errorf("looking for the node of NodeClaim %s: %w", claim.Name, err)
+	}
+	slices.SortFunc(nodes.Items, func(a, b corev1.Node) int { return strings.Compare(a.Name, b.Name) })
+	return nodes.Items, nil
+}
+
+// nodeOf is the node that the claim is registered with, or nil if it does not exist or is not the machine's.
+func nodeOf(ctx context.Context, c client.Reader, claim *karpv1.NodeClaim) (*corev1.Node, error) {
+	if claim.Status.NodeName == "" {
+		return nil, nil
+	}
+	node := &corev1.Node{}
+	err := c.Get(ctx, client.ObjectKey{Name: claim.Status.NodeName}, node)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading Node %s: %w", claim.Status.NodeName, err)
+	case node.Spec.ProviderID != claim.Status.ProviderID:
+		return nil, nil
+	}
+	return node, nil
+}
+
+// claimsOf are the claims whose machine has that provider ID.
+func claimsOf(ctx context.Context, c client.Reader, providerID string) ([]karpv1.NodeClaim, error) {
+	if providerID == "" {
+		return nil, nil
+	}
+	claims := &karpv1.NodeClaimList{}
+	if err := c.List(ctx, claims, client.MatchingFields{indexClaimProviderID: providerID}); err != nil {
+		return nil, fmt.Errorf("looking for the claim of machine %s: %w", providerID, err)
+	}
+	return claims.Items, nil
+}
+
+// byNode makes a change of a node a look at its claim.
+func byNode(c client.Reader) handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
+		claims, err := claimsOf(ctx, c, obj.(*corev1.Node).Spec.ProviderID)
+		if err != nil {
+			return nil // the cache answers this; it cannot fail once it has synced
+		}
+		requests := make([]reconcile.Request, len(claims))
+		for i := range claims {
+			requests[i] = reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&claims[i])}
+		}
+		return requests
+	})
+}
+
+// remove deletes the claim if it still is what the caller has looked at. removed is false if somebody else was faster: whoever
+// did that has caused the next look at it.
+func remove(ctx context.Context, c client.Client, claim *karpv1.NodeClaim) (removed bool, err error) {
+	uid, version := claim.UID, claim.ResourceVersion
+	err = c.Delete(ctx, claim, client.Preconditions{UID: &uid, ResourceVersion: &version})
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("deleting NodeClaim %s: %w", claim.Name, err)
+	}
+	return true, nil
+}
+
+// isReady says whether the kubelet reports the node Ready.
+func isReady(node *corev1.Node) bool {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}

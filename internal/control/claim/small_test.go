@@ -1,0 +1,168 @@
+package claim
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	awsv1 "karpenter/api/aws/v1"
+	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/meter"
+)
+
+func TestD57_Expiration(t *testing.T) {
+	b := newBench(t)
+	r := &Expire{Client: b.client, Class: class, Clock: b.clock, Meter: b.meter, Log: slog.New(slog.DiscardHandler)}
+	b.claim("old", func(c *karpv1.NodeClaim) {
+		c.Spec.ExpireAfter = karpv1.NewNillableDuration(time.Hour)
+		c.Finalizers = []string{karpv1.TerminationFinalizer}
+		c.Annotations = map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"}
+	})
+	b.claim("ageless")
+	left := b.run(r, "old")
+	if left <= 57*time.Minute-time.Second || left > time.Hour {
+		t.Errorf("expires in %v", left)
+	}
+	b.clock.Step(left - time.Second)
+	b.run(r, "old")
+	if b.going("old") {
+		t.Error("expired too early")
+	}
+	b.clock.Step(time.Second)
+	b.run(r, "old")
+	if !b.going("old") || b.counted(meter.NodeClaimsDisrupted, map[string]string{"reason": "expired", "nodepool": "general"}) != 1 {
+		t.Error("not expired, or not counted")
+	}
+	b.run(r, "old") // it is being drained: nothing more to do
+	b.clock.Step(1000 * time.Hour)
+	if after := b.run(r, "ageless"); after != 0 || b.going("ageless") {
+		t.Error("Never has passed")
+	}
+}
+
+func TestL16_Consistency(t *testing.T) {
+	b := newBench(t)
+	r := &Consistency{Client: b.client, Class: class, Clock: b.clock, Recorder: b.recorder}
+	b.registered("shrunk", machine(1).ProviderID)
+	b.node("shrunk-node", b.get("shrunk"))
+	claim := b.get("shrunk")
+	claim.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("16Gi"), corev1.ResourcePods: resource.MustParse("29")}
+	b.must(b.client.Status().Update(t.Context(), claim))
+	b.report("shrunk-node", corev1.ConditionTrue, corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourcePods: resource.MustParse("29")})
+	b.run(r, "shrunk")
+	if got := b.condition("shrunk", karpv1.ConditionConsistentStateFound); got != "" {
+		t.Errorf("before it is initialized: %s", got)
+	}
+	claim = b.get("shrunk")
+	claim.StatusConditions().SetTrue(karpv1.ConditionInitialized, b.clock.Now())
+	b.must(b.client.Status().Update(t.Context(), claim))
+	if after := b.run(r, "shrunk"); after != 10*time.Minute {
+		t.Errorf("again in %v", after)
+	}
+	c := b.get("shrunk").StatusConditions().Get(karpv1.ConditionConsistentStateFound)
+	if c.Status != metav1.ConditionFalse || c.Message != "Node shrunk-node has less than its instance type promised: 2 of 4 cpu" {
+		t.Errorf("condition %+v", c) // memory is short too, but nobody asked for it
+	}
+	b.expectEvent("FailedConsistencyCheck")
+	b.report("shrunk-node", corev1.ConditionTrue, corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("3900m"), corev1.ResourcePods: resource.MustParse("29")})
+	b.run(r, "shrunk")
+	if got := b.condition("shrunk", karpv1.ConditionConsistentStateFound); got != "True/ConsistentStateFound" {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestL17_PodEvents(t *testing.T) {
+	b := newBench(t)
+	r := &PodEvents{Client: b.client, Class: class, Clock: b.clock}
+	b.registered("busy", machine(1).ProviderID)
+	b.node("busy-node", b.get("busy"))
+	last := func() time.Time { return b.get("busy").Status.LastPodEventTime.UTC() }
+	run := func(name string) {
+		t.Helper()
+		if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "default", Name: name}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bound := b.clock.Now()
+	b.pod("daemon", &metav1.OwnerReference{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d", UID: "u", Controller: new(true)}, bound)
+	run("daemon")
+	if !last().IsZero() {
+		t.Error("a daemon counts")
+	}
+	b.pod("web", nil, bound)
+	run("web")
+	if !last().Equal(bound) {
+		t.Errorf("bound at %v, got %v", bound, last())
+	}
+	b.pod("web-2", nil, bound.Add(9*time.Second))
+	run("web-2")
+	if !last().Equal(bound) {
+		t.Errorf("less than ten seconds later moved it to %v", last())
+	}
+	// A restart sees all pods again, and nothing changes.
+	b.clock.Step(time.Hour)
+	run("web")
+	run("web-2")
+	if !last().Equal(bound) {
+		t.Errorf("seeing a pod again moved it to %v", last())
+	}
+	finished := bound.Add(time.Minute)
+	pod := b.getPod("web-2")
+	pod.Status.Phase = corev1.PodSucceeded
+	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: "PodCompleted", LastTransitionTime: metav1.NewTime(finished)})
+	b.must(b.client.Status().Update(t.Context(), pod))
+	run("web-2")
+	if !last().Equal(finished) {
+		t.Errorf("finished at %v, got %v", finished, last())
+	}
+	b.must(b.client.Delete(t.Context(), b.getPod("web")))
+	run("web")
+	told := b.getPod("web").DeletionTimestamp.Add(-30 * time.Second)
+	if !last().Equal(told) {
+		t.Errorf("told to leave at %v, got %v", told, last())
+	}
+}
+
+func (b *bench) pod(name string, owner *metav1.OwnerReference, bound time.Time) {
+	b.Helper()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+		Spec:       corev1.PodSpec{NodeName: "busy-node", Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+	}
+	if owner != nil {
+		pod.OwnerReferences = []metav1.OwnerReference{*owner}
+	}
+	b.must(b.client.Create(b.Context(), pod))
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(bound)}}
+	b.must(b.client.Status().Update(b.Context(), pod))
+}
+
+func (b *bench) getPod(name string) *corev1.Pod {
+	b.Helper()
+	pod := &corev1.Pod{}
+	b.must(b.client.Get(context.WithoutCancel(b.Context()), client.ObjectKey{Namespace: "default", Name: name}, pod))
+	return pod
+}
+
+func TestL18_Hydration(t *testing.T) {
+	b := newBench(t)
+	r := &Hydrate{Client: b.client, Class: class, Clock: b.clock}
+	b.registered("dry", machine(1).ProviderID)
+	b.node("dry-node", b.get("dry"))
+	b.run(r, "dry")
+	if got, node := b.get("dry").Labels[awsv1.LabelNodeClass], b.getNode("dry-node").Labels[awsv1.LabelNodeClass]; got != "default" || node != "default" {
+		t.Errorf("claim %q, node %q", got, node)
+	}
+	b.claim("unlaunched")
+	b.run(r, "unlaunched")
+	if got := b.get("unlaunched").Labels[awsv1.LabelNodeClass]; got != "" {
+		t.Errorf("R3: what a launch reads was changed: %q", got)
+	}
+}

@@ -1,0 +1,112 @@
+package class
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/cloud"
+	"karpenter/internal/control"
+	"karpenter/internal/meter"
+)
+
+const (
+	// statusEvery is how often EC2 is asked for what ails.
+	statusEvery = time.Minute
+	// deniedEvery is how often it is asked again when the role does not allow it.
+	deniedEvery = time.Hour
+)
+
+// Clinic lists what the cloud says is wrong with machines, which may be anybody's.
+type Clinic interface {
+	Ailing(ctx context.Context) ([]cloud.Ailment, error)
+}
+
+// Ailing replaces machines that EC2's own checks find broken, or that EC2 is going to work on. Broken ones are not drained
+// politely: nothing runs on them any more. The purse keeps a fault of the checks themselves from ending a fleet.
+type Ailing struct {
+	Client     client.Client
+	Clinic     Clinic
+	InstanceID func(providerID string) (string, error)
+	Purse      *control.Purse
+	Clock      control.Clock
+	Recorder   *control.Recorder
+	Meter      *meter.Set
+	Log        *slog.Logger
+}
+
+// Loop is what the manager runs.
+func (r *Ailing) Loop(beat func(string)) *control.Loop {
+	return &control.Loop{Name: "interruption.instancestatus", Clock: r.Clock, Log: r.Log, Do: r.Check, Beat: beat}
+}
+
+// Check asks once.
+func (r *Ailing) Check(ctx context.Context) (time.Duration, error) {
+	ailments, err := r.Clinic.Ailing(ctx)
+	if cloud.ClassOf(err) == cloud.Denied {
+		r.Log.Error("instance status cannot be read; allow ec2:DescribeInstanceStatus", "error", err)
+		return deniedEvery, nil
+	}
+	if err != nil || len(ailments) == 0 {
+		return statusEvery, err
+	}
+	claims, err := owned(ctx, r.Client, r.InstanceID)
+	if err != nil {
+		return 0, err
+	}
+	for _, a := range ailments {
+		claim := claims[a.Instance]
+		if claim == nil || !claim.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if err := r.treat(ctx, a, claim, len(claims)); err != nil {
+			return 0, err
+		}
+	}
+	return statusEvery, nil
+}
+
+// treat replaces the machine of one claim, as far as the purse allows.
+func (r *Ailing) treat(ctx context.Context, a cloud.Ailment, claim *karpv1.NodeClaim, fleet int) error {
+	message := complaint(a)
+	objects := withNode(ctx, r.Client, claim)
+	if !r.Purse.Take(fleet) {
+		for _, obj := range objects {
+			r.Recorder.Tell(control.Event{Object: obj, Warning: true, Reason: "InstanceUnhealthy", Message: message + "; not replaced yet, because a tenth of the fleet has been replaced within ten minutes"})
+		}
+		return nil
+	}
+	for _, obj := range objects {
+		r.Recorder.Tell(control.Event{Object: obj, Warning: true, Reason: "InstanceUnhealthy", Message: message + "; replacing it"})
+	}
+	if a.Kind != cloud.EventStatus {
+		before := claim.DeepCopy()
+		control.Annotate(claim, karpv1.TerminationTimestampAnnotationKey, r.Clock.Now().UTC().Format(time.RFC3339))
+		if written, err := control.Patch(ctx, r.Client, claim, before); err != nil || !written {
+			return err
+		}
+	}
+	if err := remove(ctx, r.Client, claim); err != nil {
+		return err
+	}
+	r.Meter.Add(meter.InstanceStatusUnhealthy, 1, "category", string(a.Kind))
+	control.CountDisrupted(r.Meter, claim, "instance_status_unhealthy")
+	r.Log.Info("deleted nodeclaim", "NodeClaim", claim.Name, "Node", claim.Status.NodeName, "provider-id", claim.Status.ProviderID, "reason", "instance_status_unhealthy", "message", message)
+	return nil
+}
+
+// complaint says what is wrong in a sentence that stays the same while it is.
+func complaint(a cloud.Ailment) string {
+	switch a.Kind {
+	case cloud.EventStatus:
+		return fmt.Sprintf("EC2 has scheduled maintenance of the instance, not before %s", a.NotBefore.UTC().Format(time.RFC3339))
+	case cloud.SystemStatus:
+		return fmt.Sprintf("EC2's system status check of the instance has been failing since %s", a.Since.UTC().Format(time.RFC3339))
+	default:
+		return fmt.Sprintf("EC2's instance status check has been failing since %s", a.Since.UTC().Format(time.RFC3339))
+	}
+}

@@ -1,0 +1,319 @@
+package class_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+	clocktest "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	awsv1 "karpenter/api/aws/v1"
+	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/cloud"
+	"karpenter/internal/cloud/aws"
+	"karpenter/internal/control"
+	"karpenter/internal/control/class"
+	"karpenter/test/harness"
+)
+
+var cluster *harness.Cluster
+
+func TestMain(m *testing.M) {
+	os.Exit(harness.Main(m, harness.Options{}, func(c *harness.Cluster) { cluster = c }))
+}
+
+var quiet = slog.New(slog.DiscardHandler)
+
+func newClass(name string) *awsv1.EC2NodeClass {
+	return &awsv1.EC2NodeClass{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: awsv1.EC2NodeClassSpec{
+			SubnetSelectorTerms:        []awsv1.SubnetSelectorTerm{{Tags: map[string]string{"a": "b"}}},
+			SecurityGroupSelectorTerms: []awsv1.SecurityGroupSelectorTerm{{Tags: map[string]string{"a": "b"}}},
+			AMISelectorTerms:           []awsv1.AMISelectorTerm{{Alias: "al2023@latest"}},
+			Role:                       "nodes",
+		},
+	}
+}
+
+func newClaim(name, class string) *karpv1.NodeClaim {
+	return &karpv1.NodeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{karpv1.NodePoolLabelKey: "general", karpv1.CapacityTypeLabelKey: karpv1.CapacityTypeSpot}},
+		Spec: karpv1.NodeClaimSpec{
+			NodeClassRef: &karpv1.NodeClassReference{Group: awsv1.Group, Kind: awsv1.EC2NodeClassKind, Name: class},
+			Requirements: []karpv1.NodeSelectorRequirementWithMinValues{}, ExpireAfter: karpv1.NeverDuration(),
+		},
+	}
+}
+
+func create(t *testing.T, objects ...client.Object) {
+	t.Helper()
+	for _, obj := range objects {
+		if err := cluster.Client.Create(t.Context(), obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// launched makes a claim that has a machine, and whose end waits for a finalizer.
+func launched(t *testing.T, name, instance string) *karpv1.NodeClaim {
+	t.Helper()
+	claim := newClaim(name, "any")
+	claim.Finalizers = []string{karpv1.TerminationFinalizer}
+	create(t, claim)
+	claim.Status.ProviderID = "aws:///us-east-1a/" + instance
+	if err := cluster.Client.Status().Update(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		claim := claim.DeepCopy()
+		claim.Finalizers = nil
+		claim.ResourceVersion = ""
+		_ = cluster.Client.Patch(context.Background(), claim, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
+		_ = cluster.Client.Delete(context.Background(), claim)
+	})
+	return claim
+}
+
+func leaving(t *testing.T, claim *karpv1.NodeClaim) bool {
+	t.Helper()
+	if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
+		t.Fatal(err)
+	}
+	return !claim.DeletionTimestamp.IsZero()
+}
+
+// resolver answers as told and notes what it was asked to clear away.
+type resolver struct{ calls []string }
+
+func (r *resolver) Reconcile(_ context.Context, c *awsv1.EC2NodeClass) time.Duration {
+	c.Status.InstanceProfile = "profile"
+	c.StatusConditions(true).SetTrue(awsv1.ConditionSubnetsReady, time.Unix(0, 0))
+	return time.Minute
+}
+
+func (r *resolver) CollectProfiles(_ context.Context, c *awsv1.EC2NodeClass, _ map[string]bool) error {
+	r.calls = append(r.calls, "profiles "+c.Name)
+	return nil
+}
+
+func (r *resolver) DeleteTemplates(_ context.Context, name string) error {
+	r.calls = append(r.calls, "templates "+name)
+	return nil
+}
+func (r *resolver) Forget(name string) { r.calls = append(r.calls, "forget "+name) }
+
+func TestAWS6_ClassStaysUntilItsClaimsAreGone(t *testing.T) {
+	events := record.NewFakeRecorder(10)
+	aws := &resolver{}
+	r := &class.Status{Client: cluster.Client, Resolver: aws, Recorder: control.NewRecorder(events, time.Now)}
+	c, claim := newClass("wanted"), newClaim("user-of-wanted", "wanted")
+	create(t, c, claim)
+	request := reconcile.Request{NamespacedName: types.NamespacedName{Name: c.Name}}
+	round := func() reconcile.Result {
+		result, err := r.Reconcile(t.Context(), request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result
+	}
+	if again := round().RequeueAfter; again != time.Minute {
+		t.Errorf("looks again in %s, want the minute that the resolver said", again)
+	}
+	if err := cluster.Client.Get(t.Context(), request.NamespacedName, c); err != nil {
+		t.Fatal(err)
+	}
+	if c.Status.InstanceProfile != "profile" || !slices.Contains(c.Finalizers, awsv1.TerminationFinalizer) {
+		t.Errorf("status %+v, finalizers %v", c.Status, c.Finalizers)
+	}
+	if err := cluster.Client.Delete(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	round()
+	if len(aws.calls) > 0 {
+		t.Errorf("cleared away while a claim remains: %v", aws.calls)
+	}
+	if text := <-events.Events; !strings.Contains(text, "WaitingOnNodeClaimTermination") || !strings.Contains(text, claim.Name) {
+		t.Errorf("event %q does not say what is waited for", text)
+	}
+	if err := cluster.Client.Delete(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	round()
+	if err := cluster.Client.Get(t.Context(), request.NamespacedName, c); !apierrors.IsNotFound(err) {
+		t.Errorf("the class is still there: %v", err)
+	}
+	if want := []string{"profiles wanted", "templates wanted", "forget wanted"}; !slices.Equal(aws.calls, want) {
+		t.Errorf("cleared away %v, want %v", aws.calls, want)
+	}
+}
+
+func TestAWS6_ClassHashIsStampedOnOldClaims(t *testing.T) {
+	c, claim := newClass("hashed"), newClaim("of-hashed", "hashed")
+	claim.Annotations = map[string]string{awsv1.EC2NodeClassHashAnnotationKey: "1", awsv1.EC2NodeClassHashVersionAnnotationKey: "v4"}
+	create(t, c, claim)
+	r := &class.Hash{Client: cluster.Client, CABundle: "ca"}
+	if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: c.Name}}); err != nil {
+		t.Fatal(err)
+	}
+	want := c.Hash("ca")
+	for _, obj := range []client.Object{c, claim} {
+		if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
+			t.Fatal(err)
+		}
+		if got := obj.GetAnnotations()[awsv1.EC2NodeClassHashAnnotationKey]; got != want {
+			t.Errorf("%s has hash %s, want %s", obj.GetName(), got, want)
+		}
+	}
+}
+
+// inbox delivers its messages until they are deleted.
+type inbox struct {
+	messages []cloud.Message
+	deleted  []string
+}
+
+func (b *inbox) Receive(context.Context) ([]cloud.Message, error) { return b.messages, nil }
+func (b *inbox) Delete(_ context.Context, m cloud.Message) error {
+	b.deleted = append(b.deleted, m.Receipt)
+	return nil
+}
+
+func TestT12_NoticesAreActedOnOnceAndForOwnMachinesOnly(t *testing.T) {
+	spot, stopped, calm, old := launched(t, "spot", "i-0000000000000001"), launched(t, "stopped", "i-0000000000000002"), launched(t, "calm", "i-0000000000000003"), launched(t, "old", "i-0000000000000004")
+	now := time.Now()
+	box := &inbox{messages: []cloud.Message{
+		{Receipt: "a", Notice: cloud.Notice{ID: "1", Kind: cloud.SpotInterrupted, Instances: []string{"i-0000000000000001", "i-ffffffffffffffff"}, At: now}},
+		{Receipt: "b", Notice: cloud.Notice{ID: "1", Kind: cloud.SpotInterrupted, Instances: []string{"i-0000000000000001"}, At: now}},
+		{Receipt: "c", Notice: cloud.Notice{ID: "2", Kind: cloud.InstanceStopped, Instances: []string{"i-0000000000000002"}, At: now}},
+		{Receipt: "d", Notice: cloud.Notice{ID: "3", Kind: cloud.RebalanceRecommendation, Instances: []string{"i-0000000000000003"}, At: now}},
+		{Receipt: "e", Err: errors.New("no JSON")},
+		{Receipt: "f", Notice: cloud.Notice{ID: "4", Kind: cloud.NoOp}},
+		{Receipt: "g", Notice: cloud.Notice{ID: "5", Kind: cloud.SpotInterrupted, Instances: []string{"i-0000000000000004"}, At: now.Add(-2 * time.Hour)}},
+	}}
+	events := record.NewFakeRecorder(100)
+	dry := 0
+	r := &class.Interruption{
+		Client: cluster.Client, Inbox: box, InstanceID: aws.ParseProviderID, Clock: clock.RealClock{}, Log: quiet,
+		Recorder: control.NewRecorder(events, time.Now), Interrupted: func(map[string]string) { dry++ },
+	}
+	if _, err := r.Poll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for claim, want := range map[*karpv1.NodeClaim]bool{spot: true, stopped: true, calm: false, old: false} {
+		if got := leaving(t, claim); got != want {
+			t.Errorf("%s leaves: %t, want %t", claim.Name, got, want)
+		}
+	}
+	if dry != 1 {
+		t.Errorf("stock of the spot pool was marked %d times, want once", dry)
+	}
+	if want := "a b c d e f g"; strings.Join(box.deleted, " ") != want {
+		t.Errorf("deleted messages %v, want %s", box.deleted, want)
+	}
+	var reasons []string
+	for len(events.Events) > 0 {
+		reasons = append(reasons, strings.Fields(<-events.Events)[1])
+	}
+	if want := "SpotInterrupted TerminatingOnInterruption InstanceStopping TerminatingOnInterruption SpotRebalanceRecommendation"; strings.Join(reasons, " ") != want {
+		t.Errorf("events %v, want %s", reasons, want)
+	}
+}
+
+type clinic []cloud.Ailment
+
+func (c clinic) Ailing(context.Context) ([]cloud.Ailment, error) { return c, nil }
+
+func TestAWS52_BrokenMachinesAreReplacedWithinThePurse(t *testing.T) {
+	var claims []*karpv1.NodeClaim
+	var sick clinic
+	for i := range 12 {
+		id := fmt.Sprintf("i-00000000000001%02d", i)
+		claims = append(claims, launched(t, fmt.Sprintf("sick-%02d", i), id))
+		if i < 6 {
+			sick = append(sick, cloud.Ailment{Instance: id, Kind: cloud.SystemStatus, Since: time.Unix(0, 0)})
+		}
+	}
+	sick = append(sick, cloud.Ailment{Instance: "i-ffffffffffffffff", Kind: cloud.SystemStatus})
+	fake := clocktest.NewFakeClock(time.Unix(10_000, 0))
+	r := &class.Ailing{Client: cluster.Client, Clinic: sick, InstanceID: aws.ParseProviderID, Purse: control.NewPurse(fake.Now), Clock: fake, Log: quiet}
+	if _, err := r.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	gone := 0
+	for _, claim := range claims {
+		if leaving(t, claim) {
+			gone++
+			if got := claim.Annotations[karpv1.TerminationTimestampAnnotationKey]; got != "1970-01-01T02:46:40Z" {
+				t.Errorf("%s: deadline %q; a broken machine is not drained politely", claim.Name, got)
+			}
+		}
+	}
+	if gone != 2 { // a tenth of twelve, rounded up
+		t.Errorf("%d of 12 replaced at once, want 2", gone)
+	}
+}
+
+type fleet []*cloud.Instance
+
+func (f fleet) List(context.Context) ([]*cloud.Instance, error) { return f, nil }
+
+func TestAWS28_ReservedMachinesFollowTheirReservations(t *testing.T) {
+	lost, ending := launched(t, "lost", "i-0000000000000201"), launched(t, "ending", "i-0000000000000202")
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-of-lost", Labels: map[string]string{}}}
+	for claim, id := range map[*karpv1.NodeClaim]string{lost: "cr-1", ending: "cr-2"} {
+		claim.Labels[karpv1.CapacityTypeLabelKey] = karpv1.CapacityTypeReserved
+		claim.Labels[awsv1.LabelCapacityReservationID] = id
+		if err := cluster.Client.Update(t.Context(), claim); err != nil {
+			t.Fatal(err)
+		}
+	}
+	node.Labels = map[string]string{karpv1.CapacityTypeLabelKey: karpv1.CapacityTypeReserved, awsv1.LabelCapacityReservationID: "cr-1"}
+	create(t, node)
+	lost.Status.NodeName = node.Name
+	if err := cluster.Client.Status().Update(t.Context(), lost); err != nil {
+		t.Fatal(err)
+	}
+	c := newClass("with-reservations")
+	create(t, c)
+	c.Status.CapacityReservations = []awsv1.CapacityReservation{{
+		ID: "cr-2", State: awsv1.CapacityReservationStateExpiring, AvailabilityZone: "us-east-1a", InstanceMatchCriteria: "targeted", InstanceType: "m7i.large", OwnerID: "012345678901", ReservationType: "capacity-block",
+	}}
+	if err := cluster.Client.Status().Update(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	machines := fleet{
+		{ID: "i-0000000000000201", CapacityType: karpv1.CapacityTypeOnDemand},
+		{ID: "i-0000000000000202", CapacityType: karpv1.CapacityTypeReserved},
+	}
+	r := &class.Reservations{Client: cluster.Client, Lister: machines, InstanceID: aws.ParseProviderID, Clock: clock.RealClock{}, Log: quiet}
+	if _, err := r.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if leaving(t, lost) || lost.Labels[karpv1.CapacityTypeLabelKey] != karpv1.CapacityTypeOnDemand || lost.Labels[awsv1.LabelCapacityReservationID] != "" {
+		t.Errorf("a machine without its reservation is on-demand and stays: %v", lost.Labels)
+	}
+	if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(node), node); err != nil {
+		t.Fatal(err)
+	}
+	if node.Labels[karpv1.CapacityTypeLabelKey] != karpv1.CapacityTypeOnDemand {
+		t.Errorf("its node too: %v", node.Labels)
+	}
+	if !leaving(t, ending) {
+		t.Error("a machine whose reservation is about to end must be replaced")
+	}
+}

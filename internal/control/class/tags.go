@@ -1,0 +1,71 @@
+package class
+
+import (
+	"context"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	awsv1 "karpenter/api/aws/v1"
+	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/cloud"
+	"karpenter/internal/control"
+)
+
+// tagWorkers bounds how many machines are tagged at once, far below what EC2 allows an account.
+const tagWorkers = 5
+
+// Tagger puts tags on machines.
+type Tagger interface {
+	Tag(ctx context.Context, id string, tags map[string]string) error
+}
+
+// Tags gives each machine, once its node is known, the tags that people look for: the node's name and the claim's. What the
+// machine is found by after a crash it carries from birth.
+type Tags struct {
+	Client  client.Client
+	Tagger  Tagger
+	Cluster string
+	// InstanceID reads the instance's id out of a provider ID.
+	InstanceID func(providerID string) (string, error)
+}
+
+// Register makes the manager run the reconciler on every change of a claim.
+func (r *Tags) Register(m manager.Manager) error {
+	return builder.ControllerManagedBy(m).Named("nodeclaim.tagging").For(&karpv1.NodeClaim{}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: tagWorkers}).Complete(r)
+}
+
+// Reconcile tags one claim's machine.
+func (r *Tags) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	claim := &karpv1.NodeClaim{}
+	if err := r.Client.Get(ctx, request.NamespacedName, claim); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if !mine(claim) || !claim.DeletionTimestamp.IsZero() || claim.Status.NodeName == "" || claim.Annotations[awsv1.TaggedAnnotationKey] == "true" {
+		return reconcile.Result{}, nil
+	}
+	id, err := r.InstanceID(claim.Status.ProviderID)
+	if err != nil {
+		return reconcile.Result{}, reconcile.TerminalError(err)
+	}
+	err = r.Tagger.Tag(ctx, id, map[string]string{"Name": claim.Status.NodeName, awsv1.TagNodeClaim: claim.Name, awsv1.TagEKSClusterName: r.Cluster})
+	switch cloud.ClassOf(err) {
+	case "":
+	case cloud.NotFound:
+		return reconcile.Result{}, nil // the machine has gone; its claim follows
+	case cloud.Throttled:
+		return reconcile.Result{RequeueAfter: 5 * time.Second}, nil
+	default:
+		return reconcile.Result{}, err
+	}
+	before := claim.DeepCopy()
+	control.Annotate(claim, awsv1.TaggedAnnotationKey, "true")
+	control.Annotate(claim, awsv1.ClusterNameTaggedAnnotationKey, "true")
+	_, err = control.Patch(ctx, r.Client, claim, before)
+	return reconcile.Result{}, err
+}

@@ -1,0 +1,223 @@
+package drain_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/cloud"
+)
+
+func TestD59_DeletingEitherDeletesBoth(t *testing.T) {
+	t.Run("node", func(t *testing.T) {
+		w := newWorld(t)
+		claim, node := w.pair("n")
+		w.delete(node)
+		w.finish(node, claim)
+		if w.fleet.has(claim.Name) {
+			t.Error("the machine is still there")
+		}
+	})
+	t.Run("claim", func(t *testing.T) {
+		w := newWorld(t)
+		claim, node := w.pair("n")
+		w.delete(claim)
+		w.finish(node, claim)
+		if w.fleet.has(claim.Name) {
+			t.Error("the machine is still there")
+		}
+	})
+}
+
+func unregistered(c *karpv1.NodeClaim) {
+	c.StatusConditions().SetUnknown(karpv1.ConditionRegistered, karpv1.ReasonNodeNotFound, "", time.Now())
+	c.Status.NodeName = ""
+}
+
+func TestL21_UnregisteredNodesAreLeftAlone(t *testing.T) {
+	w := newWorld(t)
+	claim := w.claim("n", unregistered)
+	node := w.node("n", func(n *corev1.Node) {
+		n.Finalizers = nil
+		delete(n.Labels, karpv1.NodeRegisteredLabelKey)
+	})
+	w.delete(claim)
+	w.finish(claim)
+	if !w.exists(node) {
+		t.Error("the node was deleted")
+	}
+	if w.fleet.has(claim.Name) {
+		t.Error("the machine is still there")
+	}
+}
+
+func TestL21_ClaimsWithoutAMachine(t *testing.T) {
+	unlaunched := func(c *karpv1.NodeClaim) {
+		unregistered(c)
+		c.Status.ProviderID = ""
+	}
+	t.Run("never launched", func(t *testing.T) {
+		w := newWorld(t)
+		claim := w.claim("n", unlaunched)
+		w.fleet.vanish(claim.Name)
+		w.delete(claim)
+		w.finish(claim)
+		if len(w.fleet.deletes) != 0 {
+			t.Error("something was ended")
+		}
+	})
+	t.Run("launched by a process that could not write it down", func(t *testing.T) {
+		w := newWorld(t)
+		claim := w.claim("n", unlaunched)
+		w.delete(claim)
+		w.finish(claim)
+		if w.fleet.has(claim.Name) {
+			t.Error("S1: the machine is left behind")
+		}
+	})
+	t.Run("a cloud that does not answer holds them up for a while only", func(t *testing.T) {
+		w := newWorld(t)
+		claim := w.claim("n", unlaunched)
+		w.fleet.set(func() { w.fleet.fail = errors.New("away") })
+		w.delete(claim)
+		w.await("event", func() bool { return w.events.has(claim, "Warning FailedTermination") })
+		if !w.exists(claim) {
+			t.Error("the claim is gone without an answer")
+		}
+		w.clock.skip(5 * time.Minute)
+		w.finish(claim)
+	})
+}
+
+// A false NotFound, and even two of them, end nothing.
+func TestAbsenceNeedsProof(t *testing.T) {
+	w := newWorld(t)
+	claim, node := w.pair("n")
+	w.claim("other") // so that the cloud lists something
+	w.fleet.set(func() { w.fleet.hidden = map[string]bool{claim.Name: true} })
+	w.delete(claim)
+	w.pass(time.Second, "the cloud was asked often", func() bool { return w.fleet.deleted(claim.Name) > 30 })
+	if !w.exists(claim) || !w.exists(node) {
+		t.Fatal("S8: a finalizer is gone although the machine runs and is listed")
+	}
+	w.fleet.vanish(claim.Name)
+	w.finish(node, claim)
+}
+
+// A cloud that still shows the machine, and shows it ended, needs no second look.
+func TestAbsenceThatTheCloudShows(t *testing.T) {
+	w := newWorld(t)
+	w.fleet.set(func() { w.fleet.explicit = true })
+	claim, node := w.pair("n")
+	w.delete(claim)
+	w.finish(node, claim)
+	if got := w.fleet.listed(); got != 0 {
+		t.Errorf("all machines were listed %d times", got)
+	}
+}
+
+func TestL22_MachineThatIsGoneUnderADeadNode(t *testing.T) {
+	w := newWorld(t)
+	w.claim("other")
+	claim := w.claim("n")
+	node := w.node("n", func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown })
+	w.pod("web", node, annotated("true"))
+	w.hold("web")
+	w.delete(node)
+	w.pass(time.Second, "the cloud was asked", func() bool { return w.fleet.looks() > 3 })
+	if !w.exists(node) {
+		t.Fatal("the node is gone although its machine runs")
+	}
+	w.fleet.vanish(claim.Name)
+	asked := w.fleet.looks()
+	w.pass(100*time.Millisecond, "the machine is missed", func() bool { return w.fleet.looks() > asked })
+	if !w.exists(node) {
+		t.Error("one miss was taken for proof")
+	}
+	w.pass(time.Second, "the end of the node", func() bool { return !w.exists(node) })
+	w.finish(claim)
+	if w.read("web").DeletionTimestamp != nil {
+		t.Error("a pod of a lost machine was told to go")
+	}
+}
+
+func TestL22_NodeWithoutAClaim(t *testing.T) {
+	w := newWorld(t)
+	node := w.node("n")
+	w.fleet.add(&cloud.Instance{ID: node.Name, State: cloud.Running})
+	w.pod("web", node)
+	w.delete(node)
+	w.finish(node)
+	if w.fleet.has(node.Name) || len(w.left()) != 1 {
+		t.Errorf("machine there: %v, pods gone: %v", w.fleet.has(node.Name), w.left())
+	}
+}
+
+// A machine that has joined under another name is not ended with its old node.
+func TestL22_NodeThatIsNotTheClaims(t *testing.T) {
+	w := newWorld(t)
+	claim, _ := w.pair("n")
+	old := w.node("old", func(n *corev1.Node) { n.Spec.ProviderID = claim.Status.ProviderID })
+	w.pod("web", old)
+	w.delete(old)
+	w.finish(old)
+	now := &karpv1.NodeClaim{}
+	if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), now); err != nil || !now.DeletionTimestamp.IsZero() {
+		t.Errorf("the claim was deleted too: %v", err)
+	}
+	if !w.fleet.has(claim.Name) || w.fleet.deleted(claim.Name) != 0 {
+		t.Error("the machine was ended")
+	}
+}
+
+func TestL20_OtherClassesAreLeftAlone(t *testing.T) {
+	w := newWorld(t)
+	foreign := w.claim("foreign", func(c *karpv1.NodeClaim) { c.Spec.NodeClassRef.Kind = "Other" + w.class.Kind })
+	node := w.node("foreign", func(n *corev1.Node) {
+		delete(n.Labels, karpv1.NodeClassLabelKey(karpv1.NodeClassReference{Group: w.class.Group, Kind: w.class.Kind}))
+	})
+	w.delete(foreign)
+	w.delete(node)
+	ours, own := w.pair("ours")
+	w.delete(ours)
+	w.finish(own, ours)
+	if !w.exists(foreign) || !w.exists(node) || w.fleet.deleted(foreign.Name) != 0 {
+		t.Error("another controller's claim or node was touched")
+	}
+	w.forget(foreign)
+}
+
+func TestD61_AnEarlierDeadlineStays(t *testing.T) {
+	w := newWorld(t)
+	at := time.Now().Add(time.Minute).UTC().Format(time.RFC3339)
+	claim, node := w.pair("n", grace(time.Hour), func(c *karpv1.NodeClaim) {
+		c.Annotations = map[string]string{karpv1.TerminationTimestampAnnotationKey: at}
+	})
+	w.pod("web", node, annotated("true"))
+	w.delete(claim)
+	w.await("event", func() bool {
+		return w.events.has(node, "Warning TerminationGracePeriodExpiring: All pods will be deleted by "+at)
+	})
+	w.clock.skip(time.Minute)
+	w.finish(node, claim)
+}
+
+func TestPoisonedProviderID(t *testing.T) {
+	w := newWorld(t)
+	bad := w.claim("bad", unregistered, func(c *karpv1.NodeClaim) { c.Status.ProviderID = "nonsense" + w.name })
+	w.delete(bad)
+	w.await("event", func() bool {
+		return w.events.has(bad, "Warning FailedTermination: Ending the instance failed, trying again: reading status.providerID")
+	})
+	good, node := w.pair("good")
+	w.delete(good)
+	w.finish(node, good)
+	if !w.exists(bad) {
+		t.Error("a claim whose machine cannot be named is gone")
+	}
+	w.forget(bad)
+}

@@ -1,0 +1,249 @@
+package drain
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/cloud"
+	"karpenter/internal/control"
+	"karpenter/internal/engine/life"
+	"karpenter/internal/meter"
+)
+
+// unlaunchedPatience is how long a claim that has no machine on record waits for the cloud to say that it has none either. The
+// collector of orphans finds what a cloud that did not answer for so long has made.
+const unlaunchedPatience = 5 * time.Minute
+
+// claims ends claims that have been deleted (L21): their node goes first, then the machine, then the finalizer.
+type claims struct {
+	*Drainer
+	ender *ender
+}
+
+func (r *claims) register(m manager.Manager) error {
+	return builder.ControllerManagedBy(m).
+		Named("nodeclaim.termination").
+		For(&karpv1.NodeClaim{}, builder.WithPredicates(predicate.NewPredicateFuncs(leaving))).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.claimsOf)).
+		WithOptions(r.options()).
+		Complete(r)
+}
+
+// leaving says whether an object has been deleted and waits for us.
+func leaving(obj client.Object) bool {
+	return !obj.GetDeletionTimestamp().IsZero() && controllerutil.ContainsFinalizer(obj, karpv1.TerminationFinalizer)
+}
+
+// claimsOf are the deleted claims that wait for a node.
+func (r *claims) claimsOf(ctx context.Context, obj client.Object) []reconcile.Request {
+	node, ok := obj.(*corev1.Node)
+	if !ok || node.Spec.ProviderID == "" {
+		return nil
+	}
+	list := &karpv1.NodeClaimList{}
+	if err := r.Client.List(ctx, list, client.MatchingFields{indexClaimsProviderID: node.Spec.ProviderID}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil // the cache answers this; it cannot fail once it has synced
+	}
+	var requests []reconcile.Request
+	for i := range list.Items {
+		if leaving(&list.Items[i]) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
+	}
+	return requests
+}
+
+// Reconcile takes one claim as far towards its end as it can go now.
+func (r *claims) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	claim := &karpv1.NodeClaim{}
+	if err := r.Client.Get(ctx, request.NamespacedName, claim); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if !leaving(claim) || !r.ours(claim) {
+		return reconcile.Result{}, nil
+	}
+	if ok, err := r.recordDeadline(ctx, claim); err != nil || !ok {
+		return reconcile.Result{RequeueAfter: soon}, err
+	}
+	if again, err := r.cascade(ctx, claim); err != nil || again > 0 {
+		return reconcile.Result{RequeueAfter: again}, err
+	}
+	gone, again, err := r.end(ctx, claim)
+	if err != nil || !gone {
+		return reconcile.Result{RequeueAfter: again}, err
+	}
+	if ok, err := r.finish(ctx, claim); err != nil || !ok {
+		return reconcile.Result{RequeueAfter: soon}, err
+	}
+	return reconcile.Result{}, nil
+}
+
+// recordDeadline writes down when draining stops waiting, once (D61).
+func (r *claims) recordDeadline(ctx context.Context, claim *karpv1.NodeClaim) (ok bool, err error) {
+	recorded := deadlineOf(claim)
+	deadline := life.Deadline(recorded, claim.DeletionTimestamp.Time, graceOf(claim))
+	r.tellDeadline(claim, deadline)
+	if deadline.Equal(recorded) {
+		return true, nil
+	}
+	before := claim.DeepCopy()
+	control.Annotate(claim, karpv1.TerminationTimestampAnnotationKey, deadline.UTC().Format(time.RFC3339))
+	written, err := control.Patch(ctx, r.Client, claim, before)
+	if written {
+		r.Log.Info("annotated nodeclaim", append(claimAttrs(claim), karpv1.TerminationTimestampAnnotationKey, deadline.UTC().Format(time.RFC3339))...)
+	}
+	return written, err
+}
+
+// cascade deletes the nodes of the claim, and returns after how long to look again if any is still there (D59). Nodes that
+// have not been registered are left alone: they are not ours yet.
+func (r *claims) cascade(ctx context.Context, claim *karpv1.NodeClaim) (again time.Duration, err error) {
+	if claim.Status.ProviderID == "" {
+		return 0, nil
+	}
+	list := &corev1.NodeList{}
+	if err := r.Client.List(ctx, list, client.MatchingFields{indexNodeProviderID: claim.Status.ProviderID}); err != nil {
+		return 0, fmt.Errorf("listing the nodes of NodeClaim %s: %w", claim.Name, err)
+	}
+	registered := claim.StatusConditions().IsTrue(karpv1.ConditionRegistered)
+	for i := range list.Items {
+		node := &list.Items[i]
+		if !registered && node.Labels[karpv1.NodeRegisteredLabelKey] != "true" {
+			continue
+		}
+		again = sweepEvery
+		if !node.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if err := remove(ctx, r.Client, node); err != nil {
+			return 0, err
+		}
+	}
+	if again > 0 || !registered || claim.StatusConditions().IsTrue(karpv1.ConditionInstanceTerminating) {
+		return again, nil
+	}
+	return r.nodeBehindCache(ctx, claim)
+}
+
+// nodeBehindCache asks the API server itself whether the claim's node is there before its machine is ended: a cache may be
+// behind, and a machine must not end under pods that were never asked to leave.
+func (r *claims) nodeBehindCache(ctx context.Context, claim *karpv1.NodeClaim) (again time.Duration, err error) {
+	if claim.Status.NodeName == "" {
+		return 0, nil
+	}
+	node := &corev1.Node{}
+	err = r.Live.Get(ctx, client.ObjectKey{Name: claim.Status.NodeName}, node)
+	switch {
+	case apierrors.IsNotFound(err), err == nil && node.Spec.ProviderID != claim.Status.ProviderID:
+		return 0, nil
+	case err != nil:
+		return 0, fmt.Errorf("reading Node %s: %w", claim.Status.NodeName, err)
+	}
+	return time.Second, nil
+}
+
+// remove deletes an object, unless another one has taken its name.
+func remove(ctx context.Context, c client.Client, obj client.Object) error {
+	uid := obj.GetUID()
+	err := c.Delete(ctx, obj, client.Preconditions{UID: &uid})
+	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return fmt.Errorf("deleting %T %s: %w", obj, obj.GetName(), err)
+}
+
+// end ends the machine of the claim; gone is true when there is none any more.
+func (r *claims) end(ctx context.Context, claim *karpv1.NodeClaim) (gone bool, again time.Duration, err error) {
+	id, known, err := r.machineOf(ctx, claim)
+	switch {
+	case err != nil:
+		r.tellStuck(claim, err)
+		return false, 0, err
+	case !known:
+		return false, listApart, nil
+	case id == "":
+		return true, 0, nil
+	}
+	result, err := r.ender.End(ctx, id, claim.StatusConditions().IsTrue(karpv1.ConditionInstanceTerminating))
+	if err != nil {
+		r.tellStuck(claim, err)
+		return false, 0, fmt.Errorf("ending the machine of NodeClaim %s: %w", claim.Name, err)
+	}
+	if result.Accepted {
+		if ok, err := r.condition(ctx, claim, karpv1.Condition{Type: karpv1.ConditionInstanceTerminating, Status: metav1.ConditionTrue}); err != nil || !ok {
+			return false, soon, err
+		}
+	}
+	return result.Gone, result.Again, nil
+}
+
+// machineOf is the id of the claim's machine, or "" for none; known is false while the cloud has not said. A claim that has none
+// on record may have one all the same: the process that launched it may have ended before it could write that down.
+func (r *claims) machineOf(ctx context.Context, claim *karpv1.NodeClaim) (id string, known bool, err error) {
+	if claim.Status.ProviderID != "" {
+		if id, err = r.InstanceID(claim.Status.ProviderID); err != nil {
+			return "", false, fmt.Errorf("reading status.providerID of NodeClaim %s: %w", claim.Name, err)
+		}
+		return id, true, nil
+	}
+	deleted := claim.DeletionTimestamp.Time
+	ctx, cancel := context.WithTimeout(ctx, cloudTimeout)
+	defer cancel()
+	all, err := r.ender.census.since(ctx, deleted)
+	switch {
+	case err != nil && r.Clock.Since(deleted) >= unlaunchedPatience:
+		return "", true, nil
+	case err != nil:
+		return "", false, fmt.Errorf("looking for a machine of NodeClaim %s: %w", claim.Name, err)
+	case all == nil:
+		return "", false, nil
+	}
+	return all.madeFor(claim), true, nil
+}
+
+// madeFor is the machine whose tags say that it was made for the claim, or "".
+func (l *roll) madeFor(claim *karpv1.NodeClaim) string {
+	_, shared := claim.Annotations[cloud.BatchAnnotationKey]
+	batch := cloud.BatchID(claim)
+	found := ""
+	for id, in := range l.byID {
+		mine := in.Claim == claim.Name || in.Claim == "" && !shared && in.Batch == batch
+		if mine && (found == "" || id < found) {
+			found = id
+		}
+	}
+	return found
+}
+
+// finish lets the claim go, and counts it (O2, O6, O7).
+func (r *claims) finish(ctx context.Context, claim *karpv1.NodeClaim) (ok bool, err error) {
+	before := claim.DeepCopy()
+	controllerutil.RemoveFinalizer(claim, karpv1.TerminationFinalizer)
+	written, err := control.Patch(ctx, r.Client, claim, before)
+	if err != nil || !written {
+		return false, err
+	}
+	now, pool := r.Clock.Now(), claim.Labels[karpv1.NodePoolLabelKey]
+	took := max(0, now.Sub(before.DeletionTimestamp.Time))
+	r.Meter.Add(meter.NodeClaimsTerminated, 1, "nodepool", pool,
+		"capacity_type", claim.Labels[karpv1.CapacityTypeLabelKey], "zone", claim.Labels[corev1.LabelTopologyZone])
+	r.Meter.Observe(meter.NodeClaimsTerminationDuration, took.Seconds(), "nodepool", pool)
+	if c := before.StatusConditions().Get(karpv1.ConditionInstanceTerminating); c != nil && c.Status == metav1.ConditionTrue {
+		r.Meter.Observe(meter.NodeClaimsInstanceTerminationDuration, max(0, now.Sub(c.LastTransitionTime.Time).Seconds()), "nodepool", pool)
+	}
+	r.Log.Info("deleted nodeclaim", append(claimAttrs(before), "duration", took.Round(time.Millisecond))...)
+	return true, nil
+}

@@ -1,0 +1,236 @@
+package drain
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"karpenter/internal/cloud"
+	"karpenter/internal/control"
+	"karpenter/internal/engine/life"
+)
+
+const (
+	// pollEvery is how often a machine that is ending is looked at (L21), and lookEvery one that may be lost.
+	pollEvery = 5 * time.Second
+	lookEvery = 15 * time.Second
+	// listApart is the least time between two listings of all machines, which all that wait for proof share.
+	listApart = 2 * time.Second
+	// cloudTimeout bounds one call, so that a cloud which does not answer holds a reconciler only so long.
+	cloudTimeout = 15 * time.Second
+	// forgetAfter is how long what is known of a machine is kept after the last question about it.
+	forgetAfter = 10 * time.Minute
+	// reasonTerminated is the reason of a NotFound error from a cloud that still shows the machine, and shows it ended: that
+	// is proof by itself.
+	reasonTerminated = "InstanceTerminated"
+)
+
+// ender ends machines and says when they are proven gone. Nodes and claims share it, so that what is proven to one need not be
+// proven to the other again.
+type ender struct {
+	fleet  cloud.Fleet
+	clock  control.Clock
+	census *census
+
+	mu       sync.Mutex
+	machines map[string]*machine
+	swept    time.Time
+}
+
+// machine is what has been seen of one machine that is to end.
+type machine struct {
+	life.Absence
+	gone          bool
+	looked, asked time.Time // when the cloud, and when we were asked about it last
+}
+
+// outcome is how far the end of a machine has come.
+type outcome struct {
+	// Gone means that it is proven gone, Accepted that the cloud has agreed to end it.
+	Gone, Accepted bool
+	// Again is after how long to ask again.
+	Again time.Duration
+}
+
+func newEnder(fleet cloud.Fleet, clock control.Clock) *ender {
+	return &ender{fleet: fleet, clock: clock, census: &census{fleet: fleet, clock: clock}, machines: map[string]*machine{}}
+}
+
+// End asks the cloud to end the machine, again and again until it is proven gone. asked says whether the cloud is known to have
+// agreed before.
+func (e *ender) End(ctx context.Context, id string, asked bool) (outcome, error) {
+	m := e.machine(id)
+	if m.gone {
+		return outcome{Gone: true}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, cloudTimeout)
+	defer cancel()
+	err := e.fleet.Delete(ctx, id)
+	if err != nil && cloud.ClassOf(err) != cloud.NotFound {
+		return outcome{}, err
+	}
+	m = e.note(id, err, asked || err == nil)
+	if err == nil {
+		return outcome{Accepted: true, Again: pollEvery}, nil
+	}
+	return e.prove(ctx, id, m)
+}
+
+// Lost looks whether a machine that nobody has asked to end is proven gone. A cloud that does not answer proves nothing.
+func (e *ender) Lost(ctx context.Context, id string) outcome {
+	m := e.machine(id)
+	now := e.clock.Now()
+	switch {
+	case m.gone:
+		return outcome{Gone: true}
+	case now.Before(m.looked.Add(lookEvery)):
+		return outcome{Again: m.looked.Add(lookEvery).Sub(now)}
+	}
+	ctx, cancel := context.WithTimeout(ctx, cloudTimeout)
+	defer cancel()
+	_, err := e.fleet.Get(ctx, id)
+	if err != nil && cloud.ClassOf(err) != cloud.NotFound {
+		return outcome{Again: lookEvery}
+	}
+	m = e.note(id, err, m.Asked)
+	if err == nil {
+		return outcome{Again: lookEvery}
+	}
+	result, err := e.prove(ctx, id, m)
+	if err != nil {
+		return outcome{Again: lookEvery}
+	}
+	return result
+}
+
+// prove looks for a machine that the lookup by id has missed among all machines, once that can prove anything.
+func (e *ender) prove(ctx context.Context, id string, m machine) (outcome, error) {
+	if m.gone {
+		return outcome{Gone: true}, nil
+	}
+	now := e.clock.Now()
+	if from := m.ListFrom(); now.Before(from) {
+		return outcome{Again: min(pollEvery, from.Sub(now))}, nil
+	}
+	roll, err := e.census.since(ctx, m.ListFrom())
+	if err != nil {
+		return outcome{}, err
+	}
+	if roll == nil {
+		return outcome{Again: listApart}, nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	known := e.machines[id]
+	if known == nil {
+		return outcome{Again: pollEvery}, nil
+	}
+	if roll.byID[id] != nil {
+		known.Missing, known.Listed = time.Time{}, time.Time{}
+		return outcome{Again: pollEvery}, nil
+	}
+	known.Listed, known.Empty = roll.begun, len(roll.byID) == 0
+	known.gone = known.Proven()
+	return outcome{Gone: known.gone, Again: pollEvery}, nil
+}
+
+// machine is a copy of what is known of a machine.
+func (e *ender) machine(id string) machine {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.clock.Now()
+	e.sweep(now)
+	m := e.machines[id]
+	if m == nil {
+		m = &machine{}
+		e.machines[id] = m
+	}
+	m.asked = now
+	return *m
+}
+
+// note records the answer to a lookup by id: nil if the machine is there, else NotFound.
+func (e *ender) note(id string, err error, asked bool) machine {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	m := e.machines[id]
+	if m == nil {
+		m = &machine{}
+		e.machines[id] = m
+	}
+	now := e.clock.Now()
+	m.looked, m.asked = now, now
+	m.Asked = m.Asked || asked
+	switch {
+	case err == nil:
+		m.Missing, m.Listed = time.Time{}, time.Time{}
+	case cloud.ReasonOf(err) == reasonTerminated:
+		m.gone = true
+	case m.Missing.IsZero():
+		m.Missing = now
+	}
+	return *m
+}
+
+// sweep forgets machines that nobody has asked about for long. The caller holds the lock.
+func (e *ender) sweep(now time.Time) {
+	if now.Sub(e.swept) < forgetAfter {
+		return
+	}
+	e.swept = now
+	for id, m := range e.machines {
+		if now.Sub(m.asked) >= forgetAfter {
+			delete(e.machines, id)
+		}
+	}
+}
+
+// census lists all machines of the cluster, for everybody who waits for such a list together.
+type census struct {
+	fleet cloud.Fleet
+	clock control.Clock
+
+	listing sync.Mutex // held during a call; nobody waits for it
+	mu      sync.Mutex
+	last    *roll
+}
+
+// roll is a listing that began at some time.
+type roll struct {
+	begun time.Time
+	byID  map[string]*cloud.Instance
+}
+
+// since returns a listing that began at a time, which has come, or later; nil if there is none yet and another one may not
+// begin now.
+func (c *census) since(ctx context.Context, from time.Time) (*roll, error) {
+	if last := c.latest(); last != nil && !last.begun.Before(from) {
+		return last, nil
+	}
+	if !c.listing.TryLock() {
+		return nil, nil
+	}
+	defer c.listing.Unlock()
+	begun := c.clock.Now()
+	if last := c.latest(); last != nil && begun.Sub(last.begun) < listApart {
+		return nil, nil
+	}
+	list, err := c.fleet.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found := &roll{begun: begun, byID: make(map[string]*cloud.Instance, len(list))}
+	for _, in := range list {
+		found.byID[in.ID] = in
+	}
+	c.mu.Lock()
+	c.last = found
+	c.mu.Unlock()
+	return found, nil
+}
+
+func (c *census) latest() *roll {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.last
+}

@@ -1,0 +1,42 @@
+package drain_test
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/cloud"
+	awscloud "karpenter/internal/cloud/aws"
+	"karpenter/test/harness/pocket"
+)
+
+// The same with the real provider and a pocket AWS whose machines take a while to end.
+func TestL21_WithTheProvider(t *testing.T) {
+	w := prepare(t)
+	aws := pocket.Start(t, pocket.Options{Clock: w.clock, Cluster: w.name})
+	w.clouds, w.instanceID = aws.Provider, awscloud.ParseProviderID
+	w.start()
+	made := pocket.NewClaim("made")
+	made.UID, made.CreationTimestamp = types.UID(w.name), metav1.NewTime(w.clock.Now())
+	result := aws.Provider.Launch(t.Context(), cloud.Batch{ID: w.name, Claims: []*karpv1.NodeClaim{made}})[0]
+	if result.Err != nil {
+		t.Fatal(result.Err)
+	}
+	claim := w.claim("n", func(c *karpv1.NodeClaim) { c.Status.ProviderID = result.Instance.ProviderID })
+	node := w.node("n", func(n *corev1.Node) { n.Spec.ProviderID = result.Instance.ProviderID })
+	w.pod("web", node)
+	w.clock.skip(time.Minute) // it boots
+	w.delete(node)
+	w.await("the pod's end", func() bool { return len(w.left()) == 1 })
+	w.finish(node, claim)
+	if living := aws.Living(); len(living) != 0 {
+		t.Errorf("S8: living machines: %+v", living)
+	}
+	if got := aws.Called("TerminateInstances"); got != 1 {
+		t.Errorf("TerminateInstances was called %d times", got)
+	}
+}

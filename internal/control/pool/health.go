@@ -1,0 +1,174 @@
+package pool
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/control"
+	"karpenter/internal/engine/life"
+)
+
+// outcomesWaiting bounds the outcomes that wait to be written; a pool whose news finds no room is written with the next.
+const outcomesWaiting = 1024
+
+// Health remembers how the last machines of each pool fared, says so on the pool (L14), and holds back pools whose machines do
+// not join: each failure in a row doubles the damage of the next launch, and somebody should look first.
+type Health struct {
+	Client client.Client
+	Clock  control.Clock
+
+	mu    sync.Mutex
+	pools map[string]*health
+	news  chan event.TypedGenericEvent[types.NamespacedName]
+}
+
+// health is what is remembered of one pool as it is now: another spec, or another class, starts afresh.
+type health struct {
+	uid             types.UID
+	spec, class     int64
+	ring            life.Ring
+	last            time.Time
+	reason, message string
+}
+
+// NewHealth remembers nothing yet.
+func NewHealth(c client.Client, clock control.Clock) *Health {
+	return &Health{Client: c, Clock: clock, pools: map[string]*health{}, news: make(chan event.TypedGenericEvent[types.NamespacedName], outcomesWaiting)}
+}
+
+// Register makes the manager write what is found on changes of pools and on news.
+func (r *Health) Register(m manager.Manager) error {
+	news := source.TypedChannel(r.news, handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, name types.NamespacedName) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: name}}
+	}))
+	return builder.ControllerManagedBy(m).Named("nodepool.registrationhealth").For(&karpv1.NodePool{}).WatchesRawSource(news).Complete(r)
+}
+
+// Joined notes that the claim's machine has become a node.
+func (r *Health) Joined(claim *karpv1.NodeClaim) { r.note(claim, true, "", "") }
+
+// Failed notes that it has not in time, and why.
+func (r *Health) Failed(claim *karpv1.NodeClaim, reason, message string) {
+	if reason == "" {
+		reason = karpv1.ReasonRegistrationFailed
+	}
+	r.note(claim, false, reason, message)
+}
+
+func (r *Health) note(claim *karpv1.NodeClaim, joined bool, reason, message string) {
+	name := claim.Labels[karpv1.NodePoolLabelKey]
+	r.mu.Lock()
+	h := r.pools[name]
+	if h == nil || !owned(claim, h.uid) {
+		r.mu.Unlock()
+		return // not seen yet, or the claim is of an earlier pool of that name
+	}
+	h.ring.Add(joined)
+	h.last = r.Clock.Now()
+	if !joined {
+		h.reason, h.message = reason, message
+	}
+	r.mu.Unlock()
+	select {
+	case r.news <- event.TypedGenericEvent[types.NamespacedName]{Object: types.NamespacedName{Name: name}}:
+	default:
+	}
+}
+
+func owned(claim *karpv1.NodeClaim, pool types.UID) bool {
+	for _, owner := range claim.OwnerReferences {
+		if owner.UID == pool {
+			return true
+		}
+	}
+	return false
+}
+
+// Paused says until when no node is to be made for the pool, and why.
+func (r *Health) Paused(pool string) (until time.Time, why string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h := r.pools[pool]
+	if h == nil {
+		return time.Time{}, ""
+	}
+	until = h.last.Add(h.ring.Pause())
+	if !r.Clock.Now().Before(until) {
+		return time.Time{}, ""
+	}
+	return until, fmt.Sprintf("its last machines did not join the cluster (%s: %s); trying again at %s", h.reason, h.message, until.UTC().Format(time.RFC3339))
+}
+
+// Reconcile writes the verdict on one pool.
+func (r *Health) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	pool := &karpv1.NodePool{}
+	if err := r.Client.Get(ctx, request.NamespacedName, pool); err != nil {
+		r.forget(request.Name)
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if !mine(pool) {
+		return reconcile.Result{}, nil
+	}
+	verdict, reason, message := r.verdict(pool)
+	before := pool.DeepCopy()
+	conditions, now := pool.StatusConditions(), r.Clock.Now()
+	switch verdict {
+	case life.True:
+		conditions.SetTrue(karpv1.ConditionNodeRegistrationHealthy, now)
+	case life.False:
+		conditions.SetFalse(karpv1.ConditionNodeRegistrationHealthy, reason, message, now)
+	default:
+		conditions.SetUnknown(karpv1.ConditionNodeRegistrationHealthy, karpv1.ReasonAwaitingReconciliation, "no machine of the pool, as it is now, has joined or failed yet", now)
+	}
+	_, err := control.PatchStatus(ctx, r.Client, pool, before)
+	return reconcile.Result{}, err
+}
+
+// verdict brings what is remembered up to the pool as it is now, and judges it.
+func (r *Health) verdict(pool *karpv1.NodePool) (life.Status, string, string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h := r.pools[pool.Name]
+	fresh := health{uid: pool.UID, spec: pool.Generation, class: pool.Status.NodeClassObservedGeneration}
+	switch {
+	case h == nil: // after a restart, what was on record goes on
+		h = &fresh
+		if was := pool.StatusConditions().Get(karpv1.ConditionNodeRegistrationHealthy); was != nil && was.ObservedGeneration == pool.Generation {
+			h.ring = life.SeedRing(status(was.Status))
+			h.last, h.reason, h.message = was.LastTransitionTime.Time, was.Reason, was.Message
+		}
+	case h.uid != fresh.uid || h.spec != fresh.spec || h.class != fresh.class:
+		h = &fresh
+	}
+	r.pools[pool.Name] = h
+	return h.ring.Verdict(), h.reason, h.message
+}
+
+func status(s metav1.ConditionStatus) life.Status {
+	switch s {
+	case metav1.ConditionTrue:
+		return life.True
+	case metav1.ConditionFalse:
+		return life.False
+	}
+	return life.Unknown
+}
+
+func (r *Health) forget(pool string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.pools, pool)
+}

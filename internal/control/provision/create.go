@@ -1,0 +1,234 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/control"
+	"karpenter/internal/engine/pack"
+	"karpenter/internal/engine/world"
+	"karpenter/internal/meter"
+	"karpenter/internal/state"
+)
+
+const (
+	// createWorkers is how many claims are created at once: enough to use up the client's burst in a moment, few enough not to
+	// crowd out everything else.
+	createWorkers = 32
+	// createAttempts is how often a claim is sent before its pods are planned anew.
+	createAttempts = 3
+	// createWait is the pause before the second attempt; it doubles with each.
+	createWait = 100 * time.Millisecond
+)
+
+// Mirror shows the cluster, with what has been decided and not been seen yet; state.Mirror is one.
+type Mirror interface {
+	View() *state.View
+	// Assume counts claims as in flight from now on, before any watch has shown them.
+	Assume(claims ...*karpv1.NodeClaim)
+	// Synced says whether the mirror has been filled once.
+	Synced() bool
+}
+
+// Creator creates claims within the limits of their pools. Everything that makes nodes uses one and the same.
+type Creator struct {
+	Client client.Client
+	Mirror Mirror
+	Clock  control.Clock
+	Meter  *meter.Set
+	Log    *slog.Logger
+
+	mu       sync.Mutex
+	underway map[string]*charge // by pool: what is being created and is not in the mirror yet
+	plans    int
+	pins     pins
+}
+
+// World is the view as plans are to see it: pods that a claim has been made for are on its node already, though it is not there
+// yet.
+func (c *Creator) World(view *state.View) *world.Snapshot {
+	return c.pins.apply(view, c.Clock.Now()).Snapshot
+}
+
+// Drafts makes claims for the nodes of a plan over the view. Nothing is created yet.
+func (c *Creator) Drafts(view *state.View, nodes []*pack.NewNode, reason string) []*Draft {
+	c.mu.Lock()
+	c.plans++
+	seed := strconv.FormatInt(c.Clock.Now().UnixNano(), 36) + "-" + strconv.Itoa(c.plans)
+	c.mu.Unlock()
+	return drafts(view, nodes, seed, reason)
+}
+
+// Create creates the claims and returns what went wrong with each, in order. A claim that fails holds up no other (P8). What is
+// created, or may have been, counts in the mirror from then on.
+func (c *Creator) Create(ctx context.Context, list []*Draft) []error {
+	charges, errs := c.reserve(list)
+	var wg sync.WaitGroup
+	gate := make(chan struct{}, createWorkers)
+	for i, d := range list {
+		if errs[i] != nil {
+			continue
+		}
+		wg.Add(1)
+		gate <- struct{}{}
+		go func() {
+			defer wg.Done()
+			defer func() { <-gate }()
+			errs[i] = c.create(ctx, d, charges[i])
+		}()
+	}
+	wg.Wait()
+	c.complain(list, errs)
+	return errs
+}
+
+// complain logs the first few failures of each pool, and counts the rest.
+func (c *Creator) complain(list []*Draft, errs []error) {
+	failed := map[string]int{}
+	var pools []string
+	for i, d := range list {
+		pool := d.Node.Pool.Name
+		if errs[i] == nil {
+			continue
+		}
+		if failed[pool]++; failed[pool] <= maxNamed {
+			c.Log.Error("could not create nodeclaim", "NodePool", pool, "NodeClaim", d.Claim.Name, "error", errs[i])
+		}
+		if failed[pool] == maxNamed+1 {
+			pools = append(pools, pool)
+		}
+	}
+	for _, pool := range pools {
+		c.Log.Error("could not create more nodeclaims", "NodePool", pool, "nodeclaims", failed[pool]-maxNamed)
+	}
+}
+
+// reserve checks each draft against what its pool has now and what others are creating, and enters those that may be created.
+func (c *Creator) reserve(list []*Draft) ([]charge, []error) {
+	charges, errs := make([]charge, len(list)), make([]error, len(list))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.underway == nil {
+		c.underway = map[string]*charge{}
+	}
+	l := newLedger(c.Mirror.View().World, c.underway)
+	for i, d := range list {
+		charges[i], errs[i] = l.take(d)
+		if errs[i] != nil {
+			continue
+		}
+		pool := d.Node.Pool.Name
+		if c.underway[pool] == nil {
+			c.underway[pool] = &charge{}
+		}
+		c.underway[pool].add(charges[i], 1)
+	}
+	return charges, errs
+}
+
+// create creates one claim.
+func (c *Creator) create(ctx context.Context, d *Draft, paid charge) error {
+	made, err := c.send(ctx, d.Claim)
+	c.settle(d, paid, made != no)
+	if err != nil {
+		return fmt.Errorf("creating NodeClaim %s: %w", d.Claim.Name, err)
+	}
+	c.Meter.Add(meter.NodeClaimsCreated, 1, "reason", d.Reason, "nodepool", d.Node.Pool.Name,
+		"min_values_relaxed", d.Claim.Annotations[karpv1.MinValuesRelaxedAnnotationKey])
+	c.Log.Info("created nodeclaim", "NodePool", d.Node.Pool.Name, "NodeClaim", d.Claim.Name, "requests", requestsText(d.Claim),
+		"instance-types", firstFew(d.Node.Types()), "price", price(d.Node.Price()), "pod-count", len(d.Node.Pods), "reason", d.Reason, "why", reasonsText(d.Node.Why))
+	return nil
+}
+
+// settle hands what a draft has reserved over to the mirror, if the claim exists or may exist, or gives it back.
+func (c *Creator) settle(d *Draft, paid charge, exists bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if exists {
+		c.Mirror.Assume(d.Claim)
+		c.pins.add(d.Claim.Name, d.Node.Pods, c.Clock.Now())
+	}
+	c.underway[d.Node.Pool.Name].add(paid, -1)
+}
+
+// outcome says whether a claim is there.
+type outcome int
+
+const (
+	no outcome = iota
+	yes
+	maybe
+)
+
+// send creates the claim. An answer that leaves its fate open has it sent again under the same name, which nobody else uses:
+// should it be there then, the first one came through.
+func (c *Creator) send(ctx context.Context, claim *karpv1.NodeClaim) (outcome, error) {
+	made := no
+	for attempt := 1; ; attempt++ {
+		err := c.Client.Create(ctx, claim)
+		switch {
+		case err == nil, apierrors.IsAlreadyExists(err) && made == maybe:
+			return yes, nil
+		case refused(err):
+			return made, err
+		case !apierrors.IsTooManyRequests(err):
+			made = maybe
+		}
+		if attempt == createAttempts || !c.pause(ctx, createWait<<(attempt-1)) {
+			return made, err
+		}
+	}
+}
+
+// refused says whether the API server has certainly not stored the object and would not store it on a second try.
+func refused(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	code := status.Status().Code
+	return code >= 400 && code < 500 && code != http.StatusRequestTimeout && code != http.StatusTooManyRequests
+}
+
+// pause waits and says whether the context still holds.
+func (c *Creator) pause(ctx context.Context, d time.Duration) bool {
+	timer := c.Clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C():
+		return true
+	}
+}
+
+// maxNamed is how many things a log line names before it counts the rest (O53).
+const maxNamed = 5
+
+func firstFew(names []string) string {
+	if len(names) <= maxNamed {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d other(s)", strings.Join(names[:maxNamed], ", "), len(names)-maxNamed)
+}
+
+func requestsText(claim *karpv1.NodeClaim) map[string]string {
+	out := map[string]string{}
+	for name, q := range claim.Spec.Resources.Requests {
+		out[string(name)] = q.String()
+	}
+	return out
+}
+
+func price(dollars float64) string { return fmt.Sprintf("$%.4f/h", dollars) }

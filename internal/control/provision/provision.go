@@ -1,0 +1,291 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"karpenter/internal/control"
+	"karpenter/internal/engine/pack"
+	"karpenter/internal/engine/world"
+	"karpenter/internal/meter"
+	"karpenter/internal/state"
+)
+
+const (
+	// name is the controller's name in logs and metrics.
+	name = "provisioner"
+	// retry is how long after a pass pods that still wait are looked at again, whether or not something has happened (P1, P2).
+	retry = 10 * time.Second
+	// maxSolve is how long pods wait for the engine's best plan.
+	maxSolve = time.Minute
+	// syncing is how often a mirror that has not been filled yet is looked at.
+	syncing = 50 * time.Millisecond
+)
+
+// Gate holds pools back.
+type Gate interface {
+	// Paused says until when no node is to be made for a pool and why, for example because its nodes never join; the zero time
+	// is for pools that may have nodes.
+	Paused(pool string) (until time.Time, why string)
+}
+
+// Provisioner makes nodes for pods that find no place.
+type Provisioner struct {
+	Mirror  Mirror
+	Creator *Creator
+	Batch   *Batcher
+	// Options are those of every plan.
+	Options pack.Options
+	Clock   control.Clock
+	Log     *slog.Logger
+	Events  *control.Recorder
+	Meter   *meter.Set
+	// NoPodGauges leaves out the gauges that pods have of their own (O48).
+	NoPodGauges bool
+	// Gate may be nil.
+	Gate Gate
+	// Beat, if any, is called after every round, also when there is nothing to do.
+	Beat func(loop string)
+
+	informers cache.Informers
+	ask       func(*world.Snapshot, pack.Options) (*pack.Plan, error)
+	track     *tracker
+	speaker   *speaker
+	last      question
+	plan      *pack.Plan // the answer to last, if it made no difference
+	zones     map[string]int
+	passes    int
+	late      atomic.Bool // the engine is still at a question that has been given up
+}
+
+// question is what a plan depends on. The answer to the same question is the same, so it is not asked twice.
+type question struct {
+	snap   *world.Snapshot
+	paused string
+	placed int
+	// open is set when the answer made a difference, or could not be given. Then the question is asked again, even if the cluster
+	// looks as it did before: a claim may have come and gone.
+	open bool
+}
+
+// Register has the manager run the provisioner while this process leads.
+func (p *Provisioner) Register(m manager.Manager) error {
+	p.informers = m.GetCache()
+	p.prepare()
+	return m.Add(p)
+}
+
+func (p *Provisioner) prepare() {
+	p.track = newTracker(p.Meter)
+	p.speaker = newSpeaker(p)
+	p.ask = ask
+}
+
+// NeedLeaderElection keeps the provisioner from running in processes that do not lead.
+func (p *Provisioner) NeedLeaderElection() bool { return true }
+
+// Start runs the provisioner until the context ends.
+func (p *Provisioner) Start(ctx context.Context) error {
+	if err := p.watch(ctx, p.informers); err != nil {
+		return err
+	}
+	p.Batch.Trigger(started)
+	loop := &control.Loop{Name: name, Clock: p.Clock, Log: p.Log, Do: p.round, Beat: p.Beat}
+	return loop.Start(ctx)
+}
+
+// round waits for a batch, or for the time to look again, and runs a pass. While the mirror is not filled, triggers are kept.
+func (p *Provisioner) round(ctx context.Context) (time.Duration, error) {
+	if !p.Mirror.Synced() {
+		return syncing, nil
+	}
+	p.Batch.Wait(ctx, retry)
+	if ctx.Err() != nil {
+		return 0, nil
+	}
+	return 0, p.Pass(ctx)
+}
+
+// Pass plans once and carries the plan out. What goes wrong with single claims is told and is no error of the pass.
+func (p *Provisioner) Pass(ctx context.Context) error {
+	view := p.Mirror.View()
+	now := p.Clock.Now()
+	if !p.NoPodGauges {
+		defer func() { p.track.show(p.Clock.Now()) }()
+	}
+	pods := view.World.Over().Wanting()
+	p.countZones(view.World, pods)
+	placed := p.Creator.pins.apply(view, now)
+	p.speaker.nominate(placed.Claims...)
+	if len(pods) == placed.Pods {
+		p.speaker.unplaced(0, 0)
+		p.last, p.plan = question{}, nil
+		return nil
+	}
+	snap, paused := p.usable(placed.Snapshot, now)
+	q := question{snap: view.World, paused: paused, placed: placed.Pods}
+	if q == p.last {
+		if p.plan != nil { // what could not be said at once, or should be said again
+			p.speaker.tell(view.World, p.plan, nil, nil)
+		}
+		return nil
+	}
+	p.last, p.plan = q, nil
+	if !slices.ContainsFunc(snap.Pools, func(pool *world.Pool) bool { return !pool.Static }) {
+		p.noPools(pods) // P13
+		return nil
+	}
+	p.speaker.pools(view, snap)
+	plan, err := p.solve(snap, len(pods)-placed.Pods)
+	if err != nil {
+		p.last.open = true
+		p.Meter.Observe(meter.ProvisionerDuration, p.Clock.Since(now).Seconds(), "result", "error")
+		return err
+	}
+	p.carryOut(ctx, view, plan, now)
+	return nil
+}
+
+// usable is the snapshot with the pools that are held back marked as such; paused tells apart which those are.
+func (p *Provisioner) usable(snap *world.Snapshot, now time.Time) (out *world.Snapshot, paused string) {
+	if p.Gate == nil {
+		return snap, ""
+	}
+	c := *snap
+	c.Pools = slices.Clone(snap.Pools)
+	for i, pool := range snap.Pools {
+		until, why := p.Gate.Paused(pool.Name)
+		if !until.After(now) || pool.Static || pool.Refused != "" {
+			continue
+		}
+		c.Pools[i] = &world.Pool{Name: pool.Name, Weight: pool.Weight, Refused: fmt.Sprintf("is held back until %s: %s", until.UTC().Format(time.RFC3339), why)}
+		paused += pool.Name + " " + c.Pools[i].Refused + "\n"
+	}
+	if paused == "" {
+		return snap, ""
+	}
+	return &c, paused
+}
+
+// noPools notes that nothing can be done about the pods while there is no pool. Nobody is told: a cluster in which Karpenter has
+// no pools is not its to comment on.
+func (p *Provisioner) noPools(pods []*world.Pod) {
+	now := p.Clock.Now()
+	for _, pod := range pods {
+		p.track.decide(uid(pod), false, now)
+	}
+	p.speaker.unplaced(len(pods), 0)
+	p.Log.Debug("no nodepools that make nodes", "pod-count", len(pods))
+}
+
+// solve asks the engine, and shows how long it has been at it. When that is too long for the pods that wait, a plan is made
+// without looking for the cheapest (P7), and no other is asked for until the engine has come back.
+func (p *Provisioner) solve(snap *world.Snapshot, pods int) (*pack.Plan, error) {
+	p.passes++
+	labels := []string{"controller", name, "scheduling_id", strconv.Itoa(p.passes)}
+	begin := p.Clock.Now()
+	p.Meter.Set(meter.SchedulerQueueDepth, float64(pods), labels...)
+	ticker := p.Clock.NewTicker(time.Second)
+	defer func() {
+		ticker.Stop()
+		p.Meter.Drop(meter.SchedulerQueueDepth, labels...)
+		p.Meter.Drop(meter.SchedulerUnfinished, labels...)
+		p.Meter.Observe(meter.SchedulingDuration, p.Clock.Since(begin).Seconds(), "controller", name)
+	}()
+	quick := p.Options
+	quick.Quick = true
+	if p.late.Load() {
+		return p.ask(snap, quick)
+	}
+	type answer struct {
+		plan *pack.Plan
+		err  error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		plan, err := p.ask(snap, p.Options)
+		answers <- answer{plan, err}
+	}()
+	for {
+		select {
+		case a := <-answers:
+			return a.plan, a.err
+		case now := <-ticker.C():
+			p.Meter.Set(meter.SchedulerUnfinished, now.Sub(begin).Seconds(), labels...)
+			if now.Sub(begin) < maxSolve {
+				continue
+			}
+			p.late.Store(true)
+			go func() {
+				<-answers
+				p.late.Store(false)
+			}()
+			p.Log.Error("planning takes too long, going on with a plan that may cost more", "pod-count", pods, "duration", now.Sub(begin))
+			return p.ask(snap, quick)
+		}
+	}
+}
+
+// ask makes a plan. A pod that the engine cannot stand must not take the other controllers down with it.
+func ask(snap *world.Snapshot, options pack.Options) (plan *pack.Plan, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("planning panicked: %v\n%s", r, debug.Stack())
+		}
+	}()
+	return pack.Solve(snap, options), nil
+}
+
+// carryOut creates the claims of a plan and tells what was decided.
+func (p *Provisioner) carryOut(ctx context.Context, view *state.View, plan *pack.Plan, begin time.Time) {
+	list := p.Creator.Drafts(view, plan.Nodes, ReasonProvisioned)
+	if len(list) > 0 {
+		p.speaker.computed(view.World, plan, p.Clock.Since(begin))
+	}
+	errs := p.Creator.Create(ctx, list)
+	failed := errors.Join(errs...) != nil
+	if p.last.open = len(list) > 0; !p.last.open {
+		p.plan = plan
+	}
+	result := "success"
+	if failed || len(plan.Unplaced) > 0 {
+		result = "error"
+	}
+	p.Meter.Observe(meter.ProvisionerDuration, p.Clock.Since(begin).Seconds(), "result", result)
+	for _, f := range plan.Existing {
+		if f.Node.Claim != "" && !f.Node.Initialized {
+			p.Creator.pins.add(f.Node.Claim, f.Pods, p.Clock.Now())
+		}
+	}
+	p.speaker.tell(view.World, plan, list, errs)
+}
+
+// countZones shows how many pods are bound to which zone, and takes away zones that none is bound to any more.
+func (p *Provisioner) countZones(snap *world.Snapshot, pods []*world.Pod) {
+	var zones map[string]int
+	if len(pods) > 0 {
+		zones = podsByZone(snap, pods)
+	}
+	for zone, n := range zones {
+		p.Meter.Set(meter.SchedulerPendingZones, float64(n), "controller", name, "zone", zone)
+	}
+	for zone := range p.zones {
+		if zones[zone] == 0 {
+			p.Meter.Drop(meter.SchedulerPendingZones, "controller", name, "zone", zone)
+		}
+	}
+	p.zones = zones
+}
+
+// NominatedUntil is until when pods are expected on a node or claim of that name, which is to be left alone until then (P28).
+func (p *Provisioner) NominatedUntil(name string) time.Time { return p.speaker.nominatedUntil(name) }

@@ -1,0 +1,222 @@
+package provision
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"karpenter/internal/meter"
+)
+
+// maxPodSeries is how many pods have gauges of their own: those that have waited longest. More would be more than anybody reads,
+// and would cost more than they tell.
+const maxPodSeries = 1000
+
+// tracker remembers, of every pod that is on its way to a node, when what happened to it (P119) and what users have been told.
+type tracker struct {
+	meter *meter.Set
+
+	mu    sync.Mutex
+	pods  map[types.UID]*tracked
+	shown []*tracked // those that have gauges
+}
+
+type tracked struct {
+	uid             types.UID
+	namespace, name string
+	created         time.Time
+	acked           time.Time // first seen to find no place
+	decided         time.Time // first decision about it
+	schedulable     time.Time // first decision that gives it a place
+	bound           bool
+
+	said map[string]time.Time // what users were told, and until when it need not be said again
+
+	listed bool // among those that have gauges
+	shows  [len(podGauges)]bool
+}
+
+// podGauges say for how long a pod has been waiting: for a decision, for its node, for its start (O21).
+var podGauges = [...]meter.Name{meter.PodsSchedulingUndecidedTime, meter.PodsProvisioningUnboundTime, meter.PodsProvisioningUnstartedTime}
+
+// since is the times from which the gauges count; those of gauges that say nothing about the pod are zero.
+func (r *tracked) since() (out [len(podGauges)]time.Time) {
+	if r.decided.IsZero() && !r.bound {
+		out[0] = r.acked
+	}
+	if !r.bound {
+		out[1] = r.schedulable
+	}
+	out[2] = r.schedulable
+	return out
+}
+
+func newTracker(m *meter.Set) *tracker { return &tracker{meter: m, pods: map[types.UID]*tracked{}} }
+
+// see takes note of a pod as it is now, and says whether it has found no place. That is meant broadly: what the plan does about
+// the pod is decided from the mirror.
+func (t *tracker) see(pod *corev1.Pod, now time.Time) (waits bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	rec := t.pods[pod.UID]
+	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		t.drop(rec)
+		return false
+	}
+	if pod.Spec.NodeName != "" {
+		t.placed(rec, pod, now)
+		return false
+	}
+	if rec == nil {
+		rec = &tracked{uid: pod.UID, namespace: pod.Namespace, name: pod.Name}
+		t.pods[pod.UID] = rec
+	}
+	rec.created = pod.CreationTimestamp.Time
+	waits = pod.DeletionTimestamp == nil && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable
+	})
+	if waits && rec.acked.IsZero() {
+		rec.acked = now
+	}
+	return waits
+}
+
+// placed notes that a pod has a node, and lets go of it once nothing more is measured.
+func (t *tracker) placed(rec *tracked, pod *corev1.Pod, now time.Time) {
+	if rec == nil {
+		return // it had its node before we came, and nothing can be said of how long that took
+	}
+	if !rec.bound && !rec.created.IsZero() {
+		t.meter.Observe(meter.PodsBoundDuration, now.Sub(rec.created).Seconds())
+		if !rec.schedulable.IsZero() {
+			t.meter.Observe(meter.PodsProvisioningBoundDuration, now.Sub(rec.schedulable).Seconds())
+		}
+	}
+	rec.bound = true
+	ready := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+	if ready && !rec.schedulable.IsZero() {
+		t.meter.Observe(meter.PodsProvisioningStartupDuration, now.Sub(rec.schedulable).Seconds())
+	}
+	if ready || rec.schedulable.IsZero() {
+		t.drop(rec)
+	}
+}
+
+// forget drops a pod that is gone.
+func (t *tracker) forget(uid types.UID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.drop(t.pods[uid])
+}
+
+func (t *tracker) drop(rec *tracked) {
+	if rec == nil {
+		return
+	}
+	delete(t.pods, rec.uid)
+	if rec.listed {
+		t.gauges(rec, time.Time{})
+		t.shown = slices.DeleteFunc(t.shown, func(o *tracked) bool { return o == rec })
+	}
+}
+
+// decide notes a decision about a pod that waits.
+func (t *tracker) decide(uid types.UID, placed bool, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	rec := t.pods[uid]
+	if rec == nil || rec.bound {
+		return // a pod of a node that goes away; it has been running all along
+	}
+	if rec.decided.IsZero() {
+		rec.decided = now
+		if !rec.acked.IsZero() {
+			t.meter.Observe(meter.PodsSchedulingDecisionDuration, now.Sub(rec.acked).Seconds())
+		}
+	}
+	if placed && rec.schedulable.IsZero() {
+		rec.schedulable = now
+	}
+}
+
+// news says whether users have not been told this about a pod for a while; the caller then tells them.
+func (t *tracker) news(uid types.UID, what string, now time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	rec := t.pods[uid]
+	return rec == nil || now.After(rec.said[what])
+}
+
+// told notes that users know this about a pod. A pod is told few different things, but of those that are over none is kept.
+func (t *tracker) told(uid types.UID, what string, now time.Time, every time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	rec := t.pods[uid]
+	if rec == nil { // a pod of a node that goes away
+		rec = &tracked{uid: uid, bound: true}
+		t.pods[uid] = rec
+	}
+	for other, until := range rec.said {
+		if now.After(until) {
+			delete(rec.said, other)
+		}
+	}
+	if rec.said == nil {
+		rec.said = map[string]time.Time{}
+	}
+	rec.said[what] = now.Add(every)
+}
+
+// show writes how long pods have been waiting for what (O21), for those that have waited longest.
+func (t *tracker) show(now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var list []*tracked
+	for _, rec := range t.pods {
+		switch {
+		case !rec.acked.IsZero():
+			list = append(list, rec)
+		case rec.bound && !slices.ContainsFunc(slices.Collect(maps.Values(rec.said)), now.Before):
+			t.drop(rec) // nothing is left to remember
+		}
+	}
+	slices.SortFunc(list, func(a, b *tracked) int {
+		return cmp.Or(a.acked.Compare(b.acked), strings.Compare(string(a.uid), string(b.uid)))
+	})
+	list = list[:min(len(list), maxPodSeries)]
+	for _, rec := range t.shown {
+		rec.listed = false
+	}
+	for _, rec := range list {
+		rec.listed = true
+		t.gauges(rec, now)
+	}
+	for _, rec := range t.shown {
+		if !rec.listed {
+			t.gauges(rec, time.Time{})
+		}
+	}
+	t.shown = list
+}
+
+// gauges writes the gauges of a pod; those that say nothing about it now are taken away, and with no time all of them.
+func (t *tracker) gauges(rec *tracked, now time.Time) {
+	for i, since := range rec.since() {
+		on := !since.IsZero() && !now.IsZero()
+		switch {
+		case on:
+			t.meter.Set(podGauges[i], now.Sub(since).Seconds(), "name", rec.name, "namespace", rec.namespace)
+		case rec.shows[i]:
+			t.meter.Drop(podGauges[i], "name", rec.name, "namespace", rec.namespace)
+		}
+		rec.shows[i] = on
+	}
+}

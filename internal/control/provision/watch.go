@@ -1,0 +1,101 @@
+package provision
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	karpv1 "karpenter/api/karpenter/v1"
+)
+
+// watch has events trigger passes: of pods without a place (P1) and of nodes that pods have to leave (P2); and, so that nobody
+// waits for the next look, of pools that become usable and of claims that go away with the promise they were.
+func (p *Provisioner) watch(ctx context.Context, informers cache.Informers) error {
+	for _, w := range []struct {
+		of      client.Object
+		handler toolscache.ResourceEventHandler
+	}{
+		{&corev1.Pod{}, handler(p.podChanged, func(pod *corev1.Pod) { p.track.forget(pod.UID) })},
+		{&corev1.Node{}, handler(p.nodeChanged, func(*corev1.Node) {})},
+		{&karpv1.NodePool{}, handler(p.poolChanged, func(*karpv1.NodePool) {})},
+		{&karpv1.NodeClaim{}, handler(p.claimChanged, func(c *karpv1.NodeClaim) { p.Batch.Trigger(c.UID) })},
+	} {
+		informer, err := informers.GetInformer(ctx, w.of)
+		if err == nil {
+			_, err = informer.AddEventHandler(w.handler)
+		}
+		if err != nil {
+			return fmt.Errorf("watching %T: %w", w.of, err)
+		}
+	}
+	return nil
+}
+
+// handler calls changed for objects that are new (before is nil) or changed, and gone for those that are gone.
+func handler[T client.Object](changed func(before, after T), gone func(T)) toolscache.ResourceEventHandler {
+	var none T
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) {
+			if after, ok := obj.(T); ok {
+				changed(none, after)
+			}
+		},
+		UpdateFunc: func(old, obj any) {
+			before, _ := old.(T)
+			if after, ok := obj.(T); ok {
+				changed(before, after)
+			}
+		},
+		DeleteFunc: func(obj any) {
+			if last, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+				obj = last.Obj
+			}
+			if before, ok := obj.(T); ok {
+				gone(before)
+			}
+		},
+	}
+}
+
+func (p *Provisioner) podChanged(_, pod *corev1.Pod) {
+	if p.track.see(pod, p.Clock.Now()) {
+		p.Batch.Trigger(pod.UID)
+	}
+}
+
+func (p *Provisioner) nodeChanged(before, node *corev1.Node) {
+	if disrupted(node) && (before == nil || !disrupted(before)) {
+		p.Batch.Trigger(node.UID)
+	}
+}
+
+func disrupted(node *corev1.Node) bool {
+	for _, t := range node.Spec.Taints {
+		if t.Key == karpv1.DisruptedTaintKey {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *Provisioner) poolChanged(before, pool *karpv1.NodePool) {
+	ready := func(pool *karpv1.NodePool) bool { return pool.StatusConditions().IsTrue(karpv1.ConditionReady) }
+	if before == nil || before.Generation != pool.Generation || ready(before) != ready(pool) {
+		p.Batch.Trigger(pool.UID)
+	}
+}
+
+// claimChanged triggers for a claim that is on its way out: its pods, if it has any, want another place.
+func (p *Provisioner) claimChanged(before, claim *karpv1.NodeClaim) {
+	if claim.DeletionTimestamp != nil && (before == nil || before.DeletionTimestamp == nil) {
+		p.Batch.Trigger(claim.UID)
+	}
+}
+
+// started is the trigger of the first pass.
+const started types.UID = "started"

@@ -1,0 +1,40 @@
+package control
+
+import (
+	"sync"
+	"time"
+)
+
+// What may be destroyed without anybody having asked: a tenth of the fleet in ten minutes. A fault that makes many machines
+// look lost at once, in the cloud or in us, then costs no more than that before somebody can look.
+const (
+	purseShare  = 10
+	purseWindow = 10 * time.Minute
+)
+
+// Purse is what everything that destroys on its own judgement spends from: collectors of orphans, status checks, repair. All
+// of them share one.
+type Purse struct {
+	now func() time.Time
+
+	mu    sync.Mutex
+	spent []time.Time
+}
+
+// NewPurse is a full purse.
+func NewPurse(now func() time.Time) *Purse { return &Purse{now: now} }
+
+// Take says whether one more machine of a fleet of that size may be destroyed now, and if so counts it. One always may.
+func (p *Purse) Take(fleet int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.now()
+	for len(p.spent) > 0 && now.Sub(p.spent[0]) >= purseWindow {
+		p.spent = p.spent[1:]
+	}
+	if len(p.spent) >= max(1, (fleet+purseShare-1)/purseShare) {
+		return false
+	}
+	p.spent = append(p.spent, now)
+	return true
+}

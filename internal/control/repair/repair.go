@@ -1,0 +1,270 @@
+// Package repair replaces nodes that have been unhealthy for longer than the provider tolerates (D58). It decides nothing about
+// a node that somebody has deleted already, and stops where so many nodes are unhealthy that new ones would be no better. Whoever
+// wires it leaves it out unless the gate NodeRepair is on. The client's cache needs claims indexed by status.providerID.
+package repair
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/cloud"
+	"karpenter/internal/control"
+	"karpenter/internal/engine/life"
+	"karpenter/internal/meter"
+)
+
+const (
+	// retryBlocked is how often a repair that is held back is judged again, and blockedEvery how often that is told.
+	retryBlocked = 5 * time.Minute
+	blockedEvery = 15 * time.Minute
+	// reconcilers is how many nodes are judged at once; a judgement does no more than two writes.
+	reconcilers = 10
+	// The back-off after a failed write.
+	firstRetry = 200 * time.Millisecond
+	lastRetry  = time.Minute
+	// soon is when a claim is looked at again that somebody else has changed meanwhile.
+	soon = 250 * time.Millisecond
+)
+
+// EventBlocked is the reason of the event which says that a repair is held back (O50).
+const EventBlocked = "NodeRepairBlocked"
+
+// Policies say which node conditions mean that a machine is broken; cloud.Judge is one.
+type Policies interface {
+	RepairPolicies() []cloud.RepairPolicy
+}
+
+// Repair replaces unhealthy nodes.
+type Repair struct {
+	Client   client.Client
+	Policies Policies
+	// Class is the kind of node class that this process serves (L20).
+	Class schema.GroupKind
+	// Purse is shared with everything that destroys on its own judgement; nil does not hold back.
+	Purse    *control.Purse
+	Clock    control.Clock
+	Recorder *control.Recorder
+	Meter    *meter.Set
+	Log      *slog.Logger
+
+	paid sync.Map // UIDs of claims that the purse has been asked for and that the cache does not show deleted yet
+}
+
+// Register makes the manager judge every node whenever it or its claim changes.
+func (r *Repair) Register(m manager.Manager) error {
+	return builder.ControllerManagedBy(m).
+		Named("node.health").
+		For(&corev1.Node{}).
+		Watches(&karpv1.NodeClaim{}, handler.EnqueueRequestsFromMapFunc(nodeOf)).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: reconcilers,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+			NewQueue: func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+				return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[reconcile.Request]{Name: name, Clock: r.Clock})
+			},
+		}).
+		Complete(r)
+}
+
+func nodeOf(_ context.Context, obj client.Object) []reconcile.Request {
+	claim, ok := obj.(*karpv1.NodeClaim)
+	if !ok || claim.Status.NodeName == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: claim.Status.NodeName}}}
+}
+
+// Reconcile judges one node.
+func (r *Repair) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	node := &corev1.Node{}
+	if err := r.Client.Get(ctx, request.NamespacedName, node); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	policies := r.policies()
+	illness, ill := life.Diagnose(conditionsOf(node), policies)
+	if !ill || !node.DeletionTimestamp.IsZero() {
+		return reconcile.Result{}, nil
+	}
+	if wait := illness.Due.Sub(r.Clock.Now()); wait > 0 {
+		return reconcile.Result{RequeueAfter: wait}, nil
+	}
+	claim, err := r.claimOf(ctx, node)
+	if err != nil || claim == nil {
+		return reconcile.Result{}, err
+	}
+	if !claim.DeletionTimestamp.IsZero() {
+		r.paid.Delete(claim.UID)
+		return reconcile.Result{}, nil
+	}
+	allowed, why, err := r.allowed(ctx, claim, policies)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if !allowed {
+		r.tellBlocked(ctx, node, claim, blocked{illness, why})
+		return reconcile.Result{RequeueAfter: retryBlocked}, nil
+	}
+	if ok, err := r.replace(ctx, claim, illness); err != nil || !ok {
+		return reconcile.Result{RequeueAfter: soon}, err
+	}
+	return reconcile.Result{}, nil
+}
+
+func (r *Repair) policies() []life.RepairPolicy {
+	var out []life.RepairPolicy
+	for _, p := range r.Policies.RepairPolicies() {
+		out = append(out, life.RepairPolicy{Type: string(p.Condition), Status: string(p.Status), Tolerated: p.Tolerated})
+	}
+	return out
+}
+
+func conditionsOf(node *corev1.Node) []life.NodeCondition {
+	out := make([]life.NodeCondition, 0, len(node.Status.Conditions))
+	for _, c := range node.Status.Conditions {
+		out = append(out, life.NodeCondition{Type: string(c.Type), Status: string(c.Status), Since: c.LastTransitionTime.Time})
+	}
+	return out
+}
+
+// claimOf is the one claim of the node, or nil if there is none, more than one, or somebody else's.
+func (r *Repair) claimOf(ctx context.Context, node *corev1.Node) (*karpv1.NodeClaim, error) {
+	if node.Spec.ProviderID == "" {
+		return nil, nil
+	}
+	list := &karpv1.NodeClaimList{}
+	if err := r.Client.List(ctx, list, client.MatchingFields{"status.providerID": node.Spec.ProviderID}); err != nil {
+		return nil, fmt.Errorf("listing the claims of Node %s: %w", node.Name, err)
+	}
+	if len(list.Items) != 1 {
+		return nil, nil
+	}
+	claim := &list.Items[0]
+	ref := claim.Spec.NodeClassRef
+	if ref == nil || ref.Group != r.Class.Group || ref.Kind != r.Class.Kind {
+		return nil, nil
+	}
+	return claim, nil
+}
+
+// allowed says whether a node of the claim's pool may be replaced now, and otherwise why not.
+func (r *Repair) allowed(ctx context.Context, claim *karpv1.NodeClaim, policies []life.RepairPolicy) (ok bool, why string, err error) {
+	pool, where := claim.Labels[karpv1.NodePoolLabelKey], "the cluster"
+	var filters []client.ListOption
+	if pool != "" {
+		where = "NodePool " + pool
+		filters = append(filters, client.MatchingLabels{karpv1.NodePoolLabelKey: pool})
+	}
+	nodes := &corev1.NodeList{}
+	if err := r.Client.List(ctx, nodes, append(filters, client.UnsafeDisableDeepCopy)...); err != nil {
+		return false, "", fmt.Errorf("listing the nodes of %s: %w", where, err)
+	}
+	unhealthy := 0
+	for i := range nodes.Items {
+		if _, ill := life.Diagnose(conditionsOf(&nodes.Items[i]), policies); ill {
+			unhealthy++
+		}
+	}
+	if ok, why = life.MayRepair(unhealthy, len(nodes.Items)); !ok {
+		return false, why + " in " + where, nil
+	}
+	return r.affordable(ctx, claim)
+}
+
+// affordable spends from the purse that everything shares which destroys on its own judgement.
+func (r *Repair) affordable(ctx context.Context, claim *karpv1.NodeClaim) (ok bool, why string, err error) {
+	if _, paid := r.paid.Load(claim.UID); paid || r.Purse == nil {
+		return true, "", nil
+	}
+	claims := &karpv1.NodeClaimList{}
+	if err := r.Client.List(ctx, claims, client.UnsafeDisableDeepCopy); err != nil {
+		return false, "", fmt.Errorf("listing claims: %w", err)
+	}
+	if !r.Purse.Take(len(claims.Items)) {
+		return false, "too many machines have been replaced in the last minutes without anybody asking for it", nil
+	}
+	r.paid.Store(claim.UID, struct{}{})
+	return true, "", nil
+}
+
+// replace deletes the claim, with a deadline that has come: nothing on a broken machine is waited for. An earlier deadline stays.
+func (r *Repair) replace(ctx context.Context, claim *karpv1.NodeClaim, illness life.Illness) (ok bool, err error) {
+	now := r.Clock.Now()
+	recorded, err := time.Parse(time.RFC3339, claim.Annotations[karpv1.TerminationTimestampAnnotationKey])
+	if err != nil || recorded.After(now) {
+		before := claim.DeepCopy()
+		control.Annotate(claim, karpv1.TerminationTimestampAnnotationKey, now.UTC().Format(time.RFC3339))
+		if written, err := control.Patch(ctx, r.Client, claim, before); err != nil || !written {
+			return false, err
+		}
+	}
+	// What the cache shows may be older than our own deletion, which must not be counted twice.
+	uid, version := claim.UID, claim.ResourceVersion
+	err = r.Client.Delete(ctx, claim, client.Preconditions{UID: &uid, ResourceVersion: &version})
+	switch {
+	case apierrors.IsNotFound(err):
+		return true, nil
+	case apierrors.IsConflict(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("deleting NodeClaim %s: %w", claim.Name, err)
+	}
+	pool := claim.Labels[karpv1.NodePoolLabelKey]
+	r.Meter.Add(meter.NodeClaimsUnhealthyDisrupted, 1, "condition", snake(illness.Condition.Type), "nodepool", pool,
+		"capacity_type", claim.Labels[karpv1.CapacityTypeLabelKey], "image_id", claim.Status.ImageID)
+	control.CountDisrupted(r.Meter, claim, "unhealthy")
+	r.Log.Info("deleting unhealthy node", "NodeClaim", claim.Name, "Node", claim.Status.NodeName, "NodePool", pool,
+		"provider-id", claim.Status.ProviderID, "reason", "unhealthy", "message", illness.String())
+	return true, nil
+}
+
+// blocked is what keeps a broken machine in place.
+type blocked struct {
+	illness life.Illness
+	why     string
+}
+
+// tellBlocked tells on the node, the claim and the pool that a repair is held back. The pool is told in words that are the same for
+// all its nodes.
+func (r *Repair) tellBlocked(ctx context.Context, node *corev1.Node, claim *karpv1.NodeClaim, b blocked) {
+	tell := func(obj client.Object, message string) {
+		r.Recorder.Tell(control.Event{Object: obj, Warning: true, Reason: EventBlocked, Message: message, Every: blockedEvery})
+	}
+	message := fmt.Sprintf("%s; not replaced, because %s", b.illness, b.why)
+	tell(node, message)
+	tell(claim, message)
+	pool := &karpv1.NodePool{}
+	if name := claim.Labels[karpv1.NodePoolLabelKey]; name != "" && r.Client.Get(ctx, client.ObjectKey{Name: name}, pool) == nil {
+		tell(pool, "Unhealthy nodes are not replaced, because "+b.why)
+	}
+}
+
+// snake writes a condition's type as metrics do: AcceleratedHardwareReady becomes accelerated_hardware_ready.
+func snake(text string) string {
+	var b strings.Builder
+	runes := []rune(text)
+	for i, c := range runes {
+		starts := i > 0 && unicode.IsUpper(c) && (!unicode.IsUpper(runes[i-1]) || i+1 < len(runes) && unicode.IsLower(runes[i+1]))
+		if starts && runes[i-1] != '_' {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToLower(c))
+	}
+	return b.String()
+}

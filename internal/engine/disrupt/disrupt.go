@@ -1,0 +1,146 @@
+// Package disrupt decides which nodes are taken away by choice, and what takes their place: nodes that are empty, nodes that
+// have drifted from what their pool asks for, and nodes whose pods can be had for less elsewhere.
+//
+// Decide is a pure function of a snapshot and of facts about its nodes. It returns moves that hold one by one: each names what
+// is removed and added, what it saves and why, and uses no room that another move counts on. Every other node gets the
+// reason why it stays. Whoever carries a move out checks it again on the state of that moment.
+//
+// Consolidation goes from the whole to the parts. A fresh packing of all pods says what each pod is worth; a node that costs more
+// than its pods are worth is a candidate, and the others are dismissed without a simulation. Candidates are dealt into groups, in
+// each of which the worst are removed and the others filled up, by as many as saves most; what comes of a group falls apart into
+// moves that share no new node.
+package disrupt
+
+import (
+	"time"
+
+	"karpenter/internal/engine/pack"
+	"karpenter/internal/engine/why"
+	"karpenter/internal/engine/world"
+)
+
+// Reason is why a node is taken away. The values are those of budgets, conditions and metrics.
+type Reason string
+
+// The reasons.
+const (
+	Empty         Reason = "Empty"
+	Drifted       Reason = "Drifted"
+	Underutilized Reason = "Underutilized"
+)
+
+// Policy is when a pool's nodes may be consolidated.
+type Policy string
+
+// The policies.
+const (
+	WhenEmpty                Policy = "WhenEmpty"
+	WhenEmptyOrUnderutilized Policy = "WhenEmptyOrUnderutilized"
+	Balanced                 Policy = "Balanced"
+)
+
+// Node is what is known of a node besides what the snapshot says.
+type Node struct {
+	// Fixed says why the node is not to be touched at all, whatever the reason: it belongs to nobody, is starting, is leaving, is
+	// expected to take pods in a moment, or its owner forbids it. Empty for nodes that may be touched.
+	Fixed string
+	// PodsFixed says which pod forbids it, and how. Drift overrides that where Deadline is set (D9).
+	PodsFixed string
+	// Deadline says that the claim has a termination grace period.
+	Deadline bool
+	// Drift is why the node has drifted, DriftedAt since when.
+	Drift     string
+	DriftedAt time.Time
+	// Consolidatable says that the node has been quiet for as long as its pool wants; NotYet says why it is not.
+	Consolidatable bool
+	NotYet         string
+	// Cost is what rescheduling the node's pods costs: 1 for the node, and about 1 for each pod (D11).
+	Cost float64
+	// Guards are the disruption budgets that cover pods of the node.
+	Guards []Guard
+	// Made is when a move made the node, zero if none did.
+	Made time.Time
+}
+
+// Guard is a number of pods under one disruption budget, by its index in Input.Guarded.
+type Guard struct{ Budget, Pods int32 }
+
+// Pool is what is known of a pool besides what the snapshot says.
+type Pool struct {
+	Name   string
+	Policy Policy
+	// Never turns consolidation off, emptiness included.
+	Never bool
+	// Static pools keep a fixed number of nodes.
+	Static bool
+	// Allowed is how many more nodes may be on their way out for the reason now.
+	Allowed map[Reason]int
+}
+
+// Past is a node that a move has removed.
+type Past struct {
+	Pool, Type, Zone, CapacityType string
+	At                             time.Time
+}
+
+// Input is everything that a decision is made from.
+type Input struct {
+	World *world.Snapshot
+	// Nodes is parallel to World.Nodes.
+	Nodes []Node
+	Pools []Pool
+	// Guarded is how many more evictions each disruption budget allows now.
+	Guarded []int32
+	// Past are recent moves, so that none is undone.
+	Past []Past
+}
+
+// Options are the choices that a caller has.
+type Options struct {
+	// Pack is how pods are placed.
+	Pack pack.Options
+	// SpotToSpot allows replacing spot nodes by cheaper spot nodes.
+	SpotToSpot bool
+	// Found, if any, is told of each move as soon as it is found. It must not block.
+	Found func(*Move)
+}
+
+// Move is a change that pays for itself.
+type Move struct {
+	Reason Reason
+	// Remove are indexes into the snapshot's nodes.
+	Remove []int32
+	Add    []*pack.NewNode
+	// Filled are the nodes that take pods of the removed ones.
+	Filled []*pack.Filled
+	// Evicts is how many pods have to restart.
+	Evicts int
+	// Saves is in dollars an hour; it may be negative for drift.
+	Saves float64
+	Why   why.Reason
+}
+
+// Kept is a node that stays, and why.
+type Kept struct {
+	Node int32
+	Why  why.Reason
+}
+
+// Decision is what to do, and about the rest, why not.
+type Decision struct {
+	Moves []*Move
+	Kept  []Kept
+	// Before and After are what all nodes cost an hour, before and after the moves.
+	Before, After float64
+	// NodesBefore and NodesAfter count them.
+	NodesBefore, NodesAfter int
+}
+
+// Decide finds the moves that are worth making now.
+func Decide(in *Input, opt Options, now time.Time) *Decision {
+	d := newDecider(in, opt, now)
+	d.empty()
+	d.drift()
+	d.consolidate()
+	return d.finish()
+}

@@ -1,0 +1,82 @@
+package life
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// What it takes to believe that something is gone because a list lacks it.
+const (
+	// proof is how far apart the first and the last observation must be at least.
+	proof = time.Minute
+	// longProof is the same when the list shows nothing at all and there was only one thing to show.
+	longProof = 10 * time.Minute
+	// share of a fleet that may be missing before the list is doubted instead.
+	share = 10
+)
+
+// Census is one comparison of what should be there with a list.
+type Census struct {
+	// Fleet is how many should be there, Listed how long the list is, whatever is on it.
+	Fleet, Listed int
+	// Missing are those that should be there and are not listed, sorted.
+	Missing []string
+}
+
+// Verdict is what may be believed after a census.
+type Verdict struct {
+	// Gone have been missing for long enough. Whoever acts on it asks once more, in another way, about each.
+	Gone []string
+	// Refused says why nothing is believed although something is missing, or is empty.
+	Refused string
+}
+
+// Muster judges one census after the other. Absence needs proof: two censuses apart in time, and lists that look sane. It must
+// not be used from two goroutines at once. The zero value is ready.
+type Muster struct {
+	since  map[string]time.Time
+	listed int
+}
+
+// Judge takes a census into account.
+func (m *Muster) Judge(c Census, now time.Time) Verdict {
+	before := m.listed
+	m.listed = c.Listed
+	if m.since == nil {
+		m.since = map[string]time.Time{}
+	}
+	for id := range m.since {
+		if _, still := slices.BinarySearch(c.Missing, id); !still {
+			delete(m.since, id)
+		}
+	}
+	if len(c.Missing) == 0 {
+		return Verdict{}
+	}
+	// A list that looks broken is no observation.
+	need := proof
+	switch {
+	case c.Listed == 0 && c.Fleet > 1:
+		return Verdict{Refused: fmt.Sprintf("the list is empty, and %d are expected", c.Fleet)}
+	case c.Listed == 0:
+		need = longProof
+	case 2*c.Listed <= before:
+		return Verdict{Refused: fmt.Sprintf("the list has shrunk from %d to %d since the last look", before, c.Listed)}
+	}
+	for _, id := range c.Missing {
+		if _, known := m.since[id]; !known {
+			m.since[id] = now
+		}
+	}
+	if most := max(1, c.Fleet/share); len(c.Missing) > most {
+		return Verdict{Refused: fmt.Sprintf("%d of %d are missing, more than the %d that can be believed at once", len(c.Missing), c.Fleet, most)}
+	}
+	var v Verdict
+	for _, id := range c.Missing {
+		if now.Sub(m.since[id]) >= need {
+			v.Gone = append(v.Gone, id)
+		}
+	}
+	return v
+}

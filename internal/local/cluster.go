@@ -1,0 +1,303 @@
+package local
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"karpenter/internal/cloud/simaws"
+	"karpenter/internal/local/plane"
+)
+
+// Options say what cluster to run, and where.
+type Options struct {
+	// Binary is the multi-call binary built from kube/.
+	Binary string
+	// Dir belongs to the cluster alone. A cluster that is started in the folder of an earlier one goes on with it.
+	Dir string
+	// Fresh drops what an earlier cluster left in the folder.
+	Fresh bool
+	// ClusterName is the name that subnets and security groups are tagged with and roles are named after.
+	ClusterName string
+	// Region is where instances are launched.
+	Region string
+	// BootTime is from an instance's launch until its node registers.
+	BootTime time.Duration
+	// NoDefaults leaves out the default NodePool and EC2NodeClass.
+	NoDefaults bool
+	// Controller is the command line of the controller; without one none is started.
+	Controller []string
+	// Tell, if set, is told what happens, line by line.
+	Tell func(line string)
+}
+
+// Cluster is a whole cluster on this machine: control plane, pocket AWS, kubelets by kwok, and the controller.
+type Cluster struct {
+	// Config and Kubeconfig have an administrator's rights.
+	Config     *rest.Config
+	Kubeconfig string
+	// Client knows Kubernetes' own kinds and ours.
+	Client client.WithWatch
+	// AWS is the pocket AWS, AWSURL where it listens.
+	AWS    *simaws.Sim
+	AWSURL string
+	// MetricsURL is where the controller serves its metrics.
+	MetricsURL string
+
+	opts   Options
+	folder io.Closer
+	plane  *plane.Plane
+	kinds  *Kinds
+	aws    *pocketAWS
+	nodes  *nodeKeeper
+	log    *containerLog
+	child  *controller
+
+	endWork context.CancelFunc
+	work    sync.WaitGroup
+}
+
+// Start runs a cluster and returns when it can be used.
+func Start(ctx context.Context, opts Options) (*Cluster, error) {
+	if opts.Tell == nil {
+		opts.Tell = func(string) {}
+	}
+	dir, err := filepath.Abs(opts.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("resolving %s: %w", opts.Dir, err)
+	}
+	opts.Dir = dir
+	c := &Cluster{opts: opts}
+	if c.folder, err = claimFolder(opts.Dir, opts.Fresh); err != nil {
+		return nil, err
+	}
+	for _, step := range []func(context.Context) error{c.startPlane, c.startWorld, c.startNodes, c.startController} {
+		if err := step(ctx); err != nil {
+			return nil, errors.Join(err, c.Stop())
+		}
+	}
+	return c, nil
+}
+
+func (c *Cluster) tell(format string, args ...any) { c.opts.Tell(fmt.Sprintf(format, args...)) }
+
+func (c *Cluster) startPlane(ctx context.Context) error {
+	var err error
+	if c.plane, err = plane.Start(ctx, plane.Options{
+		Binary: c.opts.Binary, Dir: c.opts.Dir, Controllers: true, Scheduler: true, Progress: c.opts.Tell,
+	}); err != nil {
+		return err
+	}
+	c.Config, c.Kubeconfig = c.plane.Config, c.plane.Kubeconfig
+	scheme, err := newScheme()
+	if err != nil {
+		return err
+	}
+	if c.Client, err = client.NewWithWatch(c.Config, client.Options{Scheme: scheme}); err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	return nil
+}
+
+// startWorld starts what needs only the control plane: our kinds, the pocket AWS, kwok, and the cluster's own objects.
+func (c *Cluster) startWorld(ctx context.Context) error {
+	c.tell("installing NodePool, NodeClaim and EC2NodeClass, starting the pocket AWS and kwok")
+	var version string
+	var port int
+	err := together(
+		func() (err error) {
+			c.kinds, err = ServeKinds(ctx, c.plane, slog.New(slog.DiscardHandler))
+			return err
+		},
+		func() (err error) {
+			version, err = serverVersion(c.Config)
+			return err
+		},
+		func() (err error) {
+			port, err = startKwok(c.plane, c.opts.Dir)
+			return err
+		},
+		func() error { return applySystem(ctx, c.Client) },
+	)
+	if err != nil {
+		return err
+	}
+	c.nodes = newNodeKeeper(c.Client, c.opts.ClusterName, c.tell)
+	c.nodes.kubelet = kubelet{version: version, port: int32(port)}
+	c.nodes.volume = func(ctx context.Context, m *simaws.Machine) (int64, error) { return c.aws.volumeGiB(ctx, m) }
+	authority, err := os.ReadFile(c.plane.CA)
+	if err != nil {
+		return fmt.Errorf("reading the cluster's authority: %w", err)
+	}
+	c.aws, err = startAWS(ctx, awsOptions{
+		dir: c.opts.Dir, region: c.opts.Region, bootTime: c.opts.BootTime, watcher: c.nodes,
+		cluster: simaws.Cluster{
+			Name: c.opts.ClusterName, Version: minorOf(version), Endpoint: c.plane.Endpoint(),
+			CertificateAuthority: base64.StdEncoding.EncodeToString(authority), ServiceCIDR: plane.ServiceRange,
+		},
+	})
+	if err != nil {
+		return err
+	}
+	c.AWS, c.AWSURL = c.aws.Sim, c.aws.url
+	return c.aws.prepare(ctx, c.opts.ClusterName)
+}
+
+// startNodes brings the nodes up to date with the instances, and adds the system node.
+func (c *Cluster) startNodes(ctx context.Context) error {
+	working, end := context.WithCancel(context.WithoutCancel(ctx))
+	c.endWork = end
+	c.work.Go(func() { c.nodes.run(working) })
+	volumes, leases := &volumeKeeper{kube: c.Client}, &leaseKeeper{kube: c.Client}
+	c.work.Go(func() { volumes.run(working) })
+	c.work.Go(func() { leases.run(working) })
+	if err := movePort(ctx, c.Client, c.nodes.kubelet.port); err != nil {
+		return err
+	}
+	if err := c.nodes.catchUp(ctx, c.aws); err != nil {
+		return err
+	}
+	c.tell("waiting for the system node")
+	if err := c.aws.atOnce(func() error { return c.aws.launchSystem(ctx, c.aws.cluster) }); err != nil {
+		return err
+	}
+	return awaitSystem(ctx, c.Client)
+}
+
+func (c *Cluster) startController(ctx context.Context) error {
+	if !c.opts.NoDefaults {
+		c.tell("creating NodePool default and EC2NodeClass default")
+		if err := createDefaults(ctx, c.Client, c.opts.ClusterName); err != nil {
+			return err
+		}
+	}
+	ports, err := plane.Ports(c.opts.Dir, "metrics", "health")
+	if err != nil {
+		return err
+	}
+	c.MetricsURL = fmt.Sprintf("http://127.0.0.1:%d/metrics", ports[0])
+	settings := controllerSettings(c, ports[0], ports[1])
+	if err := writeSettings(filepath.Join(c.opts.Dir, "controller.env"), settings); err != nil {
+		return err
+	}
+	if c.log, err = openContainerLog(controllerLog(c.opts.Dir)); err != nil {
+		return err
+	}
+	if len(c.opts.Controller) == 0 {
+		return nil
+	}
+	c.tell("starting the controller")
+	settings[LifelineEnv] = "1"
+	c.child = &controller{command: c.opts.Controller, env: controllerEnv(os.Environ(), settings), log: c.log, tell: c.tell}
+	startController(ctx, c.child)
+	if err := c.child.awaitReady(ctx, fmt.Sprintf("http://127.0.0.1:%d/readyz", ports[1])); err != nil || c.opts.NoDefaults {
+		return err
+	}
+	if err := awaitDefaults(ctx, c.Client); err != nil && ctx.Err() == nil {
+		c.tell("%v", err)
+	}
+	return ctx.Err()
+}
+
+// Stop ends everything, in order, and keeps the cluster in its folder.
+func (c *Cluster) Stop() error {
+	if c.child != nil {
+		c.child.Stop()
+	}
+	if c.aws != nil {
+		c.aws.Freeze()
+	}
+	if c.endWork != nil { // with what the pocket AWS has told last
+		c.endWork()
+		c.work.Wait()
+	}
+	var err error
+	if c.aws != nil {
+		err = c.aws.Close()
+	}
+	if c.kinds != nil {
+		c.kinds.Stop()
+	}
+	if c.plane != nil {
+		c.plane.Stop()
+	}
+	if c.log != nil {
+		err = errors.Join(err, c.log.Close())
+	}
+	return errors.Join(err, c.folder.Close())
+}
+
+// Wait returns when ctx ends, or with an error when a part of the cluster has ended that is not started again.
+func (c *Cluster) Wait(ctx context.Context) error { return c.plane.Wait(ctx) }
+
+// KillController ends the controller as a crash would. It is started again at once.
+func (c *Cluster) KillController() error {
+	if c.child == nil {
+		return errors.New("this cluster runs no controller")
+	}
+	return c.child.Kill()
+}
+
+// Pids are the process ids by program name, for those who measure or kill.
+func (c *Cluster) Pids() map[string]int {
+	pids := c.plane.Pids()
+	if c.child != nil {
+		pids["controller"] = c.child.Pid()
+	}
+	return pids
+}
+
+// together runs steps that do not need each other, and returns when all have ended.
+func together(steps ...func() error) error {
+	errs := make([]error, len(steps))
+	var wait sync.WaitGroup
+	for i, step := range steps {
+		wait.Go(func() { errs[i] = step() })
+	}
+	wait.Wait()
+	return errors.Join(errs...)
+}
+
+func serverVersion(config *rest.Config) (string, error) {
+	clients, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return "", fmt.Errorf("making a client: %w", err)
+	}
+	version, err := clients.ServerVersion()
+	if err != nil {
+		return "", fmt.Errorf("asking the API server for its version: %w", err)
+	}
+	return version.GitVersion, nil
+}
+
+// writeSettings writes the controller's environment to a file that a shell can read, for running it by hand.
+func writeSettings(file string, settings map[string]string) error {
+	var text []byte
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		text = fmt.Appendf(text, "export %s='%s'\n", name, settings[name])
+	}
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		return fmt.Errorf("writing the controller's environment: %w", err)
+	}
+	return nil
+}
+
+// minorOf is 1.37 of v1.37.1.
+func minorOf(version string) string {
+	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
+	return strings.Join(parts[:min(2, len(parts))], ".")
+}

@@ -1,0 +1,149 @@
+package local
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Scenario is a script of workload changes, faults and expectations that can be played on a cluster. Its format is in
+// docs/start/scenarios.md.
+type Scenario struct {
+	file  string
+	steps []step
+}
+
+// step is one line of a scenario.
+type step struct {
+	line int
+	text string
+	// at is when to do it, counted from the start; steps without a time come right after the one before.
+	at    time.Duration
+	timed bool
+	do    action
+}
+
+// action does what a step says. What it returns is printed.
+type action func(ctx context.Context, c *Cluster) (said string, err error)
+
+// ReadScenario reads a scenario and refuses it if a line of it cannot be understood.
+func ReadScenario(file string) (*Scenario, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("reading the scenario: %w", err)
+	}
+	s := &Scenario{file: file}
+	lines := bufio.NewScanner(strings.NewReader(string(text)))
+	for number := 1; lines.Scan(); number++ {
+		line, _, _ := strings.Cut(lines.Text(), "#")
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			continue
+		}
+		parsed, err := parseStep(filepath.Dir(file), words)
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", file, number, err)
+		}
+		parsed.line = number
+		s.steps = append(s.steps, parsed)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("reading the scenario: %w", err)
+	}
+	if len(s.steps) == 0 {
+		return nil, fmt.Errorf("%s: there is no step in it", file)
+	}
+	return s, nil
+}
+
+func parseStep(dir string, words []string) (step, error) {
+	s := step{text: strings.Join(words, " ")}
+	if words[0] == "at" {
+		if len(words) < 3 {
+			return s, fmt.Errorf("%q: at needs a time and a command, such as: at 30s scale deployment inflate 0", s.text)
+		}
+		var err error
+		if s.at, err = time.ParseDuration(words[1]); err != nil || s.at < 0 {
+			return s, fmt.Errorf("%q: %q is not a time such as 30s or 2m", s.text, words[1])
+		}
+		s.timed, words = true, words[2:]
+	}
+	parse, ok := commands[words[0]]
+	if !ok {
+		return s, fmt.Errorf("%q: there is no command %q; there are %s", s.text, words[0], strings.Join(commandNames(), ", "))
+	}
+	var err error
+	if s.do, err = parse(scriptLine{dir: dir, args: words[1:]}); err != nil {
+		return s, fmt.Errorf("%q: %w", s.text, err)
+	}
+	return s, nil
+}
+
+// Play does what the scenario says, step by step, tells what happened, and returns an error if a step failed or an
+// expectation did not come true.
+func (c *Cluster) Play(ctx context.Context, s *Scenario) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() { // a scenario must not wait for a control plane that has died
+		if err := c.Wait(ctx); err != nil {
+			cancel(err)
+		}
+	}()
+	began := time.Now()
+	for i := range s.steps {
+		step := &s.steps[i]
+		if step.timed {
+			if err := pause(ctx, step.at-time.Since(began)); err != nil {
+				return err
+			}
+		}
+		c.tell("> %s", step.text)
+		said, err := step.do(ctx, c)
+		for line := range strings.Lines(said) {
+			c.tell("  %s", strings.TrimRight(line, "\n"))
+		}
+		if err != nil {
+			c.tell("  %v", err)
+			c.tellState(ctx)
+			return fmt.Errorf("%s:%d: %s: %w", s.file, step.line, step.text, err)
+		}
+	}
+	c.tell("passed: %d steps in %.1f s", len(s.steps), time.Since(began).Seconds())
+	return nil
+}
+
+// tellState tells what there is, for whoever wants to know why a step failed.
+func (c *Cluster) tellState(ctx context.Context) {
+	for _, what := range []string{"nodes", "claims", "pods"} {
+		text, err := show(ctx, c, what)
+		if err != nil {
+			c.tell("  %v", err)
+		}
+		for line := range strings.Lines(text) {
+			c.tell("  %s", strings.TrimRight(line, "\n"))
+		}
+	}
+	c.tell("  the end of the controller's log:")
+	for line := range strings.Lines(c.log.tail(12)) {
+		c.tell("    %s", strings.TrimRight(line, "\n"))
+	}
+}
+
+// pause waits for d, if that is more than nothing.
+func pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,138 @@
+package local
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	karpv1 "karpenter/api/karpenter/v1"
+)
+
+//go:embed manifests/system.yaml
+var systemManifest string
+
+//go:embed manifests/defaults.yaml
+var defaultsManifest string
+
+// fieldOwner is who the API server remembers as the writer of our manifests.
+const fieldOwner = client.FieldOwner("karpenter-local")
+
+// objects reads the documents of a manifest.
+func objects(manifest io.Reader) ([]*unstructured.Unstructured, error) {
+	var list []*unstructured.Unstructured
+	for decoder := yaml.NewYAMLOrJSONDecoder(manifest, 4096); ; {
+		object := &unstructured.Unstructured{}
+		err := decoder.Decode(&object.Object)
+		if errors.Is(err, io.EOF) {
+			return list, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading a manifest: %w", err)
+		}
+		if len(object.Object) > 0 {
+			list = append(list, object)
+		}
+	}
+}
+
+// applySystem puts what every cluster has into the cluster.
+func applySystem(ctx context.Context, kube client.Client) error {
+	list, err := objects(strings.NewReader(systemManifest))
+	if err != nil {
+		return err
+	}
+	for _, object := range list {
+		if err := apply(ctx, kube, object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func apply(ctx context.Context, kube client.Client, object *unstructured.Unstructured) error {
+	if err := kube.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), fieldOwner, client.ForceOwnership); err != nil {
+		return fmt.Errorf("applying %s %s: %w", object.GetKind(), object.GetName(), err)
+	}
+	return nil
+}
+
+// createDefaults makes the default pool and class. What exists is the user's, and stays as it is.
+func createDefaults(ctx context.Context, kube client.Client, cluster string) error {
+	list, err := objects(strings.NewReader(strings.ReplaceAll(defaultsManifest, "CLUSTER", cluster)))
+	if err != nil {
+		return err
+	}
+	for _, object := range list {
+		if err := kube.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("creating %s %s: %w", object.GetKind(), object.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// awaitSystem returns when the system node runs the cluster's own pods.
+func awaitSystem(ctx context.Context, kube client.Client) error {
+	return await(ctx, "the system node's pods to run", func(ctx context.Context) (bool, error) {
+		var deployments appsv1.DeploymentList
+		err := kube.List(ctx, &deployments, client.InNamespace(metav1.NamespaceSystem))
+		for i := range deployments.Items {
+			if status := &deployments.Items[i].Status; status.ReadyReplicas == 0 || status.ReadyReplicas != status.Replicas {
+				return false, err
+			}
+		}
+		return len(deployments.Items) > 0, err
+	})
+}
+
+// awaitDefaults returns when the controller has found the default pool usable. A pool of an earlier run may have been
+// changed so that it never is, so the wait is short.
+func awaitDefaults(ctx context.Context, kube client.Client) error {
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	return await(ctx, "NodePool default to be ready", func(ctx context.Context) (bool, error) {
+		pool := &karpv1.NodePool{}
+		err := kube.Get(ctx, client.ObjectKey{Name: "default"}, pool)
+		return err == nil && pool.StatusConditions().IsTrue(karpv1.ConditionReady), err
+	})
+}
+
+// await asks until the answer is yes. It takes long only on a machine that has other things to do.
+func await(ctx context.Context, what string, done func(context.Context) (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		ok, err := done(ctx)
+		if ok && err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %s: %w", what, context.Cause(ctx))
+		case <-ticker.C:
+		}
+	}
+}
+
+// ready tells whether a node's kubelet says that it is.
+func ready(node *corev1.Node) bool {
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == corev1.NodeReady {
+			return condition.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}

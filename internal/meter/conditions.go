@@ -1,0 +1,172 @@
+package meter
+
+import (
+	"sync"
+	"time"
+)
+
+// Object is what status metrics need to know of one object.
+type Object struct {
+	Kind            Tracked
+	Namespace, Name string
+	// Labels of the object, by their own keys; those that the kind's metrics carry are picked from them.
+	Labels     map[string]string
+	Conditions []Condition
+	// Deleted is when its deletion was asked for, if it was.
+	Deleted time.Time
+}
+
+// Condition is one condition of an object.
+type Condition struct {
+	Type, Status, Reason string
+	// Since is when it got this status.
+	Since time.Time
+}
+
+// Transition is a change of a condition's status. Before the first status that was seen, From is empty.
+type Transition struct {
+	Type, From, To, Reason string
+}
+
+// Conditions turns what is seen of objects into the status metrics of their kinds (O45). It is safe for concurrent use.
+type Conditions struct {
+	set *Set
+
+	mu   sync.Mutex
+	seen map[objectKey]Object
+}
+
+type objectKey struct {
+	kind            Tracked
+	namespace, name string
+}
+
+// NewConditions measures into set.
+func NewConditions(set *Set) *Conditions {
+	return &Conditions{set: set, seen: map[objectKey]Object{}}
+}
+
+// See takes note of an object as it is now, and returns which conditions have changed since it was seen last. An object that
+// is seen for the first time has changed nothing: what it went through before is not known.
+func (c *Conditions) See(o Object, now time.Time) []Transition {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := objectKey{o.Kind, o.Namespace, o.Name}
+	before, known := c.seen[key]
+	if !known && len(c.seen) >= maxObjects {
+		c.set.refuse(statusName(o.Kind, conditionCount), "series")
+		return nil
+	}
+	var changes []Transition
+	if known {
+		changes = c.compare(before, o)
+		c.forget(before)
+	}
+	c.seen[key] = o
+	c.show(o, now)
+	return changes
+}
+
+// Gone takes note that an object does not exist any more.
+func (c *Conditions) Gone(kind Tracked, namespace, name string, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := objectKey{kind, namespace, name}
+	o, known := c.seen[key]
+	if !known {
+		return
+	}
+	c.forget(o)
+	delete(c.seen, key)
+	if !o.Deleted.IsZero() {
+		c.each(o, terminationSeconds, now.Sub(o.Deleted).Seconds(), (*Set).Observe)
+	}
+}
+
+// Refresh brings the metrics that tell how long something has lasted up to now.
+func (c *Conditions) Refresh(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, o := range c.seen {
+		c.show(o, now)
+	}
+}
+
+func (c *Conditions) compare(before, after Object) []Transition {
+	var changes []Transition
+	for _, condition := range after.Conditions {
+		was := find(before.Conditions, condition.Type)
+		if was.Status == condition.Status {
+			continue
+		}
+		changes = append(changes, Transition{Type: condition.Type, From: was.Status, To: condition.Status, Reason: condition.Reason})
+		c.each(after, transitionsTotal, 1, (*Set).Add, "type", condition.Type, "status", condition.Status, "reason", condition.Reason)
+		if was.Status != "" {
+			lasted := max(condition.Since.Sub(was.Since).Seconds(), 0)
+			c.each(after, transitionSeconds, lasted, (*Set).Observe, "type", condition.Type, "status", was.Status, "to_status", condition.Status)
+		}
+	}
+	return changes
+}
+
+func find(conditions []Condition, kind string) Condition {
+	for _, c := range conditions {
+		if c.Type == kind {
+			return c
+		}
+	}
+	return Condition{}
+}
+
+func (c *Conditions) show(o Object, now time.Time) {
+	for _, condition := range o.Conditions {
+		labels := []string{"name", o.Name, "namespace", o.Namespace, "type", condition.Type, "status", condition.Status, "reason", condition.Reason}
+		c.each(o, conditionCount, 1, (*Set).Set, labels...)
+		c.each(o, conditionSeconds, max(now.Sub(condition.Since).Seconds(), 0), (*Set).Set, labels...)
+	}
+	if !o.Deleted.IsZero() {
+		c.each(o, terminatingSeconds, max(now.Sub(o.Deleted).Seconds(), 0), (*Set).Set, "name", o.Name, "namespace", o.Namespace)
+	}
+}
+
+// forget removes the series that name an object.
+func (c *Conditions) forget(o Object) {
+	for _, suffix := range []string{conditionCount, conditionSeconds, terminatingSeconds} {
+		c.set.Drop(statusName(o.Kind, suffix), "name", o.Name, "namespace", o.Namespace)
+		if _, older := describe(o); older != nil {
+			c.set.Drop(statusName("", suffix), append([]string{"name", o.Name, "namespace", o.Namespace}, older...)...)
+		}
+	}
+}
+
+// each measures under the kind's own name and, where there is one, the older name for all kinds.
+func (c *Conditions) each(o Object, suffix string, v float64, measure func(*Set, Name, float64, ...string), labels ...string) {
+	own, older := describe(o)
+	measure(c.set, statusName(o.Kind, suffix), v, append(own, labels...)...)
+	if older != nil {
+		measure(c.set, statusName("", suffix), v, append(older, labels...)...)
+	}
+}
+
+// describe returns the labels that tell what an object is, in its kind's own metrics and in the older ones.
+func describe(o Object) (own, older []string) {
+	for _, t := range tracked {
+		if t.kind != o.Kind {
+			continue
+		}
+		for _, label := range t.extra {
+			own = append(own, label, o.Labels[objectLabels[label]])
+		}
+		if t.oldest != "" {
+			older = []string{"group", t.group, "kind", t.oldest}
+		}
+	}
+	return own, older
+}
+
+// objectLabels has the objects' labels that metrics carry, by the name that they have there.
+var objectLabels = map[string]string{
+	"karpenter_sh_nodepool":          "karpenter.sh/nodepool",
+	"karpenter_sh_initialized":       "karpenter.sh/initialized",
+	"karpenter_k8s_aws_ec2nodeclass": "karpenter.k8s.aws/ec2nodeclass",
+}

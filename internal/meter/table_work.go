@@ -1,0 +1,127 @@
+package meter
+
+func schedulerMetrics() []Metric {
+	pass := []string{"scheduling_id", "controller"}
+	return []Metric{
+		{
+			Name: SchedulingDuration, Kind: Histogram, ID: "O29", Labels: []string{"controller"}, Buckets: durations(),
+			Help: "Time that planning took, for new pods and for disruption.",
+		},
+		{Name: SchedulerQueueDepth, Kind: Gauge, ID: "O30", Labels: pass, Help: "Pods that a pass has still to place."},
+		{Name: SchedulerUnfinished, Kind: Gauge, ID: "O30", Labels: pass, Help: "For how long a pass has been at work."},
+		{Name: SchedulerUnschedulable, Kind: Gauge, ID: "O31", Labels: []string{"controller"}, Help: "Pods that no pool can place."},
+		{Name: SchedulerIgnoredPods, Kind: Gauge, ID: "O32", Help: "Pending pods that are left out because something about them cannot be met or read."},
+		{
+			Name: SchedulerPendingZones, Kind: Gauge, ID: "O33", Labels: []string{"controller", "zone"},
+			Help: "Pending pods by the zone that they must be in; flexible if there are several, none if there is no such zone.",
+		},
+	}
+}
+
+func disruptionMetrics() []Metric {
+	decision := []string{"decision", "reason", "consolidation_type"}
+	return []Metric{
+		{
+			Name: DisruptionEvaluationDuration, Kind: Histogram, ID: "O34", Labels: []string{"reason", "consolidation_type"}, Buckets: durations(),
+			Help: "Time that looking for nodes to disrupt took.",
+		},
+		{Name: DisruptionDecisions, Kind: Counter, ID: "O35", Labels: decision, Help: "Disruptions decided on: to delete or to replace."},
+		{
+			Name: DisruptionDecisionsByPool, Kind: Counter, ID: "O36", Labels: []string{"nodepool", "decision", "reason", "consolidation_type"},
+			Help: "Disruptions decided on, by pool of the nodes.",
+		},
+		{Name: DisruptionEligibleNodes, Kind: Gauge, ID: "O37", Labels: []string{"reason"}, Help: "Nodes that could be disrupted now."},
+		{
+			Name: DisruptionConsolidationTimeouts, Kind: Counter, ID: "O38", Labels: []string{"consolidation_type"},
+			Help: "Searches for a consolidation that ran out of time.",
+		},
+		{
+			Name: DisruptionFailedValidations, Kind: Counter, ID: "O38", Labels: []string{"consolidation_type"},
+			Help: "Consolidations that no longer held when they were about to be carried out.",
+		},
+		{Name: DisruptionQueueFailures, Kind: Counter, ID: "O39", Labels: decision, Help: "Disruptions that were begun and could not be finished."},
+		{
+			Name: ConsolidationScore, Kind: Histogram, ID: "O40", Labels: []string{"nodepool", "decision", "policy"},
+			Buckets: []float64{.1, .25, .33, .5, 1, 2, 5, 10}, Help: "What consolidations were worth against the disruption they cause.",
+		},
+		{
+			Name: ConsolidationMoves, Kind: Counter, ID: "O41", Labels: []string{"nodepool", "decision", "policy"},
+			Help: "Consolidations that were weighed: approved or rejected.",
+		},
+	}
+}
+
+// short are the client library's own buckets, 5 ms to 10 s, which some of the names below have always had.
+func short() []float64 { return []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10} }
+
+func processMetrics() []Metric {
+	call := []string{"controller", "method", "provider"}
+	return []Metric{
+		{Name: CloudDuration, Kind: Histogram, ID: "O42", Labels: call, Buckets: short(), Help: "Time that calls to the cloud provider took."},
+		{Name: CloudErrors, Kind: Counter, ID: "O43", Labels: append(call, "error"), Help: "Calls to the cloud provider that failed, by class of error."},
+		{
+			Name: BuildInfo, Kind: Gauge, ID: "O44", Labels: []string{"version", "goversion", "goarch", "commit"},
+			Help: "One, with what the program was built from.",
+		},
+		{
+			Name: ClientGoDuration, Kind: Histogram, ID: "O46", Labels: []string{"verb", "group", "version", "kind", "subresource"}, Buckets: durations(),
+			Help: "Time that requests to the API server took.",
+		},
+		{Name: ClientGoRequests, Kind: Counter, ID: "O46", Labels: []string{"code", "method"}, Help: "Requests to the API server, by its answer."},
+		{
+			Name: Refused, Kind: Counter, ID: "W", Labels: []string{"metric", "cause"},
+			Help: "What was not counted: series beyond a metric's bound, and calls that the table of metrics does not know.",
+		},
+	}
+}
+
+func awsMetrics() []Metric {
+	offering, zone := []string{"instance_type", "capacity_type", "zone"}, []string{"zone", "zone_id"}
+	call := []string{"service", "action", "code"}
+	return []Metric{
+		{Name: InterruptionReceived, Kind: Counter, ID: "aws-7.5", Labels: []string{"message_type"}, Help: "Messages from the interruption queue, by kind."},
+		{Name: InterruptionDeleted, Kind: Counter, ID: "aws-7.5", Help: "Messages that were dealt with and removed from the interruption queue."},
+		{
+			Name: InterruptionQueueDuration, Kind: Histogram, ID: "aws-7.5", Buckets: durations(),
+			Help: "Time from the event until its message was dealt with.",
+		},
+		{Name: InstanceStatusUnhealthy, Kind: Counter, ID: "aws-7.5", Labels: []string{"category"}, Help: "Instances that EC2's status checks called unhealthy."},
+		{
+			Name: OfferingPrice, Kind: Gauge, ID: "aws-7.5", Labels: offering, Most: maxWide,
+			Help: "Price per hour that decisions are made with.",
+		},
+		{Name: OfferingAvailable, Kind: Gauge, ID: "aws-7.5", Labels: offering, Most: maxWide, Help: "Whether an instance type can be had: 1 or 0."},
+		{Name: InstanceTypeCPU, Kind: Gauge, ID: "aws-7.5", Labels: []string{"instance_type"}, Help: "Virtual CPUs of an instance type."},
+		{Name: InstanceTypeMemory, Kind: Gauge, ID: "aws-7.5", Labels: []string{"instance_type"}, Help: "Memory of an instance type."},
+		{
+			Name: LaunchFailures, Kind: Counter, ID: "aws-7.5", Labels: append(zone, "capacity_type", "reason"),
+			Help: "Launches that EC2 refused, by its reason.",
+		},
+		{Name: TerminationFailures, Kind: Counter, ID: "aws-7.5", Labels: zone, Help: "Instances that EC2 refused to end."},
+		{
+			Name: BatchTime, Kind: Histogram, ID: "aws-7.5", Labels: []string{"batcher"}, Buckets: durations(),
+			Help: "For how long requests were gathered before one call was made for all.",
+		},
+		{Name: BatchSize, Kind: Histogram, ID: "aws-7.5", Labels: []string{"batcher"}, Buckets: batchSizes(), Help: "Requests that one call was made for."},
+		{Name: UserDataBytes, Kind: Gauge, ID: "aws-7.5", Labels: []string{"nodeclass"}, Help: "Size of the user data that a class makes."},
+		{Name: SDKRequests, Kind: Counter, ID: "aws-7.5", Labels: call, Help: "Calls to AWS, attempts of one call counted once, by the status of the last answer."},
+		{Name: SDKRetries, Kind: Histogram, ID: "aws-7.5", Labels: call, Buckets: []float64{0, 1, 2, 3, 4, 5, 10}, Help: "Attempts after the first, by call."},
+		{Name: SDKDuration, Kind: Histogram, ID: "aws-7.5", Labels: call, Buckets: growing(), Help: "Time that calls to AWS took, attempts and waits included."},
+		{Name: SDKAttempts, Kind: Counter, ID: "aws-7.5", Labels: call, Help: "Attempts at calls to AWS, by the status of the answer."},
+		{Name: SDKAttemptDuration, Kind: Histogram, ID: "aws-7.5", Labels: call, Buckets: growing(), Help: "Time that single attempts took."},
+	}
+}
+
+// growing are 10 ms to 22 s, each half as much again as the one before.
+func growing() []float64 {
+	buckets := make([]float64, 20)
+	for i, v := 0, .01; i < len(buckets); i, v = i+1, v*1.5 {
+		buckets[i] = v
+	}
+	return buckets
+}
+
+// batchSizes are 1 to 1,000.
+func batchSizes() []float64 {
+	return []float64{1, 2, 4, 5, 10, 15, 20, 25, 30, 40, 50, 75, 100, 150, 200, 250, 300, 350, 400, 450, 500, 550, 600, 700, 800, 900, 1000}
+}

@@ -1,0 +1,62 @@
+package operator
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	testclock "k8s.io/utils/clock/testing"
+)
+
+func TestO57_FenceStopsWritesOfAStaleLeader(t *testing.T) {
+	clock := testclock.NewFakeClock(time.Unix(1_000_000, 0))
+	f := newFence(clock.Now)
+	status := http.StatusOK
+	server := transport(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: status, Body: http.NoBody}, nil
+	})
+	send := func(through http.RoundTripper, method string) error {
+		response, err := through.RoundTrip(httptest.NewRequest(method, "/api/v1/nodes", http.NoBody))
+		if err == nil {
+			response.Body.Close()
+		}
+		return err
+	}
+	guarded, lease := f.guard(server), f.watch(server)
+	expect := func(when string, want error) {
+		t.Helper()
+		if err := send(guarded, http.MethodPatch); !errors.Is(err, want) {
+			t.Errorf("%s: a write gets %v, want %v", when, err, want)
+		}
+		if err := send(guarded, http.MethodGet); err != nil {
+			t.Errorf("%s: a read gets %v", when, err)
+		}
+	}
+	expect("before the lease is held", errNotLeading)
+	if err := send(lease, http.MethodPut); err != nil {
+		t.Fatal(err)
+	}
+	expect("leading", nil)
+	clock.Step(renewDeadline - time.Millisecond)
+	expect("shortly before the deadline", nil)
+	clock.Step(time.Millisecond)
+	expect("past the deadline", errNotLeading)
+	status = http.StatusConflict
+	_ = send(lease, http.MethodPut)
+	expect("after a renewal that failed", errNotLeading)
+	status = http.StatusOK
+	_ = send(lease, http.MethodGet)
+	expect("after the lease was only read", errNotLeading)
+	_ = send(lease, http.MethodPut)
+	expect("after a renewal", nil)
+	if err := (*fence)(nil).check(); err != nil {
+		t.Errorf("without a lease: %v", err)
+	}
+	for action, want := range map[string]bool{"DescribeInstances": true, "GetParameter": true, "CreateFleet": false, "TerminateInstances": false, "DeleteMessage": false} {
+		if asking(action) != want {
+			t.Errorf("asking(%s) is %t", action, !want)
+		}
+	}
+}

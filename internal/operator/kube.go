@@ -1,0 +1,182 @@
+package operator
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/kubernetes"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/record"
+
+	awsv1 "karpenter/api/aws/v1"
+	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/meter"
+)
+
+// requestTimeout is how long an answer of the API server may take; watches are exempt.
+const requestTimeout = 30 * time.Second
+
+// kubeConfig is how the API server is reached: what KUBECONFIG names, or from inside a cluster.
+func kubeConfig() (*rest.Config, error) {
+	if path := os.Getenv(clientcmd.RecommendedConfigPathEnvVar); path != "" {
+		config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
+		if err != nil {
+			return nil, fmt.Errorf("KUBECONFIG=%q: %w", path, err)
+		}
+		return config, nil
+	}
+	config, err := rest.InClusterConfig()
+	if errors.Is(err, rest.ErrNotInCluster) {
+		return nil, errors.New("KUBECONFIG is not set, and this process does not run in a cluster: set it to the path of a kubeconfig file")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("connecting from inside the cluster: %w", err)
+	}
+	return config, nil
+}
+
+// tuned is a configuration for everything but the lease, with its rate and its metrics.
+func tuned(config *rest.Config, o *Options, agent string, set *meter.Set) *rest.Config {
+	c := rest.CopyConfig(config)
+	c.QPS, c.Burst, c.UserAgent = float32(o.KubeClientQPS), o.KubeClientBurst, agent
+	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return &countedTransport{next: next, set: set} })
+	return c
+}
+
+// leaseConfig is for the lease alone, so that no burst of other requests can cost the lease (O57).
+func leaseConfig(config *rest.Config, agent string) *rest.Config {
+	c := rest.CopyConfig(config)
+	c.UserAgent, c.Timeout = agent, requestTimeout
+	return c
+}
+
+// newScheme knows Kubernetes' own kinds, definitions of kinds, and ours.
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, karpv1.AddToScheme, awsv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("building the scheme: %w", err)
+		}
+	}
+	return scheme, nil
+}
+
+// ourKinds are the kinds without which nothing can be done.
+func ourKinds() []schema.GroupVersionKind {
+	return []schema.GroupVersionKind{
+		karpv1.SchemeGroupVersion.WithKind(karpv1.NodePoolKind), karpv1.SchemeGroupVersion.WithKind(karpv1.NodeClaimKind), awsv1.SchemeGroupVersion.WithKind(awsv1.EC2NodeClassKind),
+	}
+}
+
+// missingKinds returns an error that names the kinds of ours that the API server does not serve.
+func missingKinds(client discovery.DiscoveryInterface) error {
+	var missing []string
+	for _, kind := range ourKinds() {
+		list, err := client.ServerResourcesForGroupVersion(kind.GroupVersion().String())
+		found := false
+		if err == nil {
+			for _, resource := range list.APIResources {
+				found = found || resource.Kind == kind.Kind
+			}
+		}
+		if !found {
+			missing = append(missing, kind.Kind+" of "+kind.GroupVersion().String())
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("the API server does not serve %s: install the CustomResourceDefinitions", strings.Join(missing, ", "))
+	}
+	return nil
+}
+
+// authority is the certificate authority of the API server that this process talks to, in base64.
+func authority(config *rest.Config) (string, error) {
+	data := config.CAData
+	if len(data) == 0 && config.CAFile != "" {
+		var err error
+		if data, err = os.ReadFile(config.CAFile); err != nil {
+			return "", fmt.Errorf("reading the API server's certificate authority: %w", err)
+		}
+	}
+	return base64.StdEncoding.EncodeToString(data), nil
+}
+
+// newEvents returns a recorder of events, and what ends it.
+func newEvents(client kubernetes.Interface, scheme *runtime.Scheme) (record.EventRecorder, func()) {
+	broadcaster := record.NewBroadcaster()
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
+	return broadcaster.NewRecorder(scheme, corev1.EventSource{Component: "karpenter"}), broadcaster.Shutdown
+}
+
+// countedTransport counts and times requests to the API server (O46).
+type countedTransport struct {
+	next http.RoundTripper
+	set  *meter.Set
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *countedTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	begin := time.Now()
+	response, err := t.next.RoundTrip(request)
+	code := "<error>"
+	if err == nil {
+		code = strconv.Itoa(response.StatusCode)
+	}
+	t.set.Add(meter.ClientGoRequests, 1, "code", code, "method", request.Method)
+	t.set.Observe(meter.ClientGoDuration, time.Since(begin).Seconds(), describeRequest(request)...)
+	return response, err
+}
+
+// WrappedRoundTripper lets client-go find the transport below, for example to cancel requests.
+func (t *countedTransport) WrappedRoundTripper() http.RoundTripper { return t.next }
+
+// describeRequest reads what a request is about from its path: /api/v1/namespaces/x/pods/y/eviction, /apis/group/version/….
+func describeRequest(request *http.Request) []string {
+	verb := request.Method
+	if request.URL.Query().Get("watch") == "true" {
+		verb = "WATCH"
+	}
+	parts := strings.Split(strings.Trim(request.URL.Path, "/"), "/")
+	var group, version, kind, subresource string
+	switch {
+	case len(parts) > 1 && parts[0] == "api":
+		version, parts = parts[1], parts[2:]
+	case len(parts) > 2 && parts[0] == "apis":
+		group, version, parts = parts[1], parts[2], parts[3:]
+	default:
+		return []string{"verb", verb}
+	}
+	if len(parts) > 2 && parts[0] == "namespaces" {
+		parts = parts[2:]
+	}
+	if len(parts) > 0 {
+		kind = parts[0]
+	}
+	if len(parts) > 2 {
+		subresource = parts[2]
+	}
+	return []string{"verb", verb, "group", group, "version", version, "kind", kind, "subresource", subresource}
+}
+
+// serverVersion is the API server's version as major.minor.
+func serverVersion(client discovery.DiscoveryInterface) (string, error) {
+	info, err := client.ServerVersion()
+	if err != nil {
+		return "", fmt.Errorf("asking the API server for its version: %w", err)
+	}
+	return info.Major + "." + strings.TrimRight(info.Minor, "+"), nil
+}

@@ -1,0 +1,110 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"karpenter/internal/control"
+	"karpenter/internal/meter"
+)
+
+const (
+	// observeEvery is how often metrics that tell how long something has lasted are brought up to date (O45).
+	observeEvery = 10 * time.Second
+	// offeringsEvery is how often prices and stock are shown.
+	offeringsEvery = time.Minute
+)
+
+// observability wires what only shows: metrics of the cluster's state and of conditions, and events of the latter. All but the
+// state of this process itself is the leader's, so that series are not there twice.
+func (w *wiring) observability(context.Context) error {
+	if err := w.m.Add(everywhere{w.dog.Guard(w.loop("cluster.state", observeEvery, w.synced))}); err != nil {
+		return fmt.Errorf("cluster.state: %w", err)
+	}
+	err := w.loops(w.loop("cloudprovider.metrics", offeringsEvery, func(context.Context) error {
+		w.provider.Report(w.classes.Names())
+		return nil
+	}))
+	if err != nil || w.options.DisableClusterStateObservability {
+		return err
+	}
+	conditions := meter.NewConditions(w.set)
+	pods := newPodGauges(w.set, w.clock.Now)
+	nodes := &nodeGauges{set: w.set, view: w.mirror.View, now: w.clock.Now}
+	watching := &observer{informers: w.m.GetCache(), handlers: []handling{
+		{&corev1.Node{}, pods.nodeHandler()},
+		{&corev1.Pod{}, pods.handler()},
+	}}
+	for _, kind := range trackedKinds() {
+		status := &statusWatch{conditions: conditions, recorder: w.recorder, now: w.clock.Now, kind: kind}
+		watching.handlers = append(watching.handlers, handling{kind.object, status.handler()})
+	}
+	if err := w.m.Add(watching); err != nil {
+		return fmt.Errorf("watching conditions: %w", err)
+	}
+	return w.loops(w.loop("metrics.state", observeEvery, func(context.Context) error {
+		conditions.Refresh(w.clock.Now())
+		pods.refresh()
+		nodes.refresh()
+		return nil
+	}))
+}
+
+func (w *wiring) loop(name string, every time.Duration, do func(context.Context) error) *control.Loop {
+	return &control.Loop{Name: name, Clock: w.clock, Log: w.log, Do: func(ctx context.Context) (time.Duration, error) {
+		return every, do(ctx)
+	}}
+}
+
+// synced shows whether the cluster has been seen, and how much of it (O15).
+func (w *wiring) synced(context.Context) error {
+	if w.mirror.Synced() {
+		w.set.Set(meter.ClusterStateUnsynced, 0)
+		w.set.Set(meter.ClusterStateNodes, float64(len(w.mirror.View().Nodes)))
+		return nil
+	}
+	w.set.Set(meter.ClusterStateUnsynced, w.clock.Since(w.began).Seconds())
+	return nil
+}
+
+// observer adds its handlers to the informers once this process leads.
+type observer struct {
+	informers cache.Informers
+	handlers  []handling
+}
+
+type handling struct {
+	object  client.Object
+	handler toolscache.ResourceEventHandler
+}
+
+// Start implements manager.Runnable. A handler that is added late is told of everything that exists.
+func (o *observer) Start(ctx context.Context) error {
+	for _, h := range o.handlers {
+		informer, err := o.informers.GetInformer(ctx, h.object)
+		if err != nil {
+			return fmt.Errorf("watching %T: %w", h.object, err)
+		}
+		if _, err := informer.AddEventHandler(h.handler); err != nil {
+			return fmt.Errorf("watching %T: %w", h.object, err)
+		}
+	}
+	return nil
+}
+
+// NeedLeaderElection tells controller-runtime that the leader observes.
+func (o *observer) NeedLeaderElection() bool { return true }
+
+// lastKnown is the object of a deletion, which an informer may have missed and only know from before.
+func lastKnown(obj any) any {
+	if last, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+		return last.Obj
+	}
+	return obj
+}

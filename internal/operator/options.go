@@ -1,0 +1,133 @@
+package operator
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// PreferencePolicy says what is made of preferred affinities and the like.
+type PreferencePolicy string
+
+// MinValuesPolicy says what happens when the minValues of a pool cannot be had.
+type MinValuesPolicy string
+
+// Policies.
+const (
+	PreferencesRespect  PreferencePolicy = "Respect"
+	PreferencesIgnore   PreferencePolicy = "Ignore"
+	MinValuesStrict     MinValuesPolicy  = "Strict"
+	MinValuesBestEffort MinValuesPolicy  = "BestEffort"
+)
+
+// Options are what flags and environment say. Settings lists where each comes from.
+type Options struct {
+	BatchMaxDuration, BatchIdleDuration time.Duration
+	PreferencePolicy                    PreferencePolicy
+	MinValuesPolicy                     MinValuesPolicy
+	Gates                               Gates
+	IgnoreDRARequests                   bool
+	// DefaultSpread is for pods without spread constraints of their own (SCHEDULER_CONFIG).
+	DefaultSpread []corev1.TopologySpreadConstraint
+
+	CPURequests      int64 // thousandths of a core
+	MemoryLimitBytes int64 // none if negative
+	KubeClientQPS    int
+	KubeClientBurst  int
+
+	MetricsPort, HealthProbePort int
+	EnableProfiling              bool
+
+	DisableLeaderElection                     bool
+	LeaderElectionName                        string
+	LeaderElectionNamespace                   string
+	DisableControllerWarmup                   bool
+	DisableClusterStateObservability          bool
+	LogLevel, LogEncoding                     string
+	LogOutputPaths, LogErrorOutputPaths       []string
+	KarpenterService, SystemNamespace         string
+	DisableWebhook                            bool
+	WebhookPort                               int
+	ClusterName, ClusterEndpoint, CABundle    string
+	IsolatedVPC, EKSControlPlane              bool
+	VMMemoryOverheadPercent                   float64
+	InterruptionQueue                         string
+	ReservedENIs                              int64
+	DisableDryRun, EnableZonalShift           bool
+	AMIRefreshInterval, SubnetRefreshInterval time.Duration
+	AWSGates                                  AWSGates
+
+	// Warnings tell of settings that are understood and have no effect.
+	Warnings []string
+}
+
+// Source is where settings come from: flags that were given, by their name without dashes, and the environment.
+type Source struct {
+	Flags  map[string]string
+	Getenv func(string) string
+}
+
+// ParseOptions reads every setting: a flag beats a variable of the environment, which beats the default. An empty variable
+// is one that is not set. The error names everything that is wrong, one line each.
+func ParseOptions(from Source) (*Options, error) {
+	o := &Options{}
+	var wrong []error
+	for _, s := range Settings() {
+		value, name := s.Default, s.Env
+		if env := from.Getenv(s.Env); env != "" {
+			value = env
+		}
+		if given, ok := from.Flags[s.Flag()]; ok {
+			value, name = given, "--"+s.Flag()
+		}
+		if err := s.set(o, value); err != nil {
+			wrong = append(wrong, fmt.Errorf("%s=%q: %w", name, value, err))
+		}
+	}
+	if len(wrong) == 0 {
+		wrong = o.contradictions()
+	}
+	if len(wrong) > 0 {
+		return nil, errors.Join(wrong...)
+	}
+	return o, nil
+}
+
+// contradictions are settings that are right each by itself and wrong together.
+func (o *Options) contradictions() []error {
+	var wrong []error
+	if o.BatchIdleDuration > o.BatchMaxDuration {
+		wrong = append(wrong, fmt.Errorf("BATCH_IDLE_DURATION=%v is longer than BATCH_MAX_DURATION=%v: a batch would end before it is idle; make it shorter",
+			o.BatchIdleDuration, o.BatchMaxDuration))
+	}
+	ports := []struct {
+		name string
+		port int
+	}{{"METRICS_PORT", o.MetricsPort}, {"HEALTH_PROBE_PORT", o.HealthProbePort}, {"WEBHOOK_PORT", o.WebhookPort}}
+	for i, a := range ports {
+		for _, b := range ports[:i] {
+			if a.port == b.port && (a.name != "WEBHOOK_PORT" || o.webhook()) {
+				wrong = append(wrong, fmt.Errorf("%s=%d and %s=%d are the same port: give each its own", b.name, b.port, a.name, a.port))
+			}
+		}
+	}
+	if o.webhook() && o.SystemNamespace == "" {
+		wrong = append(wrong, fmt.Errorf("KARPENTER_SERVICE=%q needs SYSTEM_NAMESPACE, the namespace of that Service; or set DISABLE_WEBHOOK=true", o.KarpenterService))
+	}
+	if !o.DisableLeaderElection && o.leaseNamespace() == "" {
+		wrong = append(wrong, errors.New("LEADER_ELECTION_NAMESPACE and SYSTEM_NAMESPACE are empty: say which namespace the lease is in, or set DISABLE_LEADER_ELECTION=true"))
+	}
+	return wrong
+}
+
+// webhook says whether the conversion webhook is served: there must be a Service that the API server reaches it by.
+func (o *Options) webhook() bool { return !o.DisableWebhook && o.KarpenterService != "" }
+
+func (o *Options) leaseNamespace() string {
+	if o.LeaderElectionNamespace != "" {
+		return o.LeaderElectionNamespace
+	}
+	return o.SystemNamespace
+}

@@ -1,0 +1,180 @@
+package operator
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "rewrite docs/reference/flags.md")
+
+func parse(env, flags map[string]string) (*Options, error) {
+	all := map[string]string{"CLUSTER_NAME": "c", "SYSTEM_NAMESPACE": "kube-system"}
+	for name, value := range env {
+		all[name] = value
+	}
+	return ParseOptions(Source{Flags: flags, Getenv: func(name string) string { return all[name] }})
+}
+
+func TestO60_O73_Defaults(t *testing.T) {
+	got, err := parse(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &Options{
+		BatchMaxDuration: 10 * time.Second, BatchIdleDuration: time.Second, PreferencePolicy: "Respect", MinValuesPolicy: "Strict",
+		Gates: Gates{ReservedCapacity: true}, IgnoreDRARequests: true, CPURequests: 1000, MemoryLimitBytes: -1, KubeClientQPS: 200, KubeClientBurst: 300,
+		MetricsPort: 8080, HealthProbePort: 8081, LeaderElectionName: "karpenter-leader-election", DisableControllerWarmup: true,
+		LogLevel: "info", LogEncoding: "json", LogOutputPaths: []string{"stdout"}, LogErrorOutputPaths: []string{"stderr"}, SystemNamespace: "kube-system",
+		WebhookPort: 8443, ClusterName: "c", VMMemoryOverheadPercent: 0.075, AMIRefreshInterval: time.Minute, SubnetRefreshInterval: time.Minute,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("defaults (-want +got):\n%s", diff)
+	}
+}
+
+func TestO74_FlagBeatsEnvBeatsDefault(t *testing.T) {
+	for _, c := range []struct {
+		env, flag string
+		want      time.Duration
+	}{{"", "", time.Second}, {"3s", "", 3 * time.Second}, {"3s", "4s", 4 * time.Second}, {"", "4s", 4 * time.Second}} {
+		flags := map[string]string{}
+		if c.flag != "" {
+			flags["batch-idle-duration"] = c.flag
+		}
+		got, err := parse(map[string]string{"BATCH_IDLE_DURATION": c.env}, flags)
+		if err != nil || got.BatchIdleDuration != c.want {
+			t.Errorf("env %q, flag %q: got %v, %v; want %v", c.env, c.flag, got, err, c.want)
+		}
+	}
+}
+
+func TestO74_WrongSettingsAreNamed(t *testing.T) {
+	for _, c := range []struct{ env, value, want string }{
+		{"CLUSTER_NAME", "", `CLUSTER_NAME="": must be set to the name of the EKS cluster`},
+		{"BATCH_MAX_DURATION", "10", `BATCH_MAX_DURATION="10": must be a duration`},
+		{"BATCH_MAX_DURATION", "-1s", `BATCH_MAX_DURATION="-1s": must be at least`},
+		{"PREFERENCE_POLICY", "respect", `PREFERENCE_POLICY="respect": must be Respect or Ignore`},
+		{"MIN_VALUES_POLICY", "x", `MIN_VALUES_POLICY="x": must be Strict or BestEffort`},
+		{"FEATURE_GATES", "NodeRepair", `FEATURE_GATES="NodeRepair": "NodeRepair": must be a list such as NodeRepair=true`},
+		{"FEATURE_GATES", "NodeRepair=on", `must be a list such as NodeRepair=true`},
+		{"IGNORE_DRA_REQUESTS", "1", `IGNORE_DRA_REQUESTS="1": must be true or false`},
+		{"ISOLATED_VPC", "True", `ISOLATED_VPC="True": must be true or false`},
+		{"SCHEDULER_CONFIG", "podTopologySpread: {defaultConstraints: [{maxSkew: 0, topologyKey: a, whenUnsatisfiable: DoNotSchedule}]}", "defaultConstraints[0]: maxSkew 0: must be 1 or more"},
+		{"SCHEDULER_CONFIG", "podTopologySpread: {defaults: []}", "unknown field"},
+		{"SCHEDULER_CONFIG", `{"podTopologySpread":{"defaultConstraints":[{"maxSkew":1,"topologyKey":"a","whenUnsatisfiable":"DoNotSchedule"},{"maxSkew":2,"topologyKey":"a","whenUnsatisfiable":"DoNotSchedule"}]}}`, "defaultConstraints[1]: another has topologyKey a"},
+		{"SCHEDULER_CONFIG", `{"podTopologySpread":{"defaultConstraints":[{"maxSkew":1,"topologyKey":"a b","whenUnsatisfiable":"DoNotSchedule"}]}}`, `topologyKey "a b"`},
+		{"SCHEDULER_CONFIG", `{"podTopologySpread":{"defaultConstraints":[{"maxSkew":1,"topologyKey":"a","whenUnsatisfiable":"Never"}]}}`, `whenUnsatisfiable "Never"`},
+		{"SCHEDULER_CONFIG", `{"podTopologySpread":{"defaultConstraints":[{"maxSkew":1,"topologyKey":"a","whenUnsatisfiable":"DoNotSchedule","labelSelector":{}}]}}`, "labelSelector"},
+		{"CPU_REQUESTS", "1.5", `CPU_REQUESTS="1.5": must be a whole number`},
+		{"MEMORY_LIMIT", "1Gi", `MEMORY_LIMIT="1Gi": must be a whole number of bytes`},
+		{"KUBE_CLIENT_QPS", "0", `KUBE_CLIENT_QPS="0": must be a whole number from 1`},
+		{"METRICS_PORT", "70000", `METRICS_PORT="70000": must be a whole number from 1 to 65535`},
+		{"METRICS_PORT", "8081", "METRICS_PORT=8081 and HEALTH_PROBE_PORT=8081 are the same port"},
+		{"LOG_LEVEL", "warning", `LOG_LEVEL="warning": must be debug, info or error`},
+		{"LOG_OUTPUT_PATHS", "stdout,,", `LOG_OUTPUT_PATHS="stdout,,": must be stdout, stderr or names of files`},
+		{"SYSTEM_NAMESPACE", "", "LEADER_ELECTION_NAMESPACE and SYSTEM_NAMESPACE are empty"},
+		{"BATCH_IDLE_DURATION", "11s", "BATCH_IDLE_DURATION=11s is longer than BATCH_MAX_DURATION=10s"},
+		{"CLUSTER_ENDPOINT", "eks.example.com", `CLUSTER_ENDPOINT="eks.example.com": must be a URL with scheme and host`},
+		{"CLUSTER_CA_BUNDLE", "bm90IGEgY2VydA==", "must be certificates in PEM form, encoded in base64"},
+		{"VM_MEMORY_OVERHEAD_PERCENT", "-0.1", "must be a share from 0 to less than 1"},
+		{"VM_MEMORY_OVERHEAD_PERCENT", "7.5", "must be a share from 0 to less than 1"},
+		{"VM_MEMORY_OVERHEAD_PERCENT", "NaN", "must be a share from 0 to less than 1"},
+		{"RESERVED_ENIS", "-1", `RESERVED_ENIS="-1": must be a whole number from 0`},
+		{"AMI_REFRESH_INTERVAL", "30s", `AMI_REFRESH_INTERVAL="30s": must be at least 1m0s`},
+		{"SUBNET_REFRESH_INTERVAL", "1", `SUBNET_REFRESH_INTERVAL="1": must be a duration`},
+		{"AWS_FEATURE_GATES", "a", "must be a list such as NodeClassCEL=true"},
+	} {
+		if _, err := parse(map[string]string{c.env: c.value}, nil); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s=%s: got %v, want %s", c.env, c.value, err, c.want)
+		}
+	}
+	// All are named at once.
+	_, err := parse(map[string]string{"LOG_LEVEL": "x", "METRICS_PORT": "x"}, map[string]string{"isolated-vpc": "x"})
+	for _, want := range []string{"LOG_LEVEL", "METRICS_PORT", `--isolated-vpc="x"`} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the error does not name %s: %v", want, err)
+		}
+	}
+}
+
+func TestO63_Gates(t *testing.T) {
+	got, err := parse(map[string]string{"FEATURE_GATES": " NodeRepair=true, ReservedCapacity=false,Flying=true,NodeOverlay=true", "AWS_FEATURE_GATES": "Other=true"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(Gates{NodeRepair: true, NodeOverlay: true}, got.Gates); diff != "" {
+		t.Errorf("gates (-want +got):\n%s", diff)
+	}
+	want := []string{
+		"FEATURE_GATES: there is no feature Flying; it is ignored", "FEATURE_GATES: NodeOverlay is not part of this version; it has no effect",
+		"AWS_FEATURE_GATES: there is no feature Other; it is ignored",
+	}
+	if diff := cmp.Diff(want, got.Warnings); diff != "" {
+		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
+	if got, _ := parse(map[string]string{"FEATURE_GATES": "NodeRepair=true"}, nil); !got.Gates.ReservedCapacity {
+		t.Error("a gate that is not named has lost its default")
+	}
+}
+
+func TestO58_O66_Limits(t *testing.T) {
+	for cpu, want := range map[int64]int{100: 10, 1000: 10, 30500: 505, 60000: 1000, 90000: 1000} {
+		if got := workers(cpu); got != want {
+			t.Errorf("workers(%d) = %d, want %d", cpu, got, want)
+		}
+	}
+	if got, err := parse(map[string]string{"CPU_REQUESTS": "0"}, nil); err != nil || got.CPURequests != 1000 {
+		t.Errorf("CPU_REQUESTS=0: got %v, %v; want 1000", got, err)
+	}
+}
+
+func TestA1_WebhookNeedsAService(t *testing.T) {
+	for _, c := range []struct {
+		service, disabled string
+		want              bool
+	}{{"", "false", false}, {"karpenter", "false", true}, {"karpenter", "true", false}} {
+		got, err := parse(map[string]string{"KARPENTER_SERVICE": c.service, "DISABLE_WEBHOOK": c.disabled}, nil)
+		if err != nil || got.webhook() != c.want {
+			t.Errorf("%+v: got %v, %v", c, got, err)
+		}
+	}
+}
+
+// TestFlagsPage keeps docs/reference/flags.md what the settings say.
+func TestFlagsPage(t *testing.T) {
+	const path = "../../docs/reference/flags.md"
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const begin = "<!-- made by go test ./internal/operator -run Page -update -->\n"
+	head, _, ok := strings.Cut(string(page), begin)
+	if !ok {
+		t.Fatalf("%s has no line %q", path, begin)
+	}
+	var b strings.Builder
+	b.WriteString("| variable | flag | default | meaning |\n| --- | --- | --- | --- |\n")
+	for _, s := range Settings() {
+		value := ""
+		if s.Default != "" {
+			value = "`" + s.Default + "`"
+		}
+		fmt.Fprintf(&b, "| `%s` | `--%s` | %s | %s |\n", s.Env, s.Flag(), strings.ReplaceAll(value, ",", ", "), s.Help)
+	}
+	want := head + begin + b.String()
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(want, string(page)); diff != "" {
+		t.Errorf("%s is out of date, run go test ./internal/operator -run Page -update (-want +got):\n%s", path, diff)
+	}
+}

@@ -1,0 +1,239 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"runtime"
+	"time"
+
+	sdkaws "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	crmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"karpenter/internal/cloud/aws"
+	"karpenter/internal/control"
+	"karpenter/internal/meter"
+	"karpenter/internal/operator/webhook"
+)
+
+const (
+	// A leader that cannot renew its lease stops acting after renewDeadline, and nobody else can take it before leaseDuration.
+	leaseDuration = 15 * time.Second
+	renewDeadline = 10 * time.Second
+	retryPeriod   = 2 * time.Second
+	// shutdownGrace is how long what is under way may take when the process is asked to end.
+	shutdownGrace = 10 * time.Second
+)
+
+// What must have come true once before the process is ready.
+const (
+	partKinds  = "kinds"
+	partCloud  = "cloud"
+	partCaches = "caches"
+)
+
+// Build says what the program was built from.
+type Build struct{ Version, Commit string }
+
+// process is a running controller.
+type process struct {
+	options *Options
+	build   Build
+	config  *rest.Config
+	sdk     sdkaws.Config
+	clock   control.Clock
+	log     *slog.Logger
+	set     *meter.Set
+	dog     *Watchdog
+	ready   *readiness
+	began   time.Time
+	// fence is nil where there is no lease.
+	fence *fence
+}
+
+// Process is what Run needs to be told.
+type Process struct {
+	Options *Options
+	Build   Build
+	// Config reaches the API server, as it was found.
+	Config *rest.Config
+	Clock  control.Clock
+	Log    *slog.Logger
+}
+
+// Run is the controller: it returns when the context ends, with nil, or when the lease is lost or it cannot go on.
+func Run(ctx context.Context, given Process) error {
+	registry := prometheus.NewRegistry()
+	p := &process{
+		options: given.Options, build: given.Build, clock: given.Clock, log: given.Log, set: meter.New(registry),
+		dog: NewWatchdog(given.Clock, crmetrics.Registry), ready: newReadiness(partKinds, partCloud, partCaches),
+		began: given.Clock.Now(),
+	}
+	p.set.Set(meter.BuildInfo, 1, "version", p.build.Version, "commit", p.build.Commit, "goversion", runtime.Version(), "goarch", runtime.GOARCH)
+	limitMemory(p.options.MemoryLimitBytes)
+	stopMetrics, err := serve(p.options.MetricsPort, "METRICS_PORT", metricsHandler(p.options.EnableProfiling, registry, crmetrics.Registry), p.log)
+	if err != nil {
+		return err
+	}
+	defer stopMetrics()
+	stopHealth, err := serve(p.options.HealthProbePort, "HEALTH_PROBE_PORT", healthHandler(p.dog.Check, p.ready.Check), p.log)
+	if err != nil {
+		return err
+	}
+	defer stopHealth()
+	p.config = tuned(given.Config, p.options, p.agent(), p.set)
+	if p.sdk, err = loadAWS(ctx, p.build.Version, p.set); err != nil {
+		return err
+	}
+	lease := leaseConfig(given.Config, p.agent()+" lease")
+	if !p.options.DisableLeaderElection {
+		p.fence = newFence(p.clock.Now)
+		lease.Wrap(p.fence.watch)
+		p.sdk.APIOptions = append(p.sdk.APIOptions, p.fence.guardCalls)
+	}
+	for _, warning := range p.options.Warnings {
+		p.log.Warn("setting without effect", "setting", warning)
+	}
+	err = p.run(ctx, lease)
+	if ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) {
+		p.log.Info("stopped")
+		return nil
+	}
+	return err
+}
+
+func (p *process) agent() string { return "karpenter/" + p.build.Version }
+
+// run waits for what must be there, wires the reconcilers and runs them.
+func (p *process) run(ctx context.Context, lease *rest.Config) error {
+	ctrllog.SetLogger(logr.FromSlogHandler(quiet{p.log.Handler()}))
+	kube, err := kubernetes.NewForConfig(p.config)
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	if err := p.persist(ctx, partKinds, func(context.Context) error { return missingKinds(kube.Discovery()) }); err != nil {
+		return err
+	}
+	clients := aws.NewClients(p.sdk)
+	find := &finder{options: p.options, config: p.config, kube: kube, clients: clients, log: p.log}
+	var cluster aws.Cluster
+	err = p.persist(ctx, partCloud, func(ctx context.Context) (err error) {
+		if cluster, err = find.cluster(ctx); err != nil {
+			return err
+		}
+		return aws.New(p.awsOptions(clients, cluster)).Reach(ctx)
+	})
+	if err != nil {
+		return err
+	}
+	p.log.Info("found the cluster", "cluster", cluster.Name, "endpoint", cluster.Endpoint, "version", cluster.Version, "region", p.sdk.Region)
+	m, err := p.manager(lease)
+	if err != nil {
+		return err
+	}
+	events, stopEvents := newEvents(kube, m.GetScheme())
+	defer stopEvents()
+	w := &wiring{process: p, m: m, clients: clients, cluster: cluster, recorder: control.NewRecorder(events, p.clock.Now)}
+	if err := w.all(ctx); err != nil {
+		return err
+	}
+	upgraded := make(chan error, 1)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-m.Elected():
+			p.log.Info("leading")
+		case <-ctx.Done():
+		}
+	}()
+	go func() {
+		if err := p.watchVersion(ctx, kube, cluster.Version); err != nil {
+			upgraded <- err
+			cancel()
+		}
+	}()
+	if err := m.Start(ctx); err != nil {
+		return fmt.Errorf("running the reconcilers: %w", err)
+	}
+	select {
+	case err := <-upgraded:
+		return err
+	default:
+		return nil
+	}
+}
+
+func (p *process) manager(lease *rest.Config) (manager.Manager, error) {
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, err
+	}
+	o := p.options
+	duration, deadline, retry, grace := leaseDuration, renewDeadline, retryPeriod, shutdownGrace
+	fenced := rest.CopyConfig(p.config)
+	if p.fence != nil {
+		fenced.Wrap(p.fence.guard)
+	}
+	m, err := manager.New(fenced, manager.Options{
+		Scheme:  scheme,
+		Logger:  logr.FromSlogHandler(quiet{p.log.Handler()}),
+		Metrics: server.Options{BindAddress: "0"}, // served by us, before there is a manager
+		Cache:   cacheOptions(),
+
+		LeaderElection: !o.DisableLeaderElection, LeaderElectionID: o.LeaderElectionName, LeaderElectionNamespace: o.leaseNamespace(),
+		LeaderElectionConfig: lease, LeaderElectionReleaseOnCancel: true,
+		LeaseDuration: &duration, RenewDeadline: &deadline, RetryPeriod: &retry, GracefulShutdownTimeout: &grace,
+
+		Controller: config.Controller{
+			MaxConcurrentReconciles: workers(o.CPURequests),
+			EnableWarmup:            new(!o.DisableControllerWarmup),
+			// A process may run more than one cluster's reconcilers, as tests do.
+			SkipNameValidation: new(true),
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("setting up the reconcilers: %w", err)
+	}
+	return m, nil
+}
+
+// webhook serves v1beta1, on every replica, if there is a Service that the API server reaches it by.
+func (w *wiring) webhook() error {
+	o := w.options
+	if !o.webhook() {
+		return nil
+	}
+	uncached, err := client.New(w.config, client.Options{Scheme: w.m.GetScheme()})
+	if err != nil {
+		return fmt.Errorf("making a client for the conversion webhook: %w", err)
+	}
+	listener, err := net.Listen("tcp", fmt.Sprintf(":%d", o.WebhookPort))
+	if err != nil {
+		return fmt.Errorf("WEBHOOK_PORT=%d: %w; give it a port that is free", o.WebhookPort, err)
+	}
+	server, err := webhook.NewServer(webhook.Options{
+		Client: uncached, Clock: w.clock, Log: w.log, Listener: listener,
+		Secret: types.NamespacedName{Namespace: o.SystemNamespace, Name: o.KarpenterService + "-conversion"},
+		Target: webhook.Target{ServiceNamespace: o.SystemNamespace, ServiceName: o.KarpenterService, ServicePort: int32(o.WebhookPort)},
+	})
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	if err := w.m.Add(server); err != nil {
+		return fmt.Errorf("adding the conversion webhook: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,76 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+const (
+	headerTimeout = 5 * time.Second
+	// serveGrace is how long answers under way may take when the process ends.
+	serveGrace = 2 * time.Second
+)
+
+// metricsHandler serves /metrics and, if asked to, profiles (O56).
+func metricsHandler(profiling bool, from ...prometheus.Gatherer) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", promhttp.HandlerFor(prometheus.Gatherers(from), promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}))
+	if profiling {
+		mux.HandleFunc("/debug/pprof/", pprof.Index)
+		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	}
+	return mux
+}
+
+// healthHandler serves /healthz and /readyz. An answer that is not ok says why.
+func healthHandler(healthy, ready func() error) http.Handler {
+	mux := http.NewServeMux()
+	for path, check := range map[string]func() error{"/healthz": healthy, "/readyz": ready} {
+		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+			if err := check(); err != nil {
+				w.WriteHeader(http.StatusServiceUnavailable)
+				fmt.Fprintln(w, err)
+				return
+			}
+			fmt.Fprintln(w, "ok")
+		})
+	}
+	return mux
+}
+
+// serve answers on a port until the returned function is called.
+func serve(port int, variable string, handler http.Handler, log *slog.Logger) (stop func(), err error) {
+	listener, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
+	if err != nil {
+		return nil, fmt.Errorf("%s=%d: %w; give it a port that is free", variable, port, err)
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: headerTimeout, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			log.Error("stopped serving", "port", port, "error", err)
+		}
+	}()
+	return func() {
+		ctx, cancel := context.WithTimeout(context.Background(), serveGrace)
+		defer cancel()
+		if server.Shutdown(ctx) != nil {
+			_ = server.Close()
+		}
+		<-ended
+	}, nil
+}

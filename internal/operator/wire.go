@@ -1,0 +1,196 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	awsv1 "karpenter/api/aws/v1"
+	"karpenter/internal/cloud"
+	"karpenter/internal/cloud/aws"
+	"karpenter/internal/control"
+	"karpenter/internal/control/claim"
+	"karpenter/internal/control/class"
+	"karpenter/internal/control/drain"
+	"karpenter/internal/control/pool"
+	"karpenter/internal/control/provision"
+	"karpenter/internal/control/repair"
+	"karpenter/internal/engine/pack"
+	"karpenter/internal/state"
+)
+
+// wiring is what the reconcilers are made from. Each part of the program has one function here that makes it and hands it to
+// the manager.
+type wiring struct {
+	*process
+	m        manager.Manager
+	clients  aws.Clients
+	cluster  aws.Cluster
+	recorder *control.Recorder
+
+	classes  *classes
+	provider *aws.Provider
+	mirror   *state.Mirror
+	purse    *control.Purse
+	health   *pool.Health
+}
+
+// served is the kind of node class that this process serves.
+var served = schema.GroupKind{Group: awsv1.Group, Kind: awsv1.EC2NodeClassKind}
+
+// registered is a reconciler.
+type registered interface {
+	Register(m manager.Manager) error
+}
+
+// all wires everything, in the order in which things need each other.
+func (w *wiring) all(ctx context.Context) error {
+	w.purse, w.health = control.NewPurse(w.clock.Now), pool.NewHealth(w.m.GetClient(), w.clock)
+	for _, part := range []struct {
+		name string
+		wire func(context.Context) error
+	}{
+		{"indexes", w.indexes},
+		{"cloud", w.cloud},
+		{"state", w.state},
+		{"provisioning", w.provisioning},
+		{"claims", w.claims},
+		{"termination", w.termination},
+		{"pools", w.pools},
+		{"classes", w.nodeClasses},
+		{"interruption", w.interruption},
+		{"repair", w.repair},
+		{"observability", w.observability},
+		{"webhook", func(context.Context) error { return w.webhook() }},
+	} {
+		if err := part.wire(ctx); err != nil {
+			return fmt.Errorf("setting up %s: %w", part.name, err)
+		}
+	}
+	return nil
+}
+
+// add hands reconcilers to the manager.
+func (w *wiring) add(reconcilers ...registered) error {
+	for _, r := range reconcilers {
+		if err := r.Register(w.m); err != nil {
+			return fmt.Errorf("%T: %w", r, err)
+		}
+	}
+	return nil
+}
+
+// loops hands loops to the manager, each watched.
+func (w *wiring) loops(loops ...*control.Loop) error {
+	for _, l := range loops {
+		if err := w.m.Add(w.dog.Guard(l)); err != nil {
+			return fmt.Errorf("%s: %w", l.Name, err)
+		}
+	}
+	return nil
+}
+
+// as is the provider with calls counted for one controller.
+func (w *wiring) as(controller string) cloud.Provider {
+	return metered{Provider: w.provider, set: w.set, controller: controller, now: w.clock.Now}
+}
+
+func (w *wiring) provisioning(context.Context) error {
+	creator := &provision.Creator{Client: w.m.GetClient(), Mirror: w.mirror, Clock: w.clock, Meter: w.set, Log: w.log}
+	return w.add(&provision.Provisioner{
+		Mirror: w.mirror, Creator: creator, Batch: provision.NewBatcher(w.clock, w.options.BatchIdleDuration, w.options.BatchMaxDuration),
+		Options: pack.Options{
+			IgnorePreferences:   w.options.PreferencePolicy == PreferencesIgnore,
+			BestEffortMinValues: w.options.MinValuesPolicy == MinValuesBestEffort,
+		},
+		Clock: w.clock, Log: w.log, Events: w.recorder, Meter: w.set, Gate: w.health, Beat: w.dog.Beat,
+	})
+}
+
+func (w *wiring) claims(context.Context) error {
+	c := w.m.GetClient()
+	lifecycle := &claim.Lifecycle{
+		Client: c, Launcher: w.as("nodeclaim.lifecycle"), InstanceID: aws.ParseProviderID, Class: served, Purse: w.purse,
+		Health: w.health, Wrote: func(o client.Object) { w.mirror.Wrote(o) }, Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log,
+	}
+	if !w.options.IgnoreDRARequests {
+		lifecycle.Devices = w.m.GetAPIReader()
+	}
+	err := w.add(lifecycle,
+		&claim.Consistency{Client: c, Class: served, Clock: w.clock, Recorder: w.recorder},
+		&claim.Expire{Client: c, Class: served, Clock: w.clock, Meter: w.set, Log: w.log},
+		&claim.Hydrate{Client: c, Class: served, Clock: w.clock},
+		&claim.PodEvents{Client: c, Class: served, Clock: w.clock},
+	)
+	if err != nil {
+		return err
+	}
+	return w.loops((&claim.Collect{
+		Client: c, Live: w.m.GetAPIReader(), Fleet: w.as("nodeclaim.garbagecollection"), InstanceID: aws.ParseProviderID, Class: served,
+		Purse: w.purse, Clock: w.clock, Meter: w.set, Log: w.log,
+	}).Loop(nil))
+}
+
+func (w *wiring) termination(context.Context) error {
+	return w.add(&drain.Drainer{
+		Client: w.m.GetClient(), Live: w.m.GetAPIReader(), Fleet: w.as("node.termination"), InstanceID: aws.ParseProviderID, Class: served,
+		Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log,
+	})
+}
+
+func (w *wiring) pools(context.Context) error {
+	c := w.m.GetClient()
+	if err := w.add(&pool.Ready{Client: c, Rules: awsv1.LabelRules(), Now: w.clock.Now}, &pool.Hash{Client: c}, w.health); err != nil {
+		return err
+	}
+	return w.loops((&pool.Count{
+		Client: c, Mirror: w.mirror, Clock: w.clock, Meter: w.set, Log: w.log, NoGauges: w.options.DisableClusterStateObservability,
+	}).Loop(nil))
+}
+
+func (w *wiring) nodeClasses(context.Context) error {
+	c := w.m.GetClient()
+	err := w.add(
+		&class.Status{Client: c, Resolver: calmer{w.provider, w.options}, Recorder: w.recorder},
+		&class.Hash{Client: c, CABundle: w.cluster.CABundle},
+		&class.Memory{Client: c, Learn: w.provider.LearnMemory},
+		&class.Tags{Client: c, Tagger: w.provider, Cluster: w.cluster.Name, InstanceID: aws.ParseProviderID},
+	)
+	if err != nil {
+		return err
+	}
+	return w.loops(
+		(&class.Collect{Client: c, Leavings: w.provider, Clock: w.clock, Log: w.log}).Loop(nil),
+		(&class.Ailing{
+			Client: c, Clinic: w.provider, InstanceID: aws.ParseProviderID, Purse: w.purse,
+			Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log,
+		}).Loop(nil),
+		(&class.Reservations{
+			Client: c, Lister: w.provider, InstanceID: aws.ParseProviderID,
+			Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log,
+		}).Loop(nil),
+	)
+}
+
+func (w *wiring) interruption(context.Context) error {
+	if w.options.InterruptionQueue == "" {
+		return nil
+	}
+	return w.loops((&class.Interruption{
+		Client: w.m.GetClient(), Inbox: aws.NewQueue(w.clients.SQS, w.options.InterruptionQueue), Interrupted: w.provider.Interrupted,
+		InstanceID: aws.ParseProviderID, Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log,
+	}).Loops(nil)...)
+}
+
+func (w *wiring) repair(context.Context) error {
+	if !w.options.Gates.NodeRepair {
+		return nil
+	}
+	return w.add(&repair.Repair{
+		Client: w.m.GetClient(), Policies: w.provider, Class: served, Purse: w.purse,
+		Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log,
+	})
+}

@@ -1,0 +1,126 @@
+package state
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	v1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/engine/world"
+)
+
+// budget is a disruption budget with its selector read. One whose selector cannot be read covers nobody.
+type budget struct {
+	obj      *policyv1.PodDisruptionBudget
+	selector world.Selector
+	full     bool // it never lets a pod go
+}
+
+func (m *Mirror) putBudget(p *policyv1.PodDisruptionBudget) {
+	old, known := m.findBudget(p)
+	if known && outdated(old.obj, p) {
+		return
+	}
+	s, err := selector(p.Spec.Selector, nil)
+	m.problem("PodDisruptionBudget", spaced(p), "", err)
+	b := budget{p, s, fullyBlocking(p)}
+	m.setBudget(p, &b)
+	if !known || old.full != b.full || string(old.selector.Need.AppendKey(nil)) != string(s.Need.AppendKey(nil)) || old.selector.Some != s.Some {
+		m.queueSpace(space(p))
+	}
+}
+
+func (m *Mirror) dropBudget(p *policyv1.PodDisruptionBudget) {
+	if old, known := m.findBudget(p); known && sameUID(old.obj, p) {
+		m.problem("PodDisruptionBudget", spaced(p), "", nil)
+		m.setBudget(p, nil)
+		m.queueSpace(space(p))
+	}
+}
+
+func (m *Mirror) findBudget(p *policyv1.PodDisruptionBudget) (budget, bool) {
+	for _, b := range m.budgets[space(p)] {
+		if b.obj.Name == p.Name {
+			return b, true
+		}
+	}
+	return budget{}, false
+}
+
+// setBudget replaces or removes a budget. Views hold the map and its lists, so that both are copied.
+func (m *Mirror) setBudget(p *policyv1.PodDisruptionBudget, b *budget) {
+	list := slices.DeleteFunc(slices.Clone(m.budgets[space(p)]), func(x budget) bool { return x.obj.Name == p.Name })
+	if b != nil {
+		list = append(list, *b)
+		slices.SortFunc(list, func(x, y budget) int { return strings.Compare(x.obj.Name, y.obj.Name) })
+	}
+	if m.budgetsShared {
+		m.budgets, m.budgetsShared = maps.Clone(m.budgets), false
+	}
+	if m.budgets[space(p)] = list; len(list) == 0 {
+		delete(m.budgets, space(p))
+	}
+	m.changed = true
+}
+
+// blocked says whether a disruption budget never lets the pod go, or two budgets cover it, which no eviction gets past.
+func (m *Mirror) blocked(o *PodObject) bool {
+	covering := 0
+	for i := range m.budgets[o.Meta.Namespace] {
+		b := &m.budgets[o.Meta.Namespace][i]
+		if !matches(b.selector, o.Meta.Labels) {
+			continue
+		}
+		covering++
+		if b.full {
+			return true
+		}
+	}
+	return covering > 1
+}
+
+func fullyBlocking(p *policyv1.PodDisruptionBudget) bool {
+	if m := p.Spec.MaxUnavailable; m != nil {
+		return (m.Type == intstr.Int && m.IntVal == 0) || m.StrVal == "0%"
+	}
+	if m := p.Spec.MinAvailable; m != nil {
+		return m.StrVal == "100%"
+	}
+	return false
+}
+
+// movable says whether the pod wants a new place when its node goes away, and when to ask again if time will change the answer.
+func (m *Mirror) movable(o *PodObject, owner string) (ok bool, again time.Time) {
+	switch {
+	case owner == "DaemonSet" || owner == "Node" || terminal(o):
+		return false, time.Time{}
+	case o.Meta.DeletionTimestamp != nil:
+		return owner == "StatefulSet", time.Time{}
+	}
+	if protected, until := doNotDisrupt(o, m.now); protected {
+		return false, until
+	}
+	return !m.blocked(o), time.Time{}
+}
+
+// doNotDisrupt says whether the pod's annotation protects it now, and until when if not for good. A duration counts from the
+// start of the pod; what is neither that nor true means nothing.
+func doNotDisrupt(o *PodObject, now time.Time) (bool, time.Time) {
+	text := o.Meta.Annotations[v1.DoNotDisruptAnnotationKey]
+	if text == "" || text == "true" {
+		return text == "true", time.Time{}
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return false, time.Time{}
+	}
+	if o.Status.StartTime == nil {
+		return true, time.Time{}
+	}
+	until := time.Unix(int64(*o.Status.StartTime), 0).Add(d)
+	return now.Before(until), until
+}

@@ -1,0 +1,359 @@
+package state
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/engine/world"
+)
+
+// converter reads objects one at a time, with the little that it must know of others.
+type converter struct {
+	opt   Options
+	rules v1.LabelRules
+	names *world.Names
+
+	namespaces table[*corev1.Namespace]
+	// services and workloads are known only where default topology spread asks for them.
+	services  map[string][]service
+	workloads map[string]*metav1.LabelSelector // by kind and full name
+}
+
+func newConverter(opt Options) *converter {
+	rules := v1.CoreLabelRules()
+	maps.Copy(rules.Aliases, opt.Aliases)
+	rules.WellKnown.Insert(opt.WellKnown...)
+	return &converter{
+		opt: opt, rules: rules, names: world.NewNames(),
+		namespaces: table[*corev1.Namespace]{}, services: map[string][]service{}, workloads: map[string]*metav1.LabelSelector{},
+	}
+}
+
+// draft is a pod spec converted but for what differs between pods of one spec: labels and volumes.
+type draft struct {
+	id    int
+	class world.Class
+	key   string
+	// spaces says that the draft depends on the labels of namespaces.
+	spaces bool
+	// reads lists the label keys that its selectors read.
+	reads []string
+	// refs counts the pods of the draft.
+	refs int
+}
+
+// draftSet keeps the drafts that pods have, each distinct one once, and counts which labels their selectors read: other labels
+// cannot tell pods apart.
+type draftSet struct {
+	byKey map[string]*draft
+	specs *recent[specKey, specDraft]
+	next  int
+	// spaces counts drafts that depend on namespaces, reads drafts by label key.
+	spaces int
+	reads  map[string]int
+}
+
+// recentSpecs is how many specs are recognized without reading them again: some more than a cluster has workloads.
+const recentSpecs = 4096
+
+// specKey finds a spec by where its containers are in memory, which pods share if Trim or ReadList has seen them. The key keeps
+// that memory from becoming another spec's.
+type specKey struct {
+	first     *corev1.Container
+	namespace string
+}
+
+// specDraft is a spec with what it was converted to; empty for one that was seen only once.
+type specDraft struct {
+	spec  *corev1.PodSpec
+	draft *draft
+}
+
+func newDraftSet() *draftSet {
+	return &draftSet{byKey: map[string]*draft{}, specs: newRecent[specKey, specDraft](recentSpecs), reads: map[string]int{}}
+}
+
+// find converts the spec of a pod, or finds it converted.
+func (s *draftSet) find(c *converter, o *PodObject) (*draft, error) {
+	if len(o.Spec.Containers) == 0 || len(c.opt.DefaultSpread) > 0 || resized(o) || readsOwnLabels(o.Spec) {
+		return s.convert(c, o)
+	}
+	key := specKey{&o.Spec.Containers[0], o.Meta.Namespace}
+	known, again := s.specs.get(key)
+	if known.draft != nil && sameSpec(known.spec, o.Spec) {
+		return s.intern(known.draft), nil
+	}
+	d, err := s.convert(c, o)
+	switch {
+	case err != nil || d.spaces:
+	case again: // worth remembering
+		spec := *o.Spec // not the one in the pod, which would keep all of it in memory
+		spec.Volumes = nil
+		s.specs.put(key, specDraft{&spec, d})
+	default:
+		s.specs.put(key, specDraft{})
+	}
+	return d, err
+}
+
+func (s *draftSet) convert(c *converter, o *PodObject) (*draft, error) {
+	d, err := c.draft(o)
+	if err != nil {
+		return nil, err
+	}
+	return s.intern(d), nil
+}
+
+// intern is the draft that pods with this key have.
+func (s *draftSet) intern(d *draft) *draft {
+	if same, ok := s.byKey[d.key]; ok {
+		return same
+	}
+	if d.id == 0 {
+		s.next++
+		d.id = s.next
+	}
+	s.byKey[d.key] = d
+	return d
+}
+
+// hold counts one more pod of the draft and returns label keys that nobody has read before.
+func (s *draftSet) hold(d *draft) (fresh []string) {
+	d.refs++
+	if d.refs > 1 {
+		return nil
+	}
+	if d.spaces {
+		s.spaces++
+	}
+	for _, k := range d.reads {
+		s.reads[k]++
+		if s.reads[k] == 1 {
+			fresh = append(fresh, k)
+		}
+	}
+	return fresh
+}
+
+// release counts one pod less.
+func (s *draftSet) release(d *draft) {
+	d.refs--
+	if d.refs > 0 {
+		return
+	}
+	delete(s.byKey, d.key)
+	if d.spaces {
+		s.spaces--
+	}
+	for _, k := range d.reads {
+		if s.reads[k]--; s.reads[k] == 0 {
+			delete(s.reads, k)
+		}
+	}
+}
+
+// resized says whether a container of the pod has been given more than its spec asks for.
+func resized(o *PodObject) bool {
+	return asksMore(o.Spec.Containers, o.Status.ContainerStatuses) || asksMore(o.Spec.InitContainers, o.Status.InitContainerStatuses)
+}
+
+func asksMore(containers []corev1.Container, statuses []corev1.ContainerStatus) bool {
+	more := func(r *corev1.ResourceRequirements, list corev1.ResourceList) bool {
+		for k, q := range list {
+			have, ok := r.Requests[k]
+			if !ok {
+				have = r.Limits[k]
+			}
+			if q.Cmp(have) > 0 {
+				return true
+			}
+		}
+		return false
+	}
+	for i := range statuses {
+		st := &statuses[i]
+		if st.AllocatedResources == nil && st.Resources == nil {
+			continue
+		}
+		for k := range containers {
+			if c := &containers[k]; c.Name == st.Name {
+				if more(&c.Resources, st.AllocatedResources) || (st.Resources != nil && more(&c.Resources, st.Resources.Requests)) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// sameSpec says whether two specs are surely converted alike: they share everything that is read of them.
+func sameSpec(a, b *corev1.PodSpec) bool {
+	return sameSlice(a.Containers, b.Containers) && sameSlice(a.InitContainers, b.InitContainers) && sameSlice(a.Tolerations, b.Tolerations) &&
+		sameSlice(a.TopologySpreadConstraints, b.TopologySpreadConstraints) && sameSlice(a.ResourceClaims, b.ResourceClaims) &&
+		a.Affinity == b.Affinity && a.Resources == b.Resources && a.HostNetwork == b.HostNetwork &&
+		(a.Priority == b.Priority || (a.Priority != nil && b.Priority != nil && *a.Priority == *b.Priority)) &&
+		maps.Equal(a.NodeSelector, b.NodeSelector) && maps.Equal(a.Overhead, b.Overhead)
+}
+
+func sameSlice[T any](a, b []T) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
+
+// readsOwnLabels says whether constraints depend on the labels of the pod itself, which its spec does not show.
+func readsOwnLabels(spec *corev1.PodSpec) bool {
+	for i := range spec.TopologySpreadConstraints {
+		if len(spec.TopologySpreadConstraints[i].MatchLabelKeys) > 0 {
+			return true
+		}
+	}
+	keyed := func(t *corev1.PodAffinityTerm) bool { return len(t.MatchLabelKeys)+len(t.MismatchLabelKeys) > 0 }
+	if a := spec.Affinity; a != nil {
+		if p := a.PodAffinity; p != nil && anyTerm(p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution, keyed) {
+			return true
+		}
+		if p := a.PodAntiAffinity; p != nil && anyTerm(p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution, keyed) {
+			return true
+		}
+	}
+	return false
+}
+
+func anyTerm(required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm, is func(*corev1.PodAffinityTerm) bool) bool {
+	for i := range required {
+		if is(&required[i]) {
+			return true
+		}
+	}
+	for i := range preferred {
+		if is(&preferred[i].PodAffinityTerm) {
+			return true
+		}
+	}
+	return false
+}
+
+// draft reads everything of a pod's spec that constrains where it may run.
+func (b *converter) draft(o *PodObject) (*draft, error) {
+	d := &draft{}
+	c := &d.class
+	c.Namespace = o.Meta.Namespace
+	requests, err := b.resources(podRequests(o.Spec, &o.Status))
+	if err != nil {
+		return nil, fmt.Errorf("requests: %w", err)
+	}
+	c.Requests = requests
+	if o.Spec.Priority != nil {
+		c.Priority = *o.Spec.Priority
+	}
+	for _, t := range o.Spec.Tolerations {
+		c.Tolerations = append(c.Tolerations, world.Toleration{Key: t.Key, Operator: string(t.Operator), Value: t.Value, Effect: world.Effect(t.Effect)})
+	}
+	slices.SortFunc(c.Tolerations, func(x, y world.Toleration) int {
+		return strings.Compare(x.Key+"\x00"+x.Operator+"\x00"+x.Value+"\x00"+string(x.Effect), y.Key+"\x00"+y.Operator+"\x00"+y.Value+"\x00"+string(y.Effect))
+	})
+	c.Ports = hostPorts(o.Spec)
+	b.nodeNeeds(c, o.Spec)
+	if err := b.podTerms(d, o); err != nil {
+		return nil, err
+	}
+	if err := b.spread(c, o); err != nil {
+		return nil, err
+	}
+	if len(o.Spec.ResourceClaims) > 0 && !b.opt.AllowResourceClaims {
+		c.Refused = "uses dynamic resource claims, which are not planned (see IGNORE_DRA_REQUESTS)"
+	}
+	d.key, d.reads = string(classKey(c)), readKeys(c)
+	return d, nil
+}
+
+// hostPorts lists ports of containers and of sidecars, which run beside them.
+func hostPorts(spec *corev1.PodSpec) []world.Port {
+	var out []world.Port
+	note := func(c *corev1.Container) {
+		for _, p := range c.Ports {
+			port := p.HostPort
+			if port == 0 && spec.HostNetwork {
+				port = p.ContainerPort
+			}
+			if port == 0 {
+				continue
+			}
+			protocol := string(p.Protocol)
+			if protocol == "" {
+				protocol = "TCP"
+			}
+			out = append(out, world.Port{IP: p.HostIP, Protocol: protocol, Port: port})
+		}
+	}
+	for i := range spec.Containers {
+		note(&spec.Containers[i])
+	}
+	for i := range spec.InitContainers {
+		if c := &spec.InitContainers[i]; c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			note(c)
+		}
+	}
+	return out
+}
+
+// readKeys lists the label keys that the selectors of a class read.
+func readKeys(c *world.Class) []string {
+	var out []string
+	note := func(s world.Selector) {
+		for _, r := range s.Need {
+			out = append(out, r.Key)
+		}
+	}
+	for i := range c.Spread {
+		note(c.Spread[i].Selector)
+	}
+	for i := range c.Affinity {
+		note(c.Affinity[i].Selector)
+	}
+	for i := range c.AntiAffinity {
+		note(c.AntiAffinity[i].Selector)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// classKey is equal exactly for specs that constrain pods in the same way.
+func classKey(c *world.Class) []byte {
+	k := []byte(c.Namespace + "\x00" + c.Refused + "\x00")
+	k = binary.AppendVarint(k, int64(c.Priority))
+	for _, v := range c.Requests {
+		k = binary.AppendVarint(k, v)
+	}
+	for _, cl := range c.Needs {
+		k = append(k, 'n')
+		for _, t := range cl.Terms {
+			k = t.AppendKey(k)
+		}
+	}
+	for _, p := range c.Prefers {
+		k = binary.AppendVarint(append(k, 'p'), int64(p.Weight))
+		k = p.Term.AppendKey(k)
+	}
+	for _, t := range c.Tolerations {
+		k = append(k, "t"+t.Key+"\x00"+t.Operator+"\x00"+t.Value+"\x00"+string(t.Effect)+"\x00"...)
+	}
+	for _, s := range c.Spread {
+		k = fmt.Appendf(k, "s%s %d %d %t %t %t %t", s.Key, s.MaxSkew, s.MinDomains, s.Hard, s.HonorAffinity, s.HonorTaints, s.Selector.Some)
+		k = s.Selector.Need.AppendKey(k)
+	}
+	for kind, terms := range [][]world.PodTerm{c.Affinity, c.AntiAffinity} {
+		for _, t := range terms {
+			k = fmt.Appendf(k, "a%d%s %d %t %q %t", kind, t.Key, t.Weight, t.AllNamespaces, t.Namespaces, t.Selector.Some)
+			k = t.Selector.Need.AppendKey(k)
+		}
+	}
+	for _, p := range c.Ports {
+		k = fmt.Appendf(k, "h%s %s %d", p.IP, p.Protocol, p.Port)
+	}
+	return k
+}

@@ -1,0 +1,173 @@
+package state
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "karpenter/api/karpenter/v1"
+)
+
+// Trim drops from an object what nobody here reads, before a cache stores it, and makes pods of one template share memory. It
+// has the form of a cache's transform function and changes the object that it is given. What stays of a pod: labels, owners,
+// times, what constrains where it runs and what it asks for, and how far it has come.
+func Trim(obj any) (any, error) {
+	o, ok := obj.(metav1.Object)
+	if !ok {
+		return obj, nil
+	}
+	o.SetManagedFields(nil)
+	switch x := obj.(type) {
+	case *corev1.Pod:
+		trimPod(x)
+	case *corev1.Node:
+		x.Status.Images = nil
+		trimAnnotations(o)
+	case *appsv1.DaemonSet:
+		x.Spec.Template.Spec = trimSpec(&x.Spec.Template.Spec)
+		trimAnnotations(o)
+	case *appsv1.ReplicaSet:
+		x.Spec.Template.Spec = trimSpec(&x.Spec.Template.Spec)
+		trimAnnotations(o)
+	case *appsv1.StatefulSet:
+		x.Spec.Template.Spec = trimSpec(&x.Spec.Template.Spec)
+		trimAnnotations(o)
+	default:
+		trimAnnotations(o)
+	}
+	return obj, nil
+}
+
+// trimAnnotations drops the copy of the manifest that kubectl apply leaves on objects.
+func trimAnnotations(o metav1.Object) {
+	a := o.GetAnnotations()
+	if _, ok := a[corev1.LastAppliedConfigAnnotation]; !ok {
+		return
+	}
+	a = maps.Clone(a)
+	delete(a, corev1.LastAppliedConfigAnnotation)
+	o.SetAnnotations(a)
+}
+
+// keptAnnotations are those of other domains that are read on pods.
+var keptAnnotations = []string{corev1.PodDeletionCost, corev1.MirrorPodAnnotationKey}
+
+// keptConditions are the conditions of pods that are read. The others only repeat what these say.
+var keptConditions = []corev1.PodConditionType{
+	corev1.PodScheduled, corev1.PodReady, corev1.DisruptionTarget, corev1.PodResizePending, corev1.PodResizeInProgress,
+}
+
+func trimPod(p *corev1.Pod) {
+	p.Namespace, p.GenerateName = common.text(p.Namespace), ""
+	p.Labels = common.labels(p.Labels)
+	p.Annotations = podAnnotations(p.Annotations)
+	p.OwnerReferences = common.owners(p.OwnerReferences)
+
+	node, volumes := common.text(p.Spec.NodeName), p.Spec.Volumes
+	statuses := trimStatuses(p.Spec.Containers, p.Status.ContainerStatuses)
+	initial := trimStatuses(p.Spec.InitContainers, p.Status.InitContainerStatuses)
+	spec := trimSpec(&p.Spec)
+	spec.NodeName, spec.Volumes = "", nil
+	p.Spec = common.spec(&spec)
+	p.Spec.NodeName, p.Spec.Volumes = node, trimVolumes(volumes)
+
+	p.Status = corev1.PodStatus{
+		Phase: corev1.PodPhase(common.text(string(p.Status.Phase))), NominatedNodeName: p.Status.NominatedNodeName, StartTime: p.Status.StartTime,
+		Resize: p.Status.Resize, Conditions: trimConditions(p.Status.Conditions), ContainerStatuses: statuses, InitContainerStatuses: initial,
+	}
+}
+
+func podAnnotations(m map[string]string) map[string]string {
+	var out map[string]string
+	for k, v := range m {
+		domain, _, _ := strings.Cut(k, "/")
+		if domain != v1.Group && !strings.HasSuffix(domain, "."+v1.Group) && !slices.Contains(keptAnnotations, k) {
+			continue
+		}
+		if out == nil {
+			out = map[string]string{}
+		}
+		out[common.text(k)] = common.text(v)
+	}
+	return out
+}
+
+func trimConditions(list []corev1.PodCondition) []corev1.PodCondition {
+	n := 0
+	for i := range list {
+		if slices.Contains(keptConditions, list[i].Type) {
+			n++
+		}
+	}
+	out := make([]corev1.PodCondition, 0, n)
+	for i := range list {
+		c := &list[i]
+		if !slices.Contains(keptConditions, c.Type) {
+			continue
+		}
+		out = append(out, corev1.PodCondition{
+			Type: corev1.PodConditionType(common.text(string(c.Type))), Status: corev1.ConditionStatus(common.text(string(c.Status))),
+			Reason: common.text(c.Reason), Message: common.text(c.Message), LastTransitionTime: c.LastTransitionTime,
+		})
+	}
+	return out
+}
+
+// trimStatuses keeps what containers have been given where that is more than their spec asks for, as after a resize in place.
+func trimStatuses(containers []corev1.Container, list []corev1.ContainerStatus) []corev1.ContainerStatus {
+	var out []corev1.ContainerStatus
+	for i := range list {
+		if s := &list[i]; asksMore(containers, list[i:i+1]) {
+			out = append(out, corev1.ContainerStatus{Name: s.Name, AllocatedResources: s.AllocatedResources, Resources: s.Resources})
+		}
+	}
+	return out
+}
+
+// trimSpec is what is read of a pod's spec.
+func trimSpec(s *corev1.PodSpec) corev1.PodSpec {
+	return corev1.PodSpec{
+		Containers: trimContainers(s.Containers, s.HostNetwork), InitContainers: trimContainers(s.InitContainers, s.HostNetwork), Volumes: trimVolumes(s.Volumes),
+		NodeName: s.NodeName, NodeSelector: s.NodeSelector, Affinity: s.Affinity, Tolerations: s.Tolerations, TopologySpreadConstraints: s.TopologySpreadConstraints,
+		PriorityClassName: s.PriorityClassName, Priority: s.Priority, PreemptionPolicy: s.PreemptionPolicy, SchedulerName: s.SchedulerName,
+		SchedulingGates: s.SchedulingGates, TerminationGracePeriodSeconds: s.TerminationGracePeriodSeconds, ActiveDeadlineSeconds: s.ActiveDeadlineSeconds,
+		RestartPolicy: s.RestartPolicy, HostNetwork: s.HostNetwork, Overhead: s.Overhead, RuntimeClassName: s.RuntimeClassName,
+		ResourceClaims: s.ResourceClaims, Resources: s.Resources,
+	}
+}
+
+func trimContainers(list []corev1.Container, hostNetwork bool) []corev1.Container {
+	if len(list) == 0 {
+		return nil
+	}
+	out := make([]corev1.Container, len(list))
+	for i := range list {
+		c := &list[i]
+		out[i] = corev1.Container{Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy}
+		for _, p := range c.Ports {
+			if p.HostPort != 0 || hostNetwork {
+				out[i].Ports = append(out[i].Ports, corev1.ContainerPort{HostPort: p.HostPort, ContainerPort: p.ContainerPort, Protocol: p.Protocol, HostIP: p.HostIP})
+			}
+		}
+	}
+	return out
+}
+
+// trimVolumes keeps the volumes that lead to a claim.
+func trimVolumes(list []corev1.Volume) []corev1.Volume {
+	var out []corev1.Volume
+	for i := range list {
+		v := &list[i]
+		switch {
+		case v.PersistentVolumeClaim != nil:
+			out = append(out, corev1.Volume{Name: v.Name, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: v.PersistentVolumeClaim}})
+		case v.Ephemeral != nil:
+			out = append(out, corev1.Volume{Name: v.Name, VolumeSource: corev1.VolumeSource{Ephemeral: v.Ephemeral}})
+		}
+	}
+	return out
+}

@@ -1,0 +1,268 @@
+package state
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/engine/req"
+	"karpenter/internal/engine/world"
+)
+
+// typeList is what a class can launch, in the mirror's own numbering of resources. It does not change; a newer version is
+// another typeList.
+type typeList struct {
+	version uint64
+	list    []*world.InstanceType
+	err     error
+	source  []*world.InstanceType // what the provider returned
+	// largest remembers, by requirements, the most that a claim may become.
+	largest map[string]world.Resources
+}
+
+// typesOf is what a class can launch; it is asked for on first use and from then on watched.
+func (m *Mirror) typesOf(class string) *typeList {
+	t, ok := m.types[class]
+	if !ok {
+		t = m.loadTypes(class, &typeList{})
+		m.types[class] = t
+	}
+	return t
+}
+
+// loadTypes asks the provider. If it fails, what was known before still tells prices.
+func (m *Mirror) loadTypes(class string, before *typeList) *typeList {
+	if m.opt.Types == nil {
+		return before
+	}
+	resources, list, version, err := m.opt.Types(class)
+	if err != nil {
+		if before.err != nil && before.err.Error() == err.Error() {
+			return before
+		}
+		m.problem("NodeClass", class, "types", err)
+		return &typeList{version: before.version, list: before.list, source: before.source, err: err, largest: map[string]world.Resources{}}
+	}
+	if before.largest != nil && before.err == nil && before.version == version {
+		return before
+	}
+	m.problem("NodeClass", class, "types", nil)
+	return &typeList{version: version, list: m.translate(resources, list), source: list, largest: map[string]world.Resources{}}
+}
+
+// translate writes the resource vectors of types in the mirror's numbering. Where both agree nothing is copied, and classes that
+// share a list go on sharing it.
+func (m *Mirror) translate(resources []string, list []*world.InstanceType) []*world.InstanceType {
+	index, same := make([]int, len(resources)), true
+	for i, name := range resources {
+		index[i] = m.conv.names.Index(name)
+		same = same && index[i] == i
+	}
+	if same {
+		return list
+	}
+	for _, class := range slices.Sorted(maps.Keys(m.types)) {
+		if t := m.types[class]; len(list) > 0 && sameSlice(t.source, list) {
+			return t.list
+		}
+	}
+	out := make([]*world.InstanceType, len(list))
+	for i, t := range list {
+		c := *t
+		c.Capacity, c.Allocatable = reindex(t.Capacity, index), reindex(t.Allocatable, index)
+		c.Offerings = slices.Clone(t.Offerings)
+		for k := range c.Offerings {
+			o := &c.Offerings[k]
+			o.Capacity, o.Allocatable = reindex(o.Capacity, index), reindex(o.Allocatable, index)
+		}
+		out[i] = &c
+	}
+	return out
+}
+
+func reindex(r world.Resources, index []int) world.Resources {
+	if r == nil {
+		return nil
+	}
+	out := world.Resources{}
+	for i, v := range r {
+		if i < len(index) {
+			out = out.Set(index[i], v)
+		}
+	}
+	return out
+}
+
+// refreshTypes looks for newer versions. Only nodes whose price has changed, and claims that may become something else than
+// before, are touched.
+func (m *Mirror) refreshTypes() {
+	for _, class := range slices.Sorted(maps.Keys(m.types)) {
+		before := m.types[class]
+		now := m.loadTypes(class, before)
+		if now == before {
+			continue
+		}
+		m.types[class] = now
+		if !samePrices(before.list, now.list) {
+			m.reprice = true
+		}
+		for _, c := range m.claims {
+			if c.facts != nil && claimClass(c.obj) == class && len(c.obj.Status.Allocatable) == 0 {
+				m.touchClaim(c)
+			}
+		}
+	}
+}
+
+// repriceNodes touches the nodes whose price has changed.
+func (m *Mirror) repriceNodes() {
+	if !m.reprice {
+		return
+	}
+	m.reprice = false
+	for _, n := range m.nodes {
+		if m.price(n.World.Labels, n.Claim) == n.World.Price {
+			continue
+		}
+		if n.World.InFlight {
+			m.touchClaim(m.claims[n.World.Name])
+		} else {
+			m.touchHost(m.hosts[n.World.Name])
+		}
+	}
+}
+
+// samePrices says whether no node can have become cheaper or dearer.
+func samePrices(a, b []*world.InstanceType) bool {
+	return slices.EqualFunc(a, b, func(x, y *world.InstanceType) bool {
+		return x == y || x.Name == y.Name && slices.EqualFunc(x.Offerings, y.Offerings, func(p, q world.Offering) bool {
+			return p.Zone == q.Zone && p.CapacityType == q.CapacityType && p.Price == q.Price
+		})
+	})
+}
+
+// followPools watches the types of the classes that pools name, and no longer those that none names any more; a claim that still
+// does asks again.
+func (m *Mirror) followPools() {
+	used := []string{""}
+	for _, p := range m.pools {
+		used = append(used, poolClass(p.obj))
+	}
+	slices.Sort(used)
+	used = slices.Compact(used)
+	if slices.Equal(used, m.poolClasses) {
+		return
+	}
+	m.poolClasses, m.reprice = used, true
+	for class := range m.types {
+		if _, found := slices.BinarySearch(used, class); !found {
+			delete(m.types, class)
+			m.problem("NodeClass", class, "types", nil)
+		}
+	}
+}
+
+func claimClass(c *v1.NodeClaim) string {
+	if c.Spec.NodeClassRef != nil {
+		return c.Spec.NodeClassRef.Name
+	}
+	return ""
+}
+
+// price looks up what a node costs by its labels: in the types of its claim's class, or else in those of the pools. 0 is unknown.
+func (m *Mirror) price(labels world.Labels, claim *v1.NodeClaim) float64 {
+	if claim != nil {
+		return priceIn(m.typesOf(claimClass(claim)).list, labels)
+	}
+	for _, class := range m.poolClasses {
+		if t := m.types[class]; t != nil {
+			if p := priceIn(t.list, labels); p != 0 {
+				return p
+			}
+		}
+	}
+	return 0
+}
+
+func priceIn(types []*world.InstanceType, labels world.Labels) float64 {
+	name, _ := labels.Get(world.LabelInstanceType)
+	zone, _ := labels.Get(world.LabelZone)
+	model, _ := labels.Get(world.LabelCapacityType)
+	i, ok := slices.BinarySearchFunc(types, name, func(t *world.InstanceType, s string) int { return strings.Compare(t.Name, s) })
+	if !ok {
+		return 0
+	}
+	for _, o := range types[i].Offerings {
+		if o.Zone == zone && o.CapacityType == model {
+			return o.Price
+		}
+	}
+	return 0
+}
+
+// largest is, resource by resource, the most that a claim may become. Claims of one batch have equal requirements.
+func (m *Mirror) largest(c *v1.NodeClaim) world.Resources {
+	t := m.typesOf(claimClass(c))
+	need := req.Set{}
+	for _, r := range c.Spec.Requirements {
+		if x, err := req.New(m.conv.rules.Normalize(r.Key), req.Operator(r.Operator), r.Values...); err == nil {
+			need = need.With(x)
+		}
+	}
+	key := string(need.AppendKey(nil))
+	if r, ok := t.largest[key]; ok {
+		return r
+	}
+	var most world.Resources
+	for _, x := range t.list {
+		most = mostOf(most, x, need)
+	}
+	if t.largest != nil {
+		t.largest[key] = most
+	}
+	return most
+}
+
+// mostOf raises most by what a type can be under the requirements. Keys that neither the type nor its offerings have are the
+// node's own, and say nothing about it.
+func mostOf(most world.Resources, t *world.InstanceType, need req.Set) world.Resources {
+	var perOffering req.Set
+	for _, r := range need {
+		switch v, ok := t.Labels.Get(r.Key); {
+		case r.Key == world.LabelInstanceType:
+			if !r.Admits(t.Name, true) {
+				return most
+			}
+		case ok && !r.Admits(v, true):
+			return most
+		case !ok:
+			perOffering = append(perOffering, r)
+		}
+	}
+	for i := range t.Offerings {
+		o := &t.Offerings[i]
+		if slices.ContainsFunc(perOffering, func(r req.Requirement) bool {
+			v, ok := offeringLabel(o, r.Key)
+			return ok && !r.Admits(v, true)
+		}) {
+			continue
+		}
+		if o.Capacity != nil {
+			most = most.Max(o.Capacity)
+		} else {
+			most = most.Max(t.Capacity)
+		}
+	}
+	return most
+}
+
+func offeringLabel(o *world.Offering, key string) (string, bool) {
+	switch key {
+	case world.LabelZone:
+		return o.Zone, o.Zone != ""
+	case world.LabelCapacityType:
+		return o.CapacityType, o.CapacityType != ""
+	}
+	return o.Labels.Get(key)
+}

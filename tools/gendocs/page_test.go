@@ -1,0 +1,63 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const reference = "../../docs/reference"
+
+func TestPagesAreCurrent(t *testing.T) {
+	all, err := pages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) != 3 {
+		t.Errorf("%d pages, want one each for NodePool, NodeClaim and EC2NodeClass", len(all))
+	}
+	for name, want := range all {
+		has, err := os.ReadFile(filepath.Join(reference, name))
+		if err != nil || string(has) != want {
+			t.Errorf("docs/reference/%s is out of date (%v); run: go run ./tools/gendocs", name, err)
+		}
+	}
+}
+
+// TestEveryFieldIsDescribed: a page says of every field what it is and what it may hold.
+func TestEveryFieldIsDescribed(t *testing.T) {
+	all, err := pages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range all {
+		sections := strings.Split(text, "\n### `")[1:]
+		if len(sections) < 20 {
+			t.Errorf("%s has %d fields", name, len(sections))
+		}
+		seen := map[string]bool{}
+		for _, section := range sections {
+			path, rest, _ := strings.Cut(section, "`\n\n")
+			if strings.HasPrefix(rest, "- Type") && strings.Count(path, ".") > 0 {
+				t.Errorf("%s: %s has no description", name, path)
+			}
+			if seen[anchor(path)] {
+				t.Errorf("%s: two fields share the anchor %s", name, anchor(path))
+			}
+			seen[anchor(path)] = true
+			if !strings.Contains(text, "](#"+anchor(path)+")") {
+				t.Errorf("%s: %s is not in the table", name, path)
+			}
+		}
+	}
+	class := all["ec2nodeclass.md"]
+	for _, want := range []string{
+		"### `spec.metadataOptions.httpPutResponseHopLimit`", "- Default: `1`", "- At most 64", "One of `RAID0`",
+		"### `spec.blockDeviceMappings[].ebs.volumeInitializationRate`",
+	} {
+		if !strings.Contains(class, want) {
+			t.Errorf("ec2nodeclass.md lacks %q", want)
+		}
+	}
+}
