@@ -12,12 +12,14 @@ import (
 
 	"karpenter/internal/cli"
 	"karpenter/internal/local"
+	"karpenter/internal/operator"
 )
 
 // version is set when the program is linked.
 var version = "unknown"
 
 func main() {
+	local.Lifeline()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := command().ExecuteContext(ctx)
 	stop()
@@ -37,6 +39,7 @@ func command() *cobra.Command {
 	}
 	root.AddCommand(
 		cli.NewAWSSim(),
+		operator.NewCommand(version),
 		cli.NewConvert(),
 		local.NewCommand(),
 		cli.NewPlan(),
