@@ -1,7 +1,10 @@
 package pack
 
 import (
+	"slices"
+
 	"karpenter/internal/engine/req"
+	"karpenter/internal/engine/world"
 )
 
 const (
@@ -21,7 +24,6 @@ func (p *problem) fitting(items []itemCount, variant int32) []int32 {
 	}
 	var out []int32
 	at := make([]int, len(lists))
-	dims := p.dimIndex
 	for {
 		best := -1
 		for k, l := range lists {
@@ -34,18 +36,24 @@ func (p *problem) fitting(items []itemCount, variant int32) []int32 {
 		}
 		o := lists[best][at[best]]
 		at[best]++
-		opt := &p.m.options[o]
-		if (variant >= 0 && opt.variant != variant) || portsConflict(ports, opt.ports) {
-			continue
-		}
-		ok := true
-		for r, d := range dims {
-			ok = ok && size[r] <= opt.net[d]
-		}
-		if ok {
+		if p.canHost(o, variant, size, ports) {
 			out = append(out, o)
 		}
 	}
+}
+
+// canHost says whether an option of the variant has room for that much, and the ports.
+func (p *problem) canHost(o, variant int32, size []int64, ports []world.Port) bool {
+	opt := &p.m.options[o]
+	if (variant >= 0 && opt.variant != variant) || portsConflict(ports, opt.ports) {
+		return false
+	}
+	for r, d := range p.dimIndex {
+		if size[r] > opt.net[d] {
+			return false
+		}
+	}
+	return true
 }
 
 // cheaper orders options by price, then as listed.
@@ -83,19 +91,48 @@ func (m *Model) distinct(key string, options []int32) int {
 // effort, a pool asks for no more than any one of the items could have by itself.
 func (p *problem) enoughChoice(items []itemCount, option int32) bool {
 	variant := p.m.options[option].variant
-	options := p.fitting(items, variant)
-	for _, r := range minValues(p.m.variants[variant].pool.Need) {
-		want := r.MinValues
-		if p.m.opt.BestEffortMinValues {
+	need := minValues(p.m.variants[variant].pool.Need)
+	if p.m.opt.BestEffortMinValues {
+		for k := range need {
 			for _, g := range items {
-				want = min(want, p.m.distinct(r.Key, p.fitting([]itemCount{{g.item, 1}}, variant)))
+				need[k].MinValues = min(need[k].MinValues, p.m.distinct(need[k].Key, p.fitting([]itemCount{{g.item, 1}}, variant)))
 			}
 		}
-		if p.m.distinct(r.Key, options) < want {
-			return false
+	}
+	return p.offers(items, variant, need)
+}
+
+// offers says whether the options that can host the items have enough values. It looks no further than it must, which is
+// seldom far: this is asked for every node that packing thinks of.
+func (p *problem) offers(items []itemCount, variant int32, need []req.Requirement) bool {
+	short := 0
+	for _, r := range need {
+		if r.MinValues > 0 {
+			short++
 		}
 	}
-	return true
+	seen := make([][]int32, len(need))
+	cells, size, ports := p.content(items)
+	for c := range cells.each {
+		for _, o := range p.cells[c].options {
+			if short == 0 {
+				return true
+			}
+			if !p.canHost(o, variant, size, ports) {
+				continue
+			}
+			for k, r := range need {
+				v := p.m.optCols.column(r.Key).of[o]
+				if v < 0 || len(seen[k]) >= r.MinValues || slices.Contains(seen[k], v) {
+					continue
+				}
+				if seen[k] = append(seen[k], v); len(seen[k]) == r.MinValues {
+					short--
+				}
+			}
+		}
+	}
+	return short == 0
 }
 
 // choices lists what may be launched for a node, cheapest first: within the margin and the bound on types, but always enough
