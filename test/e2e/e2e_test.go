@@ -1,0 +1,67 @@
+// Package e2e plays scenarios on the whole product: the real control plane and scheduler, the pocket AWS, kwok as kubelet,
+// and the karpenter binary as a process of its own.
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"karpenter/test/harness"
+)
+
+// slots is how many clusters run at once: each takes about a core while it starts.
+const slots = 2
+
+// TestScenarios plays every scenario that ships, and those of testdata. A scenario ends with an error if something that it expects
+// does not come true; what it printed then says why.
+func TestScenarios(t *testing.T) {
+	root, err := harness.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kube, err := harness.Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	karpenter := filepath.Join(root, "bin", "karpenter")
+	if _, err := os.Stat(karpenter); err != nil {
+		t.Fatalf("%v; run make build", err)
+	}
+	var files []string
+	for _, pattern := range []string{filepath.Join(root, "examples", "scenarios", "*.txt"), filepath.Join("testdata", "*.txt")} {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: %d scenarios, %v", pattern, len(found), err)
+		}
+		files = append(files, found...)
+	}
+	free := make(chan struct{}, slots)
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			t.Parallel()
+			free <- struct{}{}
+			defer func() { <-free }()
+			play(t, karpenter, kube, file)
+		})
+	}
+}
+
+func play(t *testing.T, karpenter, kube, file string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, karpenter, "local", "--kube", kube, "--boot-time", "3s", "--scenario", file)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 20 * time.Second
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+}
