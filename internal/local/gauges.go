@@ -18,8 +18,13 @@ import (
 	"karpenter/internal/cloud/simaws/catalog"
 )
 
-// gaugeEvery is how often a condition that is waited for is looked at.
-const gaugeEvery = 100 * time.Millisecond
+const (
+	// A condition that is waited for is looked at after gaugeEvery again or, where looks take long, after gaugeRest times as
+	// long, but no more than gaugeMost: looking must not slow down what is looked at.
+	gaugeEvery = 100 * time.Millisecond
+	gaugeRest  = 4
+	gaugeMost  = time.Second
+)
 
 // gauges are the figures that a scenario can wait for and expect. Pods are those outside of kube-system and karpenter,
 // nodes those that Karpenter made.
@@ -207,10 +212,12 @@ func parseWait(l scriptLine) (action, error) {
 	return func(ctx context.Context, c *Cluster) (string, error) {
 		began := time.Now()
 		for {
+			looked := time.Now()
 			s, err := c.look(ctx)
 			if err != nil {
 				return "", err
 			}
+			rest := min(max(gaugeEvery, gaugeRest*time.Since(looked)), gaugeMost)
 			ok, is := holds(s)
 			if ok {
 				return fmt.Sprintf("after %.1f s: %s", time.Since(began).Seconds(), is), nil
@@ -218,7 +225,7 @@ func parseWait(l scriptLine) (action, error) {
 			if time.Since(began) > patience {
 				return "", fmt.Errorf("not so within %v: %s", patience, is)
 			}
-			if err := pause(ctx, gaugeEvery); err != nil {
+			if err := pause(ctx, rest); err != nil {
 				return "", err
 			}
 		}

@@ -56,6 +56,8 @@ func (v Verdict) Apply(class *awsv1.EC2NodeClass, reservedCapacity bool, now tim
 const (
 	recheckReady   = time.Minute
 	recheckUnready = 15 * time.Second
+	// recheckEarly is the same while instance types are still being loaded, which is a matter of moments.
+	recheckEarly = time.Second
 )
 
 // Reconcile looks up what the class selects, tries a launch, and writes what came of it into the class's status, in memory
@@ -67,6 +69,9 @@ func (p *Provider) Reconcile(ctx context.Context, class *awsv1.EC2NodeClass) (ag
 	}
 	if class.StatusConditions(p.opt.ReservedCapacity).IsTrue(karpv1.ConditionReady) {
 		return recheckReady
+	}
+	if p.catalogue.now.Load() == nil {
+		return recheckEarly
 	}
 	return recheckUnready
 }
