@@ -63,14 +63,14 @@ const (
 // Reconcile looks up what the class selects, tries a launch, and writes what came of it into the class's status, in memory
 // only. It returns when to look again.
 func (p *Provider) Reconcile(ctx context.Context, class *awsv1.EC2NodeClass) (again time.Duration) {
-	now := p.opt.Clock.Now()
+	now, loaded := p.opt.Clock.Now(), p.catalogue.now.Load() != nil
 	if p.Resolve(ctx, class).Apply(class, p.opt.ReservedCapacity, now) {
 		p.Try(ctx, class).Apply(class, p.opt.ReservedCapacity, now)
 	}
 	if class.StatusConditions(p.opt.ReservedCapacity).IsTrue(karpv1.ConditionReady) {
 		return recheckReady
 	}
-	if p.catalogue.now.Load() == nil {
+	if !loaded {
 		return recheckEarly
 	}
 	return recheckUnready
