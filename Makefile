@@ -72,9 +72,10 @@ unit: build aws
 		exit $$failed; \
 	} | go run ./tools/testsum
 
-generate: ## deep copies, CRDs: after a change to api/
+generate: ## deep copies, CRDs, reference pages: after a change to api/
 	@$(TOOL) controller-gen object paths=./api/...
 	@$(TOOL) controller-gen crd paths=./api/... output:crd:dir=./api/crds
+	@go run ./tools/gendocs
 
 bench: karpenter ## packing speed and cost, against the reference where its program has been built
 	@go run ./test/bench
