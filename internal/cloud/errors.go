@@ -30,6 +30,10 @@ const (
 	Unknown Class = "Unknown"
 )
 
+// ReasonTerminated is the reason of a NotFound error from a cloud that still shows the machine, and shows it ended: that is proof
+// by itself, where not showing it is none.
+const ReasonTerminated = "InstanceTerminated"
+
 // Error is a failed call to the cloud.
 type Error struct {
 	Class Class

@@ -46,3 +46,8 @@ func NodeLabels(labels map[string]string, pairs ...string) []string {
 	}
 	return all
 }
+
+// ResourceType is a resource as the label resource_type spells it: ephemeral_storage.
+func ResourceType(resource string) string {
+	return strings.ReplaceAll(strings.ToLower(resource), "-", "_")
+}

@@ -71,7 +71,6 @@ const (
 	SchedulingDuration     Name = "scheduler_scheduling_duration_seconds"
 	SchedulerQueueDepth    Name = "scheduler_queue_depth"
 	SchedulerUnfinished    Name = "scheduler_unfinished_work_seconds"
-	SchedulerUnscheduable       = SchedulerUnschedulable // until its users are corrected
 	SchedulerUnschedulable Name = "scheduler_unschedulable_pods_count"
 	SchedulerIgnoredPods   Name = "scheduler_ignored_pods_count"
 	SchedulerPendingZones  Name = "scheduler_pending_pods_by_effective_zone_count"

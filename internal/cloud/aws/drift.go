@@ -31,8 +31,6 @@ func (p *Provider) RepairPolicies() []cloud.RepairPolicy {
 
 // Drifted implements cloud.Judge.
 func (p *Provider) Drifted(ctx context.Context, claim *karpv1.NodeClaim) (reason string, err error) {
-	done := p.timed("IsDrifted")
-	defer func() { done(err) }()
 	id, err := ParseProviderID(claim.Status.ProviderID)
 	if err != nil || claim.Spec.NodeClassRef == nil {
 		return "", nil // not launched yet, or not one of ours

@@ -51,8 +51,6 @@ var living = filter("instance-state-name", "pending", "running", "stopping", "st
 
 // List implements cloud.Fleet.
 func (p *Provider) List(ctx context.Context) (list []*cloud.Instance, err error) {
-	done := p.timed("List")
-	defer func() { done(err) }()
 	list, err = p.describeInstances(ctx, "list instances", append(p.owned(), living))
 	if err != nil {
 		return nil, err
@@ -65,8 +63,6 @@ func (p *Provider) List(ctx context.Context) (list []*cloud.Instance, err error)
 // Get implements cloud.Fleet. An instance that is terminated, or that does not carry this cluster's tags, is not found; one
 // that was launched a moment ago and does not show yet is a Transient error.
 func (p *Provider) Get(ctx context.Context, id string) (in *cloud.Instance, err error) {
-	done := p.timed("Get")
-	defer func() { done(err) }()
 	op := "get instance " + id
 	raw, found, err := p.describing.get(ctx, id)
 	if err != nil {
@@ -75,10 +71,14 @@ func (p *Provider) Get(ctx context.Context, id string) (in *cloud.Instance, err 
 	if !found {
 		return nil, p.absent(op, id)
 	}
-	if in := p.toInstance(raw); p.ours(in) && in.State != cloud.Terminated {
+	switch in := p.toInstance(raw); {
+	case !p.ours(in):
+		return nil, &cloud.Error{Class: cloud.NotFound, Op: op, Reason: "InstanceNotFound"}
+	case in.State == cloud.Terminated:
+		return nil, &cloud.Error{Class: cloud.NotFound, Op: op, Reason: cloud.ReasonTerminated}
+	default:
 		return in, nil
 	}
-	return nil, &cloud.Error{Class: cloud.NotFound, Op: op, Reason: "InstanceNotFound"}
 }
 
 // absent is the error for a machine that EC2 does not show. While a zone is shifted away from, EC2 may not show machines in
@@ -100,8 +100,6 @@ func (p *Provider) ours(in *cloud.Instance) bool {
 // Delete implements cloud.Fleet. It looks first, so that only machines of this cluster are ended, and none twice. A machine that
 // EC2 does not show yet is ended all the same: it may have been made a moment ago.
 func (p *Provider) Delete(ctx context.Context, id string) (err error) {
-	done := p.timed("Delete")
-	defer func() { done(err) }()
 	op := "terminate instance " + id
 	raw, found, err := p.describing.get(ctx, id)
 	if err != nil {
@@ -114,7 +112,7 @@ func (p *Provider) Delete(ctx context.Context, id string) (err error) {
 		case !p.ours(in):
 			return &cloud.Error{Class: cloud.Denied, Op: op, Reason: "NotOurs", Err: fmt.Errorf("the instance does not carry the tags of cluster %s", p.opt.Cluster.Name)}
 		case in.State == cloud.Terminated:
-			return &cloud.Error{Class: cloud.NotFound, Op: op, Reason: "InstanceNotFound"}
+			return &cloud.Error{Class: cloud.NotFound, Op: op, Reason: cloud.ReasonTerminated}
 		case in.State.Ending():
 			return nil
 		}

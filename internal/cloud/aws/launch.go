@@ -33,15 +33,6 @@ const (
 // Launch implements cloud.Launcher. One call makes at most one fleet, under a token that every repetition shares until an answer
 // says that it made nothing.
 func (p *Provider) Launch(ctx context.Context, batch cloud.Batch) []cloud.Result {
-	done := p.timed("Create")
-	results := p.launch(ctx, batch)
-	for _, r := range results {
-		done(r.Err)
-	}
-	return results
-}
-
-func (p *Provider) launch(ctx context.Context, batch cloud.Batch) []cloud.Result {
 	results := make([]cloud.Result, len(batch.Claims))
 	if err := batch.Check(); err != nil {
 		return all(results, &cloud.Error{Class: cloud.Invalid, Op: "launch batch " + batch.ID, Reason: "BatchInvalid", Err: err})

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	awsv1 "karpenter/api/aws/v1"
-	"karpenter/internal/cloud"
 	"karpenter/internal/engine/world"
 	"karpenter/internal/meter"
 )
@@ -23,18 +22,6 @@ const (
 func (p *Provider) gathered(batcher string, size int, waited time.Duration) {
 	p.opt.Meter.Observe(meter.BatchSize, float64(size), "batcher", batcher)
 	p.opt.Meter.Observe(meter.BatchTime, waited.Seconds(), "batcher", batcher)
-}
-
-// timed begins to time a method; what it returns counts the outcome.
-func (p *Provider) timed(method string) (done func(error)) {
-	begun := p.opt.Clock.Now()
-	return func(err error) {
-		labels := []string{"method", method, "provider", p.Name()}
-		p.opt.Meter.Observe(meter.CloudDuration, p.opt.Clock.Now().Sub(begun).Seconds(), labels...)
-		if class := cloud.ClassOf(err); class != "" {
-			p.opt.Meter.Add(meter.CloudErrors, 1, append(labels, "error", string(class))...)
-		}
-	}
 }
 
 // launchFailed counts what EC2 refused, once per answer however many claims share it.

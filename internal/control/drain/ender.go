@@ -20,9 +20,6 @@ const (
 	cloudTimeout = 15 * time.Second
 	// forgetAfter is how long what is known of a machine is kept after the last question about it.
 	forgetAfter = 10 * time.Minute
-	// reasonTerminated is the reason of a NotFound error from a cloud that still shows the machine, and shows it ended: that
-	// is proof by itself.
-	reasonTerminated = "InstanceTerminated"
 )
 
 // ender ends machines and says when they are proven gone. Nodes and claims share it, so that what is proven to one need not be
@@ -164,7 +161,7 @@ func (e *ender) note(id string, err error, asked bool) machine {
 	switch {
 	case err == nil:
 		m.Missing, m.Listed = time.Time{}, time.Time{}
-	case cloud.ReasonOf(err) == reasonTerminated:
+	case cloud.ReasonOf(err) == cloud.ReasonTerminated:
 		m.gone = true
 	case m.Missing.IsZero():
 		m.Missing = now

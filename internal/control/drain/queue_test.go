@@ -57,8 +57,8 @@ func TestL26_BudgetBlocksThenFrees(t *testing.T) {
 	}
 	w.allow(b, 1)
 	w.finish(node, claim)
-	if w.count(meter.PodsEvictionRequests, "code", "200") != 1 {
-		t.Error("O23: the eviction was not counted once")
+	if got := w.count(meter.PodsEvictionRequests, "code", "200"); got != 1 {
+		t.Errorf("O23: the eviction was counted %v times", got)
 	}
 }
 
@@ -83,7 +83,7 @@ func TestL27_APodThatComesAfterIsAnotherOne(t *testing.T) {
 	b := w.budget("budget", 0)
 	w.delete(claim)
 	w.await("the budget blocks", func() bool { return w.count(meter.PodsEvictionRequests, "code", "429") > 0 })
-	w.stopPod(old)
+	w.release(old)
 	young := w.pod("web-0", &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}})
 	w.allow(b, 5)
 	w.finish(node, claim)
@@ -94,12 +94,6 @@ func TestL27_APodThatComesAfterIsAnotherOne(t *testing.T) {
 	if w.count(meter.PodsEvictionRequests, "code", "200") != 0 {
 		t.Error("something was evicted")
 	}
-}
-
-// stopPod takes a pod away at once.
-func (w *world) stopPod(pod *corev1.Pod) {
-	w.t.Helper()
-	w.release(pod)
 }
 
 // crowd makes pods quickly.

@@ -97,10 +97,10 @@ func (r *Count) show(pool *karpv1.NodePool, cost float64) {
 		return
 	}
 	for name, quantity := range pool.Status.Resources {
-		r.Meter.Set(meter.NodePoolsUsage, quantity.AsApproximateFloat64(), "resource_type", string(name), "nodepool", pool.Name)
+		r.Meter.Set(meter.NodePoolsUsage, quantity.AsApproximateFloat64(), "resource_type", meter.ResourceType(string(name)), "nodepool", pool.Name)
 	}
 	for name, quantity := range pool.Spec.Limits {
-		r.Meter.Set(meter.NodePoolsLimit, quantity.AsApproximateFloat64(), "resource_type", string(name), "nodepool", pool.Name)
+		r.Meter.Set(meter.NodePoolsLimit, quantity.AsApproximateFloat64(), "resource_type", meter.ResourceType(string(name)), "nodepool", pool.Name)
 	}
 	r.Meter.Set(meter.NodePoolsCost, cost, "nodepool", pool.Name)
 }

@@ -135,7 +135,7 @@ func (r *archiveReader) readBoundary() (string, error) {
 			continue
 		}
 		name, value, is := strings.Cut(line, ":")
-		if !is || strings.ContainsAny(name, " \t") {
+		if !is || !isHeaderName(name) {
 			return "", r.wrong(r.next, quoted(line)+" is not a header of a MIME archive", "write Name: value, and an empty line after the last header")
 		}
 		if strings.EqualFold(name, "Content-Type") {
@@ -187,7 +187,7 @@ func (r *archiveReader) checkPart(lines []string, at int) error {
 			continue
 		}
 		name, value, is := strings.Cut(line, ":")
-		if !is || name == "" || strings.ContainsAny(name, " \t") {
+		if !is || !isHeaderName(name) {
 			return r.wrong(at+i, quoted(line)+" is not a header of a MIME part", "write Content-Type: text/x-shellscript, then an empty line, then the script")
 		}
 		if strings.EqualFold(name, "Content-Type") {
@@ -197,6 +197,14 @@ func (r *archiveReader) checkPart(lines []string, at int) error {
 		}
 	}
 	return r.wrong(at, "the MIME part has no empty line after its headers", "put one between the last header and the content")
+}
+
+// isHeaderName says whether parsers take it for the name of a header: letters, digits and a few signs.
+func isHeaderName(name string) bool {
+	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
+		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+		return !letter && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+	})
 }
 
 // continued reports whether the header at i goes on in the next line.
