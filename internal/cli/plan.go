@@ -24,13 +24,15 @@ const maxSnapshot = 4 << 30
 
 // planning is a run of the plan command.
 type planning struct {
-	snapshot     string
-	catalog      string
-	output       string
-	preferences  string
-	minValues    string
-	nodeOverhead float64
-	workers      int
+	snapshot      string
+	catalog       string
+	output        string
+	preferences   string
+	minValues     string
+	nodeOverhead  float64
+	workers       int
+	consolidation bool
+	spotToSpot    bool
 	// now is the clock that the figures are measured with.
 	now func() time.Time
 }
@@ -40,16 +42,18 @@ func NewPlan() *cobra.Command {
 	p := &planning{now: time.Now}
 	cmd := &cobra.Command{
 		Use:   "plan --snapshot FILE|- --catalog FILE",
-		Short: "Show which nodes pending pods need, what they cost, and why",
+		Short: "Show which nodes pending pods need, or which nodes could go, what that costs, and why",
 		Long: `Show which nodes the pending pods of a cluster need, which pods go where, what that costs against the least it can cost, and
-why the others have no place. Nothing is changed.
+why the others have no place. With --consolidate, show which nodes would be taken away instead, what would replace them, what
+that saves, and of every other node why it stays. Nothing is changed.
 
 The snapshot is what kubectl prints as JSON: pods, nodes, nodepools and nodeclaims, and what they refer to (daemonsets,
 persistentvolumes, persistentvolumeclaims, storageclasses, csinodes, namespaces, poddisruptionbudgets). Kinds that planning
 does not read are ignored and counted.`,
 		Example: `  kubectl get nodepools,nodeclaims,nodes,pods,daemonsets,pv,pvc,sc,csinodes,ns,pdb -A -o json |
     karpenter plan --snapshot - --catalog catalog.json
-  karpenter plan --snapshot cluster.json --catalog catalog.json -o json`,
+  karpenter plan --snapshot cluster.json --catalog catalog.json -o json
+  karpenter plan --consolidate --snapshot cluster.json --catalog catalog.json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return p.run(cmd) },
 	}
@@ -60,6 +64,8 @@ does not read are ignored and counted.`,
 	f.StringVar(&p.preferences, "preference-policy", "Respect", "Respect or Ignore preferred affinity and ScheduleAnyway spread")
 	f.StringVar(&p.minValues, "min-values-policy", "Strict", "Strict or BestEffort")
 	f.Float64Var(&p.nodeOverhead, "node-overhead", 0, "what a node costs an hour besides its price, in dollars; weighs fewer against cheaper nodes")
+	f.BoolVar(&p.consolidation, "consolidate", false, "show which nodes would be taken away, instead of what pending pods need")
+	f.BoolVar(&p.spotToSpot, "spot-to-spot", false, "with --consolidate: let spot nodes be replaced by cheaper spot nodes, as the feature gate SpotToSpotConsolidation does")
 	f.IntVar(&p.workers, "workers", runtime.NumCPU(), "how many things to try at once; the plan does not depend on it")
 	return cmd
 }
@@ -70,46 +76,70 @@ var awsLabels = state.Options{
 	ProviderDomains: []string{"karpenter.k8s.aws", "topology.k8s.aws"},
 }
 
+// inputs is what a run has read.
+type inputs struct {
+	options  pack.Options
+	start    time.Time
+	objects  *state.Objects
+	catalog  *state.Catalog
+	problems []state.Problem
+}
+
 func (p *planning) run(cmd *cobra.Command) error {
-	opt, err := p.options()
+	in, err := p.read(cmd.InOrStdin())
 	if err != nil {
 		return err
 	}
-	start := p.now()
-	data, err := readInput(p.snapshot, cmd.InOrStdin())
-	if err != nil {
-		return fmt.Errorf("read snapshot: %w", err)
+	if p.consolidation {
+		return p.consolidate(cmd, in)
 	}
-	raw, err := os.ReadFile(p.catalog)
-	if err != nil {
-		return fmt.Errorf("read catalogue: %w", err)
-	}
-	catalog, err := state.ReadCatalog(raw)
-	if err != nil {
-		return err
-	}
-	objects, problems, err := state.ReadList(data)
-	if err != nil {
-		return err
-	}
-	snap, more := state.Build(objects, catalog, awsLabels)
-	problems = append(problems, more...)
+	snap, more := state.Build(in.objects, in.catalog, awsLabels)
 	loaded := p.now()
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
+	allocated := allocation()
 	begin := p.now()
-	plan := pack.Solve(snap, opt)
+	plan := pack.Solve(snap, in.options)
 	solved := p.now()
-	runtime.ReadMemStats(&after)
 	report := newPlanReport(snap, plan)
-	report.LoadMillis = millis(loaded.Sub(start))
+	report.AllocatedMiB = allocated()
+	report.LoadMillis = millis(loaded.Sub(in.start))
 	report.SolveMillis = millis(solved.Sub(begin))
-	report.AllocatedMiB = float64((after.TotalAlloc-before.TotalAlloc)>>10) / 1024
-	report.Ignored = ignored(objects, problems)
+	report.Ignored = ignored(in.objects, append(in.problems, more...))
 	if p.output == "json" {
 		return json.NewEncoder(cmd.OutOrStdout()).Encode(report)
 	}
 	return report.print(cmd.OutOrStdout())
+}
+
+// read reads the flags and both files.
+func (p *planning) read(stdin io.Reader) (*inputs, error) {
+	opt, err := p.options()
+	if err != nil {
+		return nil, err
+	}
+	in := &inputs{options: opt, start: p.now()}
+	data, err := readInput(p.snapshot, stdin)
+	if err != nil {
+		return nil, fmt.Errorf("read snapshot: %w", err)
+	}
+	raw, err := os.ReadFile(p.catalog)
+	if err != nil {
+		return nil, fmt.Errorf("read catalogue: %w", err)
+	}
+	if in.catalog, err = state.ReadCatalog(raw); err != nil {
+		return nil, err
+	}
+	in.objects, in.problems, err = state.ReadList(data)
+	return in, err
+}
+
+// allocation begins to measure what is allocated; the function returned says how many MiB it has been since.
+func allocation() func() float64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	return func() float64 {
+		runtime.ReadMemStats(&after)
+		return float64((after.TotalAlloc-before.TotalAlloc)>>10) / 1024
+	}
 }
 
 func (p *planning) options() (pack.Options, error) {
@@ -130,6 +160,9 @@ func (p *planning) options() (pack.Options, error) {
 		opt.BestEffortMinValues = true
 	default:
 		return opt, fmt.Errorf("--min-values-policy is %q; give Strict or BestEffort", p.minValues)
+	}
+	if p.spotToSpot && !p.consolidation {
+		return opt, errors.New("--spot-to-spot is about --consolidate; give both")
 	}
 	if p.output != "json" && p.output != "table" {
 		return opt, fmt.Errorf("--output is %q; give table or json", p.output)
@@ -219,11 +252,7 @@ func newPlanReport(s *world.Snapshot, plan *pack.Plan) *planReport {
 		Nodes: []nodeReport{}, Existing: []existing{}, UnplacedPods: []unplacedPod{},
 	}
 	for _, n := range plan.Nodes {
-		first := n.Choices[0]
-		r.Nodes = append(r.Nodes, nodeReport{
-			Name: n.Name, Pool: n.Pool.Name, InstanceType: first.Type.Name, Zone: first.Offering.Zone, CapacityType: first.Offering.CapacityType,
-			Price: first.Offering.Price, Alternatives: n.Types()[1:], Pods: podNames(s, n.Pods), Why: n.Why,
-		})
+		r.Nodes = append(r.Nodes, newNodeReport(s, n))
 	}
 	for _, e := range plan.Existing {
 		r.Existing = append(r.Existing, existing{Node: e.Node.Name, Pods: podNames(s, e.Pods)})
@@ -239,6 +268,14 @@ func newPlanReport(s *world.Snapshot, plan *pack.Plan) *planReport {
 	}
 	slices.SortFunc(r.UnplacedPods, func(a, b unplacedPod) int { return strings.Compare(a.Pod, b.Pod) })
 	return r
+}
+
+func newNodeReport(s *world.Snapshot, n *pack.NewNode) nodeReport {
+	first := n.Choices[0]
+	return nodeReport{
+		Name: n.Name, Pool: n.Pool.Name, InstanceType: first.Type.Name, Zone: first.Offering.Zone, CapacityType: first.Offering.CapacityType,
+		Price: first.Offering.Price, Alternatives: n.Types()[1:], Pods: podNames(s, n.Pods), Why: n.Why,
+	}
 }
 
 func podNames(s *world.Snapshot, pods []*world.Pod) []string {

@@ -58,21 +58,27 @@ func (r *planReport) printRest(w io.Writer) {
 			}
 		}
 	}
-	if len(r.Ignored) > 0 {
-		fmt.Fprintln(w, "\nIGNORED")
-		for i, x := range r.Ignored {
-			if i == maxShown {
-				fmt.Fprintf(w, "… %d more\n", len(r.Ignored)-maxShown)
-				break
-			}
-			fmt.Fprintf(w, "%s: %s\n", x.Object, x.Reason)
-		}
-	}
+	printIgnored(w, r.Ignored)
 	gap := ""
 	if r.Bound > 0 {
 		gap = fmt.Sprintf(", %.1f %% above the least possible $%.4f/h", 100*(r.Total/r.Bound-1), r.Bound)
 	}
 	fmt.Fprintf(w, "\n%d pods: %d placed, %d left. %d new nodes for $%.4f/h%s. Planned in %.1f ms.\n", r.Pods, r.Placed, r.Unplaced, len(r.Nodes), r.Total, gap, r.SolveMillis)
+}
+
+// printIgnored lists what was set aside.
+func printIgnored(w io.Writer, list []ignoredThing) {
+	if len(list) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "\nIGNORED")
+	for i, x := range list {
+		if i == maxShown {
+			fmt.Fprintf(w, "… %d more\n", len(list)-maxShown)
+			break
+		}
+		fmt.Fprintf(w, "%s: %s\n", x.Object, x.Reason)
+	}
 }
 
 // shortPods names the first pods and counts the rest.

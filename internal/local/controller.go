@@ -52,9 +52,10 @@ type controller struct {
 	stop    context.CancelFunc
 	stopped chan struct{}
 
-	mu    sync.Mutex
-	cmd   *exec.Cmd // nil between two runs
-	ended int       // how often it has ended by itself
+	mu     sync.Mutex
+	cmd    *exec.Cmd // nil between two runs
+	ended  int       // how often it has ended by itself
+	killed bool      // by Kill, and not by itself: that is no reason to wait
 }
 
 // startController starts the child and, until Stop, starts it again whenever it ends.
@@ -69,10 +70,11 @@ func startController(ctx context.Context, c *controller) {
 			if running.Err() != nil {
 				return
 			}
-			if time.Since(began) > restartCalm {
+			c.mu.Lock()
+			if c.killed || time.Since(began) > restartCalm {
 				wait = restartFirst
 			}
-			c.mu.Lock()
+			c.killed = false
 			c.ended++
 			c.mu.Unlock()
 			c.tell("the controller ended (%v); starting it again in %v", err, wait)
@@ -120,6 +122,7 @@ func (c *controller) Kill() error {
 	if c.cmd == nil {
 		return errors.New("the controller is not running")
 	}
+	c.killed = true
 	return c.cmd.Process.Kill()
 }
 

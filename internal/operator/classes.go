@@ -24,6 +24,19 @@ func (c *classes) Get(name string) *awsv1.EC2NodeClass {
 	return found.(*awsv1.EC2NodeClass)
 }
 
+// Version changes with everything that nodes of the class are made from, images included.
+func (c *classes) Version(name string) string {
+	class := c.Get(name)
+	if class == nil {
+		return ""
+	}
+	version := fmt.Sprintf("%s/%d", class.UID, class.Generation)
+	for _, image := range class.Status.AMIs {
+		version += "/" + image.ID
+	}
+	return version
+}
+
 // Names lists the classes there are, in any order.
 func (c *classes) Names() []string {
 	var all []string

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -140,12 +141,18 @@ var errUpgraded = errors.New("the control plane has another version than at the 
 const versionEvery = 5 * time.Minute
 
 // watchVersion returns errUpgraded when the API server's version has changed: images are chosen by it.
-func (p *process) watchVersion(ctx context.Context, kube kubernetes.Interface, version string) error {
-	for sleep(ctx, p.clock, versionEvery) {
-		now, err := serverVersion(kube.Discovery())
-		if err == nil && now != version {
-			return fmt.Errorf("%w: %s, it was %s", errUpgraded, now, version)
+func (p *process) watchVersion(ctx context.Context, client discovery.ServerVersionInterface) error {
+	first := ""
+	for {
+		switch now, err := serverVersion(client); {
+		case err != nil: // others say that the API server is away
+		case first == "":
+			first = now
+		case now != first:
+			return fmt.Errorf("%w: %s, it was %s", errUpgraded, now, first)
+		}
+		if !sleep(ctx, p.clock, versionEvery) {
+			return nil
 		}
 	}
-	return nil
 }

@@ -1,12 +1,16 @@
 package operator
 
 import (
+	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/version"
 	testclock "k8s.io/utils/clock/testing"
 )
 
@@ -58,5 +62,52 @@ func TestO57_FenceStopsWritesOfAStaleLeader(t *testing.T) {
 		if asking(action) != want {
 			t.Errorf("asking(%s) is %t", action, !want)
 		}
+	}
+}
+
+// versions answers with one version after the other; an empty one is no answer.
+type versions struct {
+	list []string
+}
+
+func (v *versions) ServerVersion() (*version.Info, error) {
+	next := v.list[0]
+	v.list = v.list[1:]
+	if next == "" {
+		return nil, http.ErrHandlerTimeout
+	}
+	return &version.Info{Major: "1", Minor: next}, nil
+}
+
+func TestAWS73_UpgradeOfTheControlPlaneEndsTheProcess(t *testing.T) {
+	clock := testclock.NewFakeClock(time.Unix(1_000_000, 0))
+	p := &process{clock: clock}
+	ended := make(chan error)
+	go func() { ended <- p.watchVersion(t.Context(), &versions{list: []string{"", "34+", "", "34", "35"}}) }()
+	for {
+		select {
+		case err := <-ended:
+			if !errors.Is(err, errUpgraded) || !strings.Contains(err.Error(), "1.35, it was 1.34") {
+				t.Errorf("got %v", err)
+			}
+			return
+		default:
+			if clock.HasWaiters() {
+				clock.Step(versionEvery)
+			}
+		}
+	}
+}
+
+func TestAWS73_WaitingForTheCloudEndsWithTheProcess(t *testing.T) {
+	clock := testclock.NewFakeClock(time.Unix(1_000_000, 0))
+	p := &process{clock: clock, log: slog.New(slog.DiscardHandler), ready: newReadiness(partCloud)}
+	ctx, cancel := context.WithCancel(t.Context())
+	err := p.persist(ctx, partCloud, func(context.Context) error {
+		cancel()
+		return http.ErrHandlerTimeout
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
 	}
 }

@@ -27,7 +27,7 @@ func gates() []gate {
 	return []gate{
 		{name: "NodeRepair", of: func(o *Options) *bool { return &o.Gates.NodeRepair }},
 		{name: "ReservedCapacity", on: true, of: func(o *Options) *bool { return &o.Gates.ReservedCapacity }},
-		{name: "SpotToSpotConsolidation", of: func(o *Options) *bool { return &o.Gates.SpotToSpotConsolidation }, absent: true},
+		{name: "SpotToSpotConsolidation", of: func(o *Options) *bool { return &o.Gates.SpotToSpotConsolidation }},
 		{name: "NodeOverlay", of: func(o *Options) *bool { return &o.Gates.NodeOverlay }, absent: true},
 		{name: "StaticCapacity", of: func(o *Options) *bool { return &o.Gates.StaticCapacity }, absent: true},
 		{name: "CapacityBuffer", of: func(o *Options) *bool { return &o.Gates.CapacityBuffer }, absent: true},

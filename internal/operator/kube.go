@@ -173,7 +173,7 @@ func describeRequest(request *http.Request) []string {
 }
 
 // serverVersion is the API server's version as major.minor.
-func serverVersion(client discovery.DiscoveryInterface) (string, error) {
+func serverVersion(client discovery.ServerVersionInterface) (string, error) {
 	info, err := client.ServerVersion()
 	if err != nil {
 		return "", fmt.Errorf("asking the API server for its version: %w", err)

@@ -45,13 +45,15 @@ func newNode(name, pool string) *corev1.Node {
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
 			karpv1.NodePoolLabelKey: pool, corev1.LabelTopologyZone: "us-west-2a", corev1.LabelInstanceTypeStable: "m7i.xlarge", corev1.LabelArchStable: "amd64",
+			karpv1.NodeInitializedLabelKey: "true",
 		}},
-		Status: corev1.NodeStatus{Capacity: amounts("4", "16Gi"), Allocatable: amounts("3500m", "14Gi")},
+		Spec:   corev1.NodeSpec{ProviderID: "aws:///us-west-2a/i-00000000000000001"},
+		Status: corev1.NodeStatus{Capacity: amounts("4", "16Gi"), Allocatable: amounts("3", "14Gi")},
 	}
 }
 
 func newPod(name, node string) *corev1.Pod {
-	amount := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("700m")}
+	amount := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("750m")}
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"},
 		Spec: corev1.PodSpec{
@@ -100,16 +102,20 @@ func TestO12_O16_O45_ClusterStateIsShown(t *testing.T) {
 	silent := startChild(t, append(env, "DISABLE_CLUSTER_STATE_OBSERVABILITY=true"))
 	c.get(c.health, "/readyz", ok)
 	pool, node, bound, waiting := newPool("shown"), newNode("shown-node", "shown"), newPod("bound", "shown-node"), newPod("waiting", "")
-	create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: "default"}}, pool, node, bound, waiting)
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: "default"}} // pods need it
+	if err := cluster.Client.Create(t.Context(), account); client.IgnoreAlreadyExists(err) != nil {
+		t.Fatal(err)
+	}
+	create(t, pool, node, bound, waiting)
 
 	labels := `arch="amd64",instance_type="m7i.xlarge",managed="true",node_name="shown-node",nodepool="shown",.*`
 	there := []string{
-		`karpenter_nodes_allocatable{` + labels + `resource_type="cpu",.*} 3.5`,
-		`karpenter_nodes_system_overhead{` + labels + `resource_type="cpu",.*} 0.5`,
-		`karpenter_nodes_total_pod_requests{` + labels + `resource_type="cpu",.*} 0.7`,
-		`karpenter_nodes_total_pod_limits{` + labels + `resource_type="cpu",.*} 0.7`,
+		`karpenter_nodes_allocatable{` + labels + `resource_type="cpu",.*} 3`,
+		`karpenter_nodes_system_overhead{` + labels + `resource_type="cpu",.*} 1`,
+		`karpenter_nodes_total_pod_requests{` + labels + `resource_type="cpu",.*} 0.75`,
+		`karpenter_nodes_total_pod_limits{` + labels + `resource_type="cpu",.*} 0.75`,
 		`karpenter_nodes_current_lifetime_seconds{` + labels + `} .*`,
-		`karpenter_cluster_utilization_percent{resource_type="cpu"} 20`,
+		`karpenter_cluster_utilization_percent{resource_type="cpu"} 25`,
 		`karpenter_cluster_state_node_count 1`,
 		`karpenter_pods_state{.*instance_type="m7i.xlarge",managed="true",name="bound",namespace="default",node="shown-node",nodepool="shown",.*scheduled="true",zone="us-west-2a"} 1`,
 		`karpenter_pods_state{.*name="waiting",namespace="default",.*scheduled="false"} 1`,

@@ -2,7 +2,6 @@ package operator
 
 import (
 	"strconv"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -108,7 +107,7 @@ func (g *nodeGauges) show(n *state.Node) shownNode {
 		{meter.NodesSystemOverhead, overhead},
 	} {
 		for resource, q := range gauge.amount {
-			g.set.Set(gauge.name, q.AsApproximateFloat64(), append(labels[:len(labels):len(labels)], "resource_type", resourceType(resource))...)
+			g.set.Set(gauge.name, q.AsApproximateFloat64(), append(labels[:len(labels):len(labels)], "resource_type", meter.ResourceType(string(resource)))...)
 		}
 	}
 	return shownNode{node: n, requests: requests, allocatable: n.Object.Status.Allocatable}
@@ -125,14 +124,9 @@ func (g *nodeGauges) utilization() {
 	for resource, q := range offered {
 		if total := q.AsApproximateFloat64(); total > 0 {
 			asked := requested[resource]
-			g.set.Set(meter.ClusterUtilization, 100*asked.AsApproximateFloat64()/total, "resource_type", resourceType(resource))
+			g.set.Set(meter.ClusterUtilization, 100*asked.AsApproximateFloat64()/total, "resource_type", meter.ResourceType(string(resource)))
 		}
 	}
-}
-
-// resourceType is a resource as metrics spell it.
-func resourceType(name corev1.ResourceName) string {
-	return strings.ReplaceAll(strings.ToLower(string(name)), "-", "_")
 }
 
 func ofDaemonSet(pod *corev1.Pod) bool {

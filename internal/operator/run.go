@@ -160,7 +160,7 @@ func (p *process) run(ctx context.Context, lease *rest.Config) error {
 		}
 	}()
 	go func() {
-		if err := p.watchVersion(ctx, kube, cluster.Version); err != nil {
+		if err := p.watchVersion(ctx, kube.Discovery()); err != nil {
 			upgraded <- err
 			cancel()
 		}

@@ -14,10 +14,12 @@ import (
 	"karpenter/internal/control"
 	"karpenter/internal/control/claim"
 	"karpenter/internal/control/class"
+	"karpenter/internal/control/disruption"
 	"karpenter/internal/control/drain"
 	"karpenter/internal/control/pool"
 	"karpenter/internal/control/provision"
 	"karpenter/internal/control/repair"
+	"karpenter/internal/engine/disrupt"
 	"karpenter/internal/engine/pack"
 	"karpenter/internal/state"
 )
@@ -36,6 +38,11 @@ type wiring struct {
 	mirror   *state.Mirror
 	purse    *control.Purse
 	health   *pool.Health
+
+	// turn keeps plans and moves apart; provisioner and creator are shared by both.
+	turn        disruption.Turn
+	provisioner *provision.Provisioner
+	creator     *provision.Creator
 }
 
 // served is the kind of node class that this process serves.
@@ -63,6 +70,7 @@ func (w *wiring) all(ctx context.Context) error {
 		{"classes", w.nodeClasses},
 		{"interruption", w.interruption},
 		{"repair", w.repair},
+		{"disruption", w.disruption},
 		{"observability", w.observability},
 		{"webhook", func(context.Context) error { return w.webhook() }},
 	} {
@@ -99,15 +107,36 @@ func (w *wiring) as(controller string) cloud.Provider {
 }
 
 func (w *wiring) provisioning(context.Context) error {
-	creator := &provision.Creator{Client: w.m.GetClient(), Mirror: w.mirror, Clock: w.clock, Meter: w.set, Log: w.log}
-	return w.add(&provision.Provisioner{
-		Mirror: w.mirror, Creator: creator, Batch: provision.NewBatcher(w.clock, w.options.BatchIdleDuration, w.options.BatchMaxDuration),
-		Options: pack.Options{
-			IgnorePreferences:   w.options.PreferencePolicy == PreferencesIgnore,
-			BestEffortMinValues: w.options.MinValuesPolicy == MinValuesBestEffort,
+	w.creator = &provision.Creator{Client: w.m.GetClient(), Mirror: w.mirror, Clock: w.clock, Meter: w.set, Log: w.log}
+	w.provisioner = &provision.Provisioner{
+		Mirror: w.turn.Mirror(w.mirror), Creator: w.creator, Batch: provision.NewBatcher(w.clock, w.options.BatchIdleDuration, w.options.BatchMaxDuration),
+		Options: w.packing(), Clock: w.clock, Log: w.log, Events: w.recorder, Meter: w.set, Gate: w.health, Beat: w.dog.Beat,
+	}
+	return w.add(w.provisioner)
+}
+
+// packing is how pods are placed, for new nodes and for disruption.
+func (w *wiring) packing() pack.Options {
+	return pack.Options{
+		IgnorePreferences:   w.options.PreferencePolicy == PreferencesIgnore,
+		BestEffortMinValues: w.options.MinValuesPolicy == MinValuesBestEffort,
+	}
+}
+
+func (w *wiring) disruption(context.Context) error {
+	c := w.m.GetClient()
+	return w.add(
+		&disruption.Quiet{Client: c, Class: served, Clock: w.clock},
+		&disruption.Drift{
+			Client: c, Judge: w.as("nodeclaim.drift"), Types: w.provider.Types, Class: served, ClassObject: &awsv1.EC2NodeClass{},
+			Rules: awsv1.LabelRules(), Clock: w.clock, Meter: w.set, Log: w.log,
 		},
-		Clock: w.clock, Log: w.log, Events: w.recorder, Meter: w.set, Gate: w.health, Beat: w.dog.Beat,
-	})
+		&disruption.Loop{
+			Client: c, Live: w.m.GetAPIReader(), Mirror: w.mirror, Creator: w.creator, Turn: &w.turn, Nominated: w.provisioner.NominatedUntil,
+			ClassVersion: w.classes.Version, Gate: w.health, Options: disrupt.Options{Pack: w.packing(), SpotToSpot: w.options.Gates.SpotToSpotConsolidation},
+			Clock: w.clock, Log: w.log, Recorder: w.recorder, Meter: w.set, Beat: w.dog.Beat,
+		},
+	)
 }
 
 func (w *wiring) claims(context.Context) error {

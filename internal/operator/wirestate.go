@@ -93,7 +93,7 @@ func (w *wiring) cloud(ctx context.Context) error {
 		every time.Duration
 		do    func(context.Context) error
 	}{
-		{"providers.instancetype", typesEvery, w.provider.RefreshTypes},
+		{"providers.instancetype", typesEvery, w.refreshTypes},
 		{"providers.pricing.ondemand", onDemandEvery, w.provider.RefreshOnDemand},
 		{"providers.pricing.spot", spotEvery, w.provider.RefreshSpot},
 		{"zonalshift", shiftsEvery, func(ctx context.Context) error {
@@ -111,6 +111,15 @@ func (w *wiring) cloud(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", refresh.name, err)
 		}
 	}
+	return nil
+}
+
+// refreshTypes looks up what AWS has, and has pods that wait planned for with that: at the start it may come later than they do.
+func (w *wiring) refreshTypes(ctx context.Context) error {
+	if err := w.provider.RefreshTypes(ctx); err != nil {
+		return err
+	}
+	w.provisioner.Batch.Trigger("instance types")
 	return nil
 }
 

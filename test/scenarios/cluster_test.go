@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -11,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	v1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/engine/disrupt"
 	"karpenter/internal/engine/pack"
 	"karpenter/internal/state"
 )
@@ -24,6 +26,13 @@ type cluster struct {
 	workload map[string]string // by pod UID
 	show     map[string]bool
 	next     int
+
+	// for decisions about nodes
+	now        time.Time
+	nominated  map[string]time.Time
+	busy       map[string]string
+	past       []disrupt.Past
+	spotToSpot bool
 }
 
 // words is a line: a verb, a name, and key=value arguments, of which some may repeat.
@@ -75,12 +84,13 @@ func fields(line string) []string {
 
 func parse(input string) (*cluster, error) {
 	c := &cluster{objects: &state.Objects{Ignored: map[string]int{}}, catalog: &state.Catalog{}, workload: map[string]string{}, show: map[string]bool{}}
+	c.now, c.nominated, c.busy = monday, map[string]time.Time{}, map[string]string{}
 	c.state.Aliases = map[string]string{"topology.ebs.csi.aws.com/zone": corev1.LabelTopologyZone}
 	c.state.ProviderDomains = []string{"karpenter.k8s.aws"}
 	lines := strings.Split(input, "\n")
 	for i := 0; i < len(lines); i++ {
 		line := strings.TrimSpace(lines[i])
-		if line == "" || strings.HasPrefix(line, "#") || line == "solve" {
+		if line == "" || strings.HasPrefix(line, "#") || line == "solve" || line == "consolidate" {
 			continue
 		}
 		if line == "object" {
@@ -129,6 +139,8 @@ func (c *cluster) add(w words) error {
 		return c.addOther(w)
 	case "option":
 		return c.addOption(w)
+	case "now", "nominate", "busy", "past":
+		return c.addAround(w)
 	case "show":
 		c.show[w.name] = true
 		return nil
@@ -142,6 +154,8 @@ func (c *cluster) addOption(w words) error {
 		c.options.IgnorePreferences = true
 	case "best-effort":
 		c.options.BestEffortMinValues = true
+	case "spot-to-spot":
+		c.spotToSpot = true
 	case "no-new-nodes":
 		c.options.NoNewNodes = true
 	case "max-types":

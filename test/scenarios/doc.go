@@ -8,4 +8,11 @@
 //     = node-1  web×1                                        pods that go to a node that exists
 //   - web×3: reason; reason                                pods without a place
 //     ! Pod default/x: text                                  an object that was set aside
+//
+// A scenario that ends in consolidate instead shows what would be done about the nodes:
+//
+//	Underutilized - n1  saves $0.1000/h  2 restarts        nodes to remove, and why
+//	    + general-1  m.large  a  on-demand  $0.1000/h  web×2   what replaces them
+//	    = n2  web×1                                            nodes that take their pods
+//	. n3: reason                                           a node that stays
 package scenarios

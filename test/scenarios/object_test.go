@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -77,11 +78,15 @@ func (c *cluster) addPool(w words) error {
 		p.DeletionTimestamp = &metav1.Time{}
 	}
 	c.objects.Pools = append(c.objects.Pools, p)
-	return err
+	if err != nil {
+		return err
+	}
+	return disruption(p, w)
 }
 
 // addNode adds a node, with a claim if it has a pool; a claim alone is a node that has not appeared yet.
 func (c *cluster) addNode(w words) error {
+	w = sized(w)
 	res, err := quantities(w, [2]string{"cpu", "cpu"}, [2]string{"mem", "memory"}, [2]string{"pods", "pods"})
 	if err != nil {
 		return err
@@ -133,6 +138,9 @@ func (c *cluster) addNode(w words) error {
 				break
 			}
 		}
+		if err := c.claimFacts(cl, w); err != nil {
+			return err
+		}
 		c.objects.Claims = append(c.objects.Claims, cl)
 	}
 	if w.verb == "claim" {
@@ -145,6 +153,7 @@ func (c *cluster) addNode(w words) error {
 	for _, gone := range w.all("missing") { // the claim promises it, the node does not report it yet
 		delete(n.Status.Allocatable, corev1.ResourceName(gone))
 	}
+	nodeStatus(n, w)
 	c.objects.Nodes = append(c.objects.Nodes, n)
 	return nil
 }
@@ -199,6 +208,12 @@ func (c *cluster) addOther(w words) error {
 		b.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels(w.all("label"))}
 		max := intstr.Parse(w.get("max", "1"))
 		b.Spec.MaxUnavailable = &max
+		n, _ := strconv.Atoi(w.get("allowed", "0"))
+		b.Status.DisruptionsAllowed = int32(n)
+		if w.has("always") {
+			always := policyv1.AlwaysAllow
+			b.Spec.UnhealthyPodEvictionPolicy = &always
+		}
 		c.objects.Budgets = append(c.objects.Budgets, b)
 	}
 	return nil
@@ -276,6 +291,12 @@ func podStatus(p *corev1.Pod, w words) {
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: reason}}
 	} else if !w.has("phase") {
 		p.Status.Phase = corev1.PodRunning
+	}
+	if p.Spec.NodeName != "" && !w.has("notready") {
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue})
+	}
+	if d, err := time.ParseDuration(w.get("started", "")); err == nil {
+		p.Status.StartTime = &metav1.Time{Time: monday.Add(-d)}
 	}
 	if w.has("terminating") {
 		p.DeletionTimestamp = &metav1.Time{}

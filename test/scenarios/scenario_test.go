@@ -98,6 +98,9 @@ func join(head string, list []scenario) string {
 // run plans a scenario and prints the plan. The plan must not depend on workers or on being asked twice.
 func run(t *testing.T, input string) string {
 	t.Helper()
+	if slices.Contains(strings.Split(input, "\n"), "consolidate") {
+		return consolidate(t, input)
+	}
 	c, err := parse(input)
 	if err != nil {
 		t.Fatal(err)

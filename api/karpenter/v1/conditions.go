@@ -95,6 +95,8 @@ const (
 	ReasonNodePoolDrifted = "NodePoolDrifted"
 	// ReasonRequirementsDrifted means that the node's labels no longer satisfy the pool's requirements.
 	ReasonRequirementsDrifted = "RequirementsDrifted"
+	// ReasonInstanceTypeNotFound means that the cloud does not know the node's instance type, or does not offer it where it is.
+	ReasonInstanceTypeNotFound = "InstanceTypeNotFound"
 )
 
 var (

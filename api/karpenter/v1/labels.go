@@ -51,6 +51,10 @@ const (
 	PriceOverlayAppliedAnnotationKey = Group + "/price-overlay-applied"
 	// CapacityOverlayAppliedAnnotationKey marks a claim whose capacity came from an overlay.
 	CapacityOverlayAppliedAnnotationKey = Group + "/capacity-overlay-applied"
+	// MoveAnnotationKey, on a claim that is about to be taken away, says for what and by which claims it is replaced.
+	MoveAnnotationKey = Group + "/move"
+	// MovedFromAnnotationKey, on a claim that replaces others, names the move that it was made for and what is replaced.
+	MovedFromAnnotationKey = Group + "/moved-from"
 	// BufferPodAnnotationKey marks the imaginary pods that stand for a capacity buffer.
 	BufferPodAnnotationKey = Group + "/capacity-buffer-fake-pod"
 	// BufferNameAnnotationKey names the buffer of an imaginary pod.

@@ -67,6 +67,23 @@ func (b *Batcher) Trigger(uid types.UID) {
 	b.mu.Lock()
 	opens := b.window.add(uid, b.clock.Now())
 	b.mu.Unlock()
+	b.tell(opens)
+}
+
+// Remind asks for a pass on behalf of an object that has asked before. It opens a window but keeps none open: the scheduler
+// looks at every pod that waits whenever a node comes, and those that are new must not wait longer for that.
+func (b *Batcher) Remind(uid types.UID) {
+	b.mu.Lock()
+	_, open := b.window.closes()
+	if !open {
+		b.window.add(uid, b.clock.Now())
+	}
+	b.mu.Unlock()
+	b.tell(!open)
+}
+
+// tell wakes the waiter when a window has opened.
+func (b *Batcher) tell(opens bool) {
 	if !opens {
 		return
 	}

@@ -126,6 +126,21 @@ func TestP4_WaitReturnsWhenTheWindowCloses(t *testing.T) {
 	}
 }
 
+func TestP4_RemindersOpenAWindowAndKeepNoneOpen(t *testing.T) {
+	clock := testclock.NewFakeClock(epoch)
+	b := NewBatcher(clock, time.Second, 10*time.Second)
+	for _, ask := range []func(types.UID){b.Trigger, b.Remind} {
+		ask("a")
+		w := wait(t, b, clock, time.Minute)
+		w.step(600 * time.Millisecond)
+		b.Remind("b") // does not hold it open
+		w.step(400 * time.Millisecond)
+		if !w.result() {
+			t.Error("no batch")
+		}
+	}
+}
+
 func TestP1_WaitLooksAgainWithoutTriggers(t *testing.T) {
 	clock := testclock.NewFakeClock(epoch)
 	b := NewBatcher(clock, time.Second, 10*time.Second)

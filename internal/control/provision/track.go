@@ -78,13 +78,18 @@ func (t *tracker) see(pod *corev1.Pod, now time.Time) (waits bool) {
 		t.pods[pod.UID] = rec
 	}
 	rec.created = pod.CreationTimestamp.Time
-	waits = pod.DeletionTimestamp == nil && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable
-	})
+	waits = unplaced(pod)
 	if waits && rec.acked.IsZero() {
 		rec.acked = now
 	}
 	return waits
+}
+
+// unplaced says whether the scheduler has found no place for a pod.
+func unplaced(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable
+	})
 }
 
 // placed notes that a pod has a node, and lets go of it once nothing more is measured.

@@ -62,8 +62,11 @@ func handler[T client.Object](changed func(before, after T), gone func(T)) tools
 	}
 }
 
-func (p *Provisioner) podChanged(_, pod *corev1.Pod) {
-	if p.track.see(pod, p.Clock.Now()) {
+func (p *Provisioner) podChanged(before, pod *corev1.Pod) {
+	switch waits := p.track.see(pod, p.Clock.Now()); {
+	case waits && before != nil && before.UID == pod.UID && unplaced(before):
+		p.Batch.Remind(pod.UID)
+	case waits:
 		p.Batch.Trigger(pod.UID)
 	}
 }

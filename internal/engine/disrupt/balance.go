@@ -9,6 +9,9 @@ type poolCost struct{ price, disruption float64 }
 func (d *decider) weighPools() {
 	d.cost = map[string]poolCost{}
 	for i, n := range d.in.World.Nodes {
+		if n.Deleting {
+			continue
+		}
 		c := d.cost[n.Pool]
 		c.price += n.Price
 		c.disruption += d.in.Nodes[i].Cost

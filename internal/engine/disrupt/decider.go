@@ -2,10 +2,11 @@ package disrupt
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
-	"karpenter/internal/engine/pack"
 	"karpenter/internal/engine/why"
 	"karpenter/internal/engine/world"
 )
@@ -16,154 +17,254 @@ type decider struct {
 	opt Options
 	now time.Time
 
-	model *pack.Model
-	still *pack.Model // for questions about the nodes that there are
+	// nodes are those of the snapshot as they will be after what has been decided, nil for those that will be gone, and behind
+	// them those that will be made.
+	nodes []*world.Node
+	// order lists the snapshot's nodes by name.
+	order []int32
+	// awaits marks nodes on which pods are expected that wait now, and due those on which pods of leaving nodes are.
+	awaits, due []bool
+
 	pools map[string]*Pool
 	taken map[string]int // nodes of the pool that moves remove
+	made  map[string]int // and add
 	guard []int32        // evictions left under each budget
 	cost  map[string]poolCost
 
-	moves []*Move
-	gone  []bool       // nodes that a move removes
-	why   []why.Reason // why a node stays, as far as found out
+	rules  *census
+	ledger *ledger
+
+	moves  []*Move
+	gone   []bool       // nodes that a move removes
+	target []bool       // nodes that a move fills
+	why    []why.Reason // why a node stays, as far as found out
 }
 
 func newDecider(in *Input, opt Options, now time.Time) *decider {
+	n := len(in.World.Nodes)
 	d := &decider{
-		in: in, opt: opt, now: now, pools: map[string]*Pool{}, taken: map[string]int{}, guard: slices.Clone(in.Guarded),
-		gone: make([]bool, len(in.World.Nodes)), why: make([]why.Reason, len(in.World.Nodes)),
+		in: in, opt: opt, now: now, nodes: slices.Clone(in.World.Nodes), awaits: make([]bool, n), due: make([]bool, n),
+		pools: map[string]*Pool{}, taken: map[string]int{}, made: map[string]int{}, guard: slices.Clone(in.Guarded), gone: make([]bool, n), target: make([]bool, n), why: make([]why.Reason, n),
 	}
+	d.opt.Pack.Quick = true
+	d.opt.group = cmp.Or(opt.group, groupSize)
 	for i := range in.Pools {
 		d.pools[in.Pools[i].Name] = &in.Pools[i]
 	}
-	quick := opt.Pack
-	quick.Quick = true
-	d.model = pack.Prepare(in.World, quick)
+	for i := range n {
+		d.order = append(d.order, int32(i))
+	}
+	slices.SortFunc(d.order, func(a, b int32) int { return strings.Compare(in.World.Nodes[a].Name, in.World.Nodes[b].Name) })
+	d.weighPools()
 	return d
+}
+
+// start makes ready for moves, once everything that is under way has its place.
+func (d *decider) start() {
+	d.rules = newCensus(d.in.World.Classes, d.nodes)
+	d.ledger = newLedger(d.in.World.Pools, d.nodes)
 }
 
 // keep notes why a node stays. The first reason found counts.
 func (d *decider) keep(node int32, code why.Code, format string, args ...any) {
+	d.keepFor(node, why.New(code, format, args...))
+}
+
+func (d *decider) keepFor(node int32, r why.Reason) {
 	if d.why[node].Text == "" {
-		d.why[node] = why.New(code, format, args...)
+		d.why[node] = r
 	}
 }
 
-// free says whether the node may be touched for the reason at all, apart from budgets, and notes why not.
-func (d *decider) free(node int32, reason Reason) bool {
+// free says whether the node may be touched for the reason at all, apart from budgets.
+func (d *decider) free(node int32, reason Reason) (why.Reason, bool) {
 	n, facts := d.in.World.Nodes[node], &d.in.Nodes[node]
 	pool := d.pools[n.Pool]
 	switch {
 	case d.gone[node]:
-		return false
+		return why.New(why.Refused, "it is part of another move"), false
 	case facts.Fixed != "":
-		d.keep(node, why.Refused, "%s", facts.Fixed)
-		return false
+		return why.New(why.Refused, "%s", facts.Fixed), false
 	case pool == nil:
-		d.keep(node, why.NoPool, "its pool %q is not there", n.Pool)
-		return false
+		return why.New(why.NoPool, "its pool %q is not there", n.Pool), false
 	case pool.Static:
-		d.keep(node, why.Refused, "pool %s keeps a fixed number of nodes", pool.Name)
-		return false
+		return why.New(why.Refused, "pool %s keeps a fixed number of nodes", pool.Name), false
+	case d.awaits[node]:
+		return why.New(why.Refused, "pods that wait are expected on it"), false
+	case d.target[node]:
+		return why.New(why.Refused, "it takes pods of nodes that go"), false
 	case facts.PodsFixed != "" && !(reason == Drifted && facts.Deadline):
-		d.keep(node, why.Refused, "%s", facts.PodsFixed)
-		return false
+		return why.New(why.Refused, "%s", facts.PodsFixed), false
 	}
-	return true
+	return why.Reason{}, true
 }
 
-// quiet says whether the node may be consolidated by its pool's words, and notes why not.
-func (d *decider) quiet(node int32) bool {
+// quiet says whether the node may be consolidated by its pool's words.
+func (d *decider) quiet(node int32) (why.Reason, bool) {
 	n, facts := d.in.World.Nodes[node], &d.in.Nodes[node]
 	switch {
 	case d.pools[n.Pool].Never:
-		d.keep(node, why.Refused, "pool %s has consolidateAfter: Never", n.Pool)
-		return false
-	case !facts.Consolidatable:
-		text := facts.NotYet
-		if text == "" {
-			text = "it is not Consolidatable yet"
-		}
-		d.keep(node, why.Refused, "%s", text)
-		return false
+		return why.New(why.Refused, "pool %s has consolidateAfter: Never", n.Pool), false
+	case facts.Consolidatable:
+		return why.Reason{}, true
+	case facts.NotYet != "":
+		return why.New(why.Refused, "%s", facts.NotYet), false
 	}
-	return true
+	return why.New(why.Refused, "it is not Consolidatable yet"), false
 }
 
-// bare says whether nothing on the node would have to move (D20).
+// may says whether a node may go for the reason, budgets apart.
+func (d *decider) may(node int32, reason Reason) (why.Reason, bool) {
+	r, ok := d.free(node, reason)
+	if !ok {
+		return r, false
+	}
+	switch n := d.in.World.Nodes[node]; reason {
+	case Drifted:
+		if d.in.Nodes[node].Drift == "" {
+			return why.New(why.Refused, "it has not drifted"), false
+		}
+	case Empty:
+		if !d.bare(node) {
+			return why.New(why.Refused, "pods on it need a place"), false
+		}
+		if d.due[node] {
+			return why.New(why.Refused, "pods of nodes that are leaving are expected on it"), false
+		}
+		return d.quiet(node)
+	case Underutilized:
+		if d.pools[n.Pool].Policy == WhenEmpty {
+			return why.New(why.Refused, "pool %s consolidates empty nodes only, and this one has pods", n.Pool), false
+		}
+		if r, ok := d.quiet(node); !ok {
+			return r, false
+		}
+		return priced(n)
+	}
+	return why.Reason{}, true
+}
+
+// priced says whether it is known what the node costs (D10, D12).
+func priced(n *world.Node) (why.Reason, bool) {
+	for _, key := range []string{world.LabelInstanceType, world.LabelZone, world.LabelCapacityType} {
+		if v, ok := n.Labels.Get(key); !ok || v == "" {
+			return why.New(why.Refused, "it has no label %s, so that nothing can be said to be cheaper", key), false
+		}
+	}
+	if !(n.Price > 0) {
+		return why.New(why.Refused, "its price is not known, so that nothing can be said to be cheaper"), false
+	}
+	return why.Reason{}, true
+}
+
+// bare says whether nothing on the node would have to move (D20). Pods that say by their priority or deletion cost that they
+// may go first do not count.
 func (d *decider) bare(node int32) bool { return d.in.Nodes[node].Cost <= 1 }
 
-// room is how many more nodes of the pool may go for the reason.
-func (d *decider) room(pool string, reason Reason) int {
+// spare is how many more nodes of the pool may go for the reason.
+func (d *decider) spare(pool string, reason Reason) int {
 	return max(0, d.pools[pool].Allowed[reason]-d.taken[pool])
+}
+
+// purse is what budgets still allow, as far as a pass has spent it.
+type purse struct {
+	d      *decider
+	reason Reason
+	nodes  map[string]int
+	guard  []int32
+}
+
+func (d *decider) purse(reason Reason) *purse {
+	return &purse{d: d, reason: reason, nodes: map[string]int{}, guard: slices.Clone(d.guard)}
+}
+
+// take spends what a node costs, or says which budget stands in the way. A disruption budget that still allows something lets a
+// node begin to go whatever number of its pods are on it: they go one after the other, as it allows. It does not let a second node
+// begin before it has something left (W43).
+func (p *purse) take(node int32) (why.Reason, bool) {
+	pool := p.d.in.World.Nodes[node].Pool
+	if p.nodes[pool] >= p.d.spare(pool, p.reason) {
+		if trouble := p.d.pools[pool].Trouble; trouble != "" {
+			return why.New(why.Limit, "pool %s's disruption budgets cannot be understood, and allow nothing: %s", pool, trouble), false
+		}
+		return why.New(why.Limit, "pool %s's disruption budgets allow no more nodes to go for %s now", pool, p.reason), false
+	}
+	facts := &p.d.in.Nodes[node]
+	for _, g := range facts.Guards {
+		if p.guard[g.Budget] <= 0 && !(p.reason == Drifted && facts.Deadline) {
+			return why.New(why.Limit, "a PodDisruptionBudget that covers its pods is used up by nodes that go first"), false
+		}
+	}
+	p.nodes[pool]++
+	for _, g := range facts.Guards {
+		p.guard[g.Budget] -= g.Pods
+	}
+	return why.Reason{}, true
 }
 
 // affordable says whether budgets allow a move, and which stands in the way if not.
 func (d *decider) affordable(m *Move) (why.Reason, bool) {
-	count := map[string]int{}
-	for _, n := range m.Remove {
-		pool := d.in.World.Nodes[n].Pool
-		count[pool]++
-		if count[pool] > d.room(pool, m.Reason) {
-			return why.New(why.Limit, "pool %s's disruption budget allows no more nodes to go for %s now", pool, m.Reason), false
+	p := d.purse(m.Reason)
+	covered := func(node int32) (n int32) {
+		for _, g := range d.in.Nodes[node].Guards {
+			n += g.Pods
 		}
+		return n
 	}
-	for _, n := range m.Remove {
-		for _, g := range d.in.Nodes[n].Guards {
-			if m.Reason != Drifted && d.guard[g.Budget] <= 0 {
-				return why.New(why.Limit, "a PodDisruptionBudget that covers its pods is used up by other moves of this pass"), false
-			}
+	order := slices.Clone(m.Remove) // those that use up least first, so that as many as possible may begin
+	slices.SortFunc(order, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(covered(a), covered(b)), strings.Compare(d.in.World.Nodes[a].Name, d.in.World.Nodes[b].Name))
+	})
+	for _, n := range order {
+		if r, ok := p.take(n); !ok {
+			return r, false
 		}
 	}
 	return why.Reason{}, true
 }
 
-// take adds a move to the decision.
-func (d *decider) take(m *Move) {
+// take adds a move to the decision, if limits and what pods ask of each other still allow it.
+func (d *decider) take(m *Move) (why.Reason, bool) {
 	slices.Sort(m.Remove)
-	for _, n := range m.Remove {
+	if r, ok := d.ledger.try(d, m); !ok {
+		return r, false
+	}
+	if r, ok := d.rules.try(d, m); !ok {
+		d.ledger.undo(d, m)
+		return r, false
+	}
+	m.Nodes = make([]string, len(m.Remove))
+	for k, n := range m.Remove {
 		d.gone[n] = true
 		d.taken[d.in.World.Nodes[n].Pool]++
 		for _, g := range d.in.Nodes[n].Guards {
 			d.guard[g.Budget] -= g.Pods
 		}
+		m.Nodes[k] = d.in.World.Nodes[n].Name
 	}
+	for _, n := range m.Add {
+		d.made[n.Pool.Name]++
+		n.Name = fmt.Sprintf("%s-%d", n.Pool.Name, d.made[n.Pool.Name])
+	}
+	for _, i := range m.filled {
+		d.target[i] = true
+	}
+	m.From = d.trail(m)
+	d.commit(m)
 	d.moves = append(d.moves, m)
 	if d.opt.Found != nil {
 		d.opt.Found(m)
 	}
+	return why.Reason{}, true
 }
 
 // evicts counts the pods of a node that have to restart.
-func evicts(n *world.Node) int {
+func (d *decider) evicts(node int32) int {
 	count := 0
-	for _, p := range n.Pods {
+	for _, p := range d.in.World.Nodes[node].Pods {
 		if p.Movable && !p.Terminating {
 			count++
 		}
 	}
 	return count
-}
-
-// finish lists why every other node stays.
-func (d *decider) finish() *Decision {
-	out := &Decision{Moves: d.moves}
-	for i, n := range d.in.World.Nodes {
-		out.Before += n.Price
-		if d.gone[i] {
-			continue
-		}
-		if d.in.Nodes[i].Fixed == "" || n.Pool != "" {
-			d.keep(int32(i), why.Chosen, "nothing cheaper would take its pods")
-			out.Kept = append(out.Kept, Kept{int32(i), d.why[i]})
-		}
-	}
-	out.NodesBefore, out.After = len(d.in.World.Nodes), out.Before
-	out.NodesAfter = out.NodesBefore
-	for _, m := range d.moves {
-		out.After -= m.Saves
-		out.NodesAfter += len(m.Add) - len(m.Remove)
-	}
-	slices.SortStableFunc(out.Kept, func(a, b Kept) int { return cmp.Compare(a.Node, b.Node) })
-	return out
 }

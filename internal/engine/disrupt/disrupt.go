@@ -1,14 +1,15 @@
 // Package disrupt decides which nodes are taken away by choice, and what takes their place: nodes that are empty, nodes that
 // have drifted from what their pool asks for, and nodes whose pods can be had for less elsewhere.
 //
-// Decide is a pure function of a snapshot and of facts about its nodes. It returns moves that hold one by one: each names what
-// is removed and added, what it saves and why, and uses no room that another move counts on. Every other node gets the
-// reason why it stays. Whoever carries a move out checks it again on the state of that moment.
+// Decide is a pure function of a snapshot and of facts about its nodes. It returns moves that hold one after the other: each
+// names what is removed and added, what it saves and why, and uses no room that another move counts on. Every other node
+// gets the reason why it stays. Whoever carries a move out asks Holds about it on the state of that moment.
 //
-// Consolidation goes from the whole to the parts. A fresh packing of all pods says what each pod is worth; a node that costs more
-// than its pods are worth is a candidate, and the others are dismissed without a simulation. Candidates are dealt into groups, in
-// each of which the worst are removed and the others filled up, by as many as saves most; what comes of a group falls apart into
-// moves that share no new node.
+// Consolidation goes from the whole to the parts. A fresh packing of a sample of all pods says what each pod is worth; nodes
+// that cost most beyond what their pods are worth come first, as far as budgets reach. They are dealt into groups, in each of
+// which the worst are removed and the others filled up, by as many as saves most; what comes of a group falls apart into
+// moves that share no new node. Groups are looked at independently of each other, so that what is found in one is checked against
+// what was taken before: pools' limits, reservations, and rules of company between pods.
 package disrupt
 
 import (
@@ -58,8 +59,10 @@ type Node struct {
 	Cost float64
 	// Guards are the disruption budgets that cover pods of the node.
 	Guards []Guard
-	// Made is when a move made the node, zero if none did.
+	// Made is when a move made the node, zero if none did; From is what that move took away, and what the nodes before had come
+	// from.
 	Made time.Time
+	From []Past
 }
 
 // Guard is a number of pods under one disruption budget, by its index in Input.Guarded.
@@ -75,6 +78,8 @@ type Pool struct {
 	Static bool
 	// Allowed is how many more nodes may be on their way out for the reason now.
 	Allowed map[Reason]int
+	// Trouble says what is wrong with the pool's budgets, if they cannot be understood; they allow nothing then.
+	Trouble string
 }
 
 // Past is a node that a move has removed.
@@ -101,23 +106,34 @@ type Options struct {
 	Pack pack.Options
 	// SpotToSpot allows replacing spot nodes by cheaper spot nodes.
 	SpotToSpot bool
+	// Turn counts decisions. What one decision cannot look at in full, the next begins elsewhere.
+	Turn int
 	// Found, if any, is told of each move as soon as it is found. It must not block.
 	Found func(*Move)
+
+	group int // how many nodes are looked at together, if not groupSize; tests make it small
 }
 
 // Move is a change that pays for itself.
 type Move struct {
 	Reason Reason
-	// Remove are indexes into the snapshot's nodes.
+	// Remove are indexes into the snapshot's nodes, and Nodes their names.
 	Remove []int32
+	Nodes  []string
 	Add    []*pack.NewNode
 	// Filled are the nodes that take pods of the removed ones.
 	Filled []*pack.Filled
+	// Order lists the pods that move in the order in which they were placed.
+	Order []*world.Pod
 	// Evicts is how many pods have to restart.
 	Evicts int
 	// Saves is in dollars an hour; it may be negative for drift.
 	Saves float64
 	Why   why.Reason
+	// From is what is taken away, and what that had come from: what the new nodes should remember.
+	From []Past
+
+	filled []int32 // indexes of Filled
 }
 
 // Kept is a node that stays, and why.
@@ -139,6 +155,7 @@ type Decision struct {
 // Decide finds the moves that are worth making now.
 func Decide(in *Input, opt Options, now time.Time) *Decision {
 	d := newDecider(in, opt, now)
+	d.settle()
 	d.empty()
 	d.drift()
 	d.consolidate()

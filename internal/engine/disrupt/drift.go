@@ -4,86 +4,113 @@ import (
 	"cmp"
 	"slices"
 
-	"karpenter/internal/engine/pack"
 	"karpenter/internal/engine/why"
 )
+
+// chunk is how many nodes are looked at one after the other in one part of the cluster, with the room that belongs to them.
+const chunk = 20
 
 // drift replaces nodes that are no longer what their pool or class asks for: empty ones first, then those that drifted first
 // (D48). Several may go at once, within budgets; one whose pods find no place waits and holds nobody else up.
 func (d *decider) drift() {
-	var drifted []int32
-	for i := range d.in.Nodes {
-		if d.in.Nodes[i].Drift != "" && d.free(int32(i), Drifted) {
-			drifted = append(drifted, int32(i))
+	drifted := d.driftedNodes()
+	purse := d.purse(Drifted)
+	drifted = slices.DeleteFunc(drifted, func(node int32) bool {
+		r, ok := purse.take(node)
+		if !ok {
+			d.keep(node, r.Code, "it has drifted (%s), but %s", d.in.Nodes[node].Drift, r.Text)
 		}
-	}
-	slices.SortStableFunc(drifted, func(a, b int32) int {
-		return cmp.Or(-compareBool(d.bare(a), d.bare(b)), d.in.Nodes[a].DriftedAt.Compare(d.in.Nodes[b].DriftedAt), cmp.Compare(a, b))
+		return !ok
 	})
-	for _, node := range drifted {
-		d.replaceDrifted(node)
+	// Pods should not go where they would soon have to leave again. Only what finds no other place may.
+	rest := d.replaceAll(drifted, d.openNodes(func(node int32) bool { return d.in.Nodes[node].Drift == "" }))
+	nodes := make([]int32, len(rest))
+	for k, s := range rest {
+		nodes[k] = s.node
+	}
+	if len(nodes) > 0 {
+		rest = d.replaceAll(nodes, d.openNodes(func(node int32) bool { return !slices.Contains(nodes, node) }))
+	}
+	for _, s := range rest {
+		d.keep(s.node, s.why.Code, "it has drifted (%s), but %s", d.in.Nodes[s.node].Drift, s.why.Line())
 	}
 }
 
-func compareBool(a, b bool) int {
+// driftedNodes lists the nodes that drift may take, in the order in which they go.
+func (d *decider) driftedNodes() []int32 {
+	var out []int32
+	for _, node := range d.order {
+		if d.gone[node] || d.in.Nodes[node].Drift == "" {
+			continue
+		}
+		if r, ok := d.may(node, Drifted); !ok {
+			d.keepFor(node, r)
+			continue
+		}
+		out = append(out, node)
+	}
+	slices.SortStableFunc(out, func(a, b int32) int {
+		return cmp.Or(emptyFirst(d.bare(a), d.bare(b)), d.in.Nodes[a].DriftedAt.Compare(d.in.Nodes[b].DriftedAt))
+	})
+	return out
+}
+
+func emptyFirst(a, b bool) int {
 	switch {
 	case a == b:
 		return 0
 	case a:
-		return 1
+		return -1
 	}
-	return -1
+	return 1
 }
 
-func (d *decider) replaceDrifted(node int32) {
-	n, facts := d.in.World.Nodes[node], &d.in.Nodes[node]
-	m := &Move{Reason: Drifted, Remove: []int32{node}}
-	if reason, ok := d.affordable(m); !ok {
-		d.keep(node, reason.Code, "it has drifted (%s), but %s", facts.Drift, reason.Text)
-		return
-	}
-	plan := d.without(m.Remove, nil)
-	if stuck := d.stuck(plan, m.Remove); stuck != nil {
-		d.keep(node, why.Refused, "it has drifted (%s), but its pods find no other place: %s", facts.Drift, stuck.Line())
-		return
-	}
-	d.complete(m, plan)
-	m.Why = why.New(why.Chosen, "node %s has drifted: %s; %s", n.Name, facts.Drift, replacement(m))
-	d.take(m)
-}
-
-// complete fills in where the pods of the removed nodes go and what that costs.
-func (d *decider) complete(m *Move, plan *pack.Plan) {
-	for _, node := range m.Remove {
-		m.Evicts += evicts(d.in.World.Nodes[node])
-		m.Saves += d.in.World.Nodes[node].Price
-	}
-	for _, n := range plan.Nodes {
-		m.Saves -= n.Price()
-	}
-	m.Add, m.Filled = plan.Nodes, plan.Existing
-}
-
-// stuck is why a pod of the removed nodes has no place in the plan, or nil. Pods that had no place before do not count (D26).
-func (d *decider) stuck(plan *pack.Plan, removed []int32) *why.Reason {
-	if len(plan.Unplaced) == 0 {
-		return nil
-	}
-	moved := map[string]bool{}
-	for _, node := range removed {
-		for _, p := range d.in.World.Nodes[node].Pods {
-			moved[p.UID] = true
+// openNodes lists nodes that may take pods, by name.
+func (d *decider) openNodes(is func(node int32) bool) []int32 {
+	var out []int32
+	for _, node := range d.order {
+		if n := d.nodes[node]; n != nil && !closed(n) && is(node) {
+			out = append(out, node)
 		}
 	}
-	for _, u := range plan.Unplaced {
-		for _, p := range u.Pods {
-			if !moved[p.UID] {
+	return out
+}
+
+// stuck is a node that could not be replaced, and why.
+type stuck struct {
+	node int32
+	why  why.Reason
+}
+
+// replaceAll replaces drifted nodes one by one, each in a part of the room that is there, and returns those that it could not.
+func (d *decider) replaceAll(nodes, room []int32) (rest []stuck) {
+	parts := (len(nodes) + chunk - 1) / chunk
+	for part := range parts {
+		some := nodes[part*chunk : min((part+1)*chunk, len(nodes))]
+		var share []int32
+		for k := part; k < len(room); k += parts {
+			share = append(share, room[k])
+		}
+		w := d.walk(some, share)
+		for _, node := range some {
+			m, r := w.move(Drifted, node)
+			if m == nil {
+				rest = append(rest, stuck{node, noPlace(r)})
 				continue
 			}
-			r := why.New(why.Refused, "pod %s", d.in.World.PodName(p))
-			r.Because = u.Reasons
-			return &r
+			m.Why = why.New(why.Chosen, "node %s has drifted: %s; %s", d.in.World.Nodes[node].Name, d.in.Nodes[node].Drift, replacement(m))
+			if r, ok := d.take(m); ok {
+				w.took(m)
+			} else {
+				rest = append(rest, stuck{node, r})
+			}
 		}
 	}
-	return nil
+	return rest
+}
+
+// noPlace is why pods have nowhere to go.
+func noPlace(r why.Reason) why.Reason {
+	r.Text = "its pods find no other place: " + r.Text
+	return r
 }

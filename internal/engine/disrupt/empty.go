@@ -9,26 +9,38 @@ import (
 // empty removes nodes that nothing would have to leave (D20–D22). Each is a move of its own: what happens to one before it is
 // carried out is no matter to the others.
 func (d *decider) empty() {
-	for i, n := range d.in.World.Nodes {
-		node := int32(i)
-		if !d.bare(node) || !d.free(node, Empty) || !d.quiet(node) {
+	for _, node := range d.order {
+		n := d.in.World.Nodes[node]
+		if !d.bare(node) {
 			continue
 		}
-		m := &Move{
-			Reason: Empty, Remove: []int32{node}, Saves: n.Price, Evicts: evicts(n),
-			Why: why.New(why.Chosen, "node %s has no pods that need a place%s", n.Name, saving(n.Price)),
-		}
-		if reason, ok := d.affordable(m); !ok {
-			d.keep(node, reason.Code, "it is empty, but %s", reason.Text)
+		if r, ok := d.may(node, Empty); !ok {
+			d.keepFor(node, r)
 			continue
 		}
-		d.take(m)
+		m := &Move{Reason: Empty, Remove: []int32{node}, Saves: n.Price, Evicts: d.evicts(node)}
+		r, ok := d.affordable(m)
+		if ok {
+			m.Why = why.New(why.Chosen, "node %s %s%s", n.Name, emptiness(m.Evicts), saving(n.Price))
+			r, ok = d.take(m)
+		}
+		if !ok {
+			d.keep(node, r.Code, "it is empty, but %s", r.Text)
+		}
 	}
+}
+
+// emptiness says what a node has that counts as empty.
+func emptiness(pods int) string {
+	if pods == 0 {
+		return "has no pods that need a place"
+	}
+	return fmt.Sprintf("has only %d pod(s) that say by their priority or deletion cost that they may go", pods)
 }
 
 // saving says what is saved, where that is known.
 func saving(price float64) string {
-	if price <= 0 {
+	if !(price > 0) {
 		return ""
 	}
 	return fmt.Sprintf("; removing it saves $%.4f/h", price)

@@ -7,58 +7,104 @@ import (
 	"karpenter/internal/engine/world"
 )
 
-// settled is the snapshot after everything that is under way: pods that are pending and pods of nodes that are leaving are where
-// they are expected to go, so that no move counts on room that they need. Indexes stay the same.
-func settled(s *world.Snapshot, plan *pack.Plan) *world.Snapshot {
-	out := *s
-	out.Pending = nil
-	out.Nodes = slices.Clone(s.Nodes)
-	for i, n := range out.Nodes {
-		if n.Deleting && len(n.Pods) > 0 {
-			out.Nodes[i] = withPods(n, nil)
+// settle goes on from where everything is that is under way: pods that are pending and pods of nodes that are leaving are where
+// they are expected to go, so that no move counts on room that they need (D26).
+func (d *decider) settle() {
+	s := d.in.World
+	leaving := func(n *world.Node) bool {
+		return n.Deleting && slices.ContainsFunc(n.Pods, func(p *world.Pod) bool { return p.Movable })
+	}
+	if len(s.Pending) == 0 && !slices.ContainsFunc(s.Nodes, leaving) {
+		d.start()
+		return
+	}
+	plan := pack.Prepare(s, d.opt.Pack).Solve(s.Over())
+	waiting := make(map[*world.Pod]bool, len(s.Pending))
+	for _, p := range s.Pending {
+		waiting[p] = true
+	}
+	for i, n := range d.nodes {
+		if n.Deleting {
+			d.nodes[i] = withPods(n, slices.DeleteFunc(slices.Clone(n.Pods), func(p *world.Pod) bool { return p.Movable }))
 		}
 	}
-	index := make(map[*world.Node]int, len(plan.Existing))
+	index := make(map[*world.Node]int, len(s.Nodes))
 	for i, n := range s.Nodes {
 		index[n] = i
 	}
 	for _, f := range plan.Existing {
 		i := index[f.Node]
-		out.Nodes[i] = withPods(s.Nodes[i], slices.Concat(s.Nodes[i].Pods, f.Pods))
+		d.nodes[i] = d.joined(d.nodes[i], f.Pods)
+		d.due[i] = true
+		d.awaits[i] = slices.ContainsFunc(f.Pods, func(p *world.Pod) bool { return waiting[p] })
 	}
-	return &out
+	for _, n := range plan.Nodes {
+		n.Name = "pending " + n.Name // no move's
+		d.nodes = append(d.nodes, planned(n))
+	}
+	d.start()
+	for _, n := range plan.Nodes {
+		d.ledger.reserve(n, 1)
+	}
 }
 
-// committed is the snapshot after moves. The new nodes take no part: nothing is known of them until they are up.
-func committed(s *world.Snapshot, moves ...*Move) *world.Snapshot {
-	out := *s
-	out.Nodes = slices.Clone(s.Nodes)
-	byName := make(map[string]int, len(s.Nodes))
-	for i, n := range s.Nodes {
-		byName[n.Name] = i
+// commit makes the nodes what they will be after a move.
+func (d *decider) commit(m *Move) {
+	for _, i := range m.Remove {
+		d.nodes[i] = nil
 	}
-	for _, m := range moves {
-		for _, i := range m.Remove {
-			n := withPods(s.Nodes[i], nil)
-			n.Deleting = true
-			out.Nodes[i] = n
+	for k, f := range m.Filled {
+		d.nodes[m.filled[k]] = d.joined(d.nodes[m.filled[k]], f.Pods)
+	}
+	for _, n := range m.Add {
+		d.nodes = append(d.nodes, planned(n))
+	}
+}
+
+// planned is a node that is to be made, if the cheapest choice is had. It takes no other pods until it is up.
+func planned(n *pack.NewNode) *world.Node {
+	c := n.Choices[0]
+	labels := map[string]string{}
+	for _, list := range []world.Labels{c.Type.Labels, c.Offering.Labels, n.Labels} {
+		for _, l := range list {
+			labels[l.Key] = l.Value
 		}
 	}
-	for _, m := range moves {
-		for _, f := range m.Filled {
-			i := byName[f.Node.Name]
-			if n := out.Nodes[i]; !n.Deleting {
-				out.Nodes[i] = withPods(n, slices.Concat(n.Pods, f.Pods))
-			}
+	for _, key := range []string{world.LabelInstanceType, world.LabelPool, world.LabelZone, world.LabelCapacityType} {
+		if v, ok := n.Pool.NodeLabel(c.Type, c.Offering, key); ok {
+			labels[key] = v
 		}
 	}
-	return &out
+	out := &world.Node{
+		Name: n.Name, Pool: n.Pool.Name, Labels: world.NewLabels(labels), Taints: n.Pool.Taints, Capacity: c.Type.Capacity, Allocatable: c.Type.Allocatable,
+		Pods: n.Pods, InFlight: true, Price: n.Price(),
+	}
+	if c.Offering.Capacity != nil {
+		out.Capacity = c.Offering.Capacity
+	}
+	if c.Offering.Allocatable != nil {
+		out.Allocatable = c.Offering.Allocatable
+	}
+	return out
+}
+
+// joined is the node with more pods.
+func (d *decider) joined(n *world.Node, pods []*world.Pod) *world.Node {
+	out := withPods(n, slices.Concat(n.Pods, pods))
+	for _, p := range pods {
+		for _, v := range d.in.World.Classes[p.Class].Shared {
+			out.Attached = append(slices.Clip(out.Attached), v.Claim)
+		}
+	}
+	slices.Sort(out.Attached)
+	out.Attached = slices.Compact(out.Attached)
+	return out
 }
 
 // withPods is the node with other pods.
 func withPods(n *world.Node, pods []*world.Pod) *world.Node {
 	return &world.Node{
 		Name: n.Name, Claim: n.Claim, Pool: n.Pool, Labels: n.Labels, Taints: n.Taints, Capacity: n.Capacity, Allocatable: n.Allocatable,
-		Pods: pods, Initialized: n.Initialized, InFlight: n.InFlight, Deleting: n.Deleting, Attached: n.Attached, Price: n.Price,
+		Pods: pods, Initialized: n.Initialized, InFlight: n.InFlight, Deleting: n.Deleting, Attached: slices.Clone(n.Attached), Price: n.Price,
 	}
 }

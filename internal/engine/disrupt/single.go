@@ -1,50 +1,93 @@
 package disrupt
 
-import "karpenter/internal/engine/why"
+import (
+	"karpenter/internal/engine/why"
+)
 
-// maxSingles bounds how many nodes are looked at one by one after the groups. Those further down the order waste less, and come up
-// in a later pass, when those before them have been dealt with.
+// maxSingles bounds how many nodes are looked at one by one after the groups. Those further down the order waste less; which are
+// looked at goes round from turn to turn, so that every node comes up.
 const maxSingles = 64
 
-// singles looks at the candidates that no group could do without, worst first, each alone: what is left may still be replaced
-// by something cheaper. The moves from before on have been found in groups. It also finds out for each why it stays.
-func (d *decider) singles(candidates []int32, v []float64, before int) {
-	if moves := d.moves[before:]; len(moves) > 0 {
-		d.rebase(committed(d.in.World, moves...))
+// singles looks at the candidates that no group could do without, each alone: what is left may still be replaced by something
+// cheaper, or go to room that its group did not have. It also finds out for each why it stays.
+func (d *decider) singles(candidates []int32, v []float64) {
+	some, rest := d.choose(candidates)
+	if len(some) > 0 {
+		w := d.walk(some, d.openNodes(func(int32) bool { return true }))
+		for _, node := range some {
+			d.single(w, node)
+		}
 	}
-	looked := 0
-	for _, node := range candidates {
+	for _, node := range rest {
 		n := d.in.World.Nodes[node]
-		if d.gone[node] || d.why[node].Text != "" {
-			continue
-		}
-		if d.room(n.Pool, Underutilized) == 0 {
-			d.keep(node, why.Limit, "pool %s's disruption budget allows no more nodes to go for %s now", n.Pool, Underutilized)
-			continue
-		}
-		if looked == maxSingles {
-			d.keep(node, why.Chosen, "its pods, worth $%.4f/h, fill a node of $%.4f/h better than those looked at first", worth(n, v), n.Price)
-			continue
-		}
-		looked++
-		d.single(node)
+		d.keep(node, why.Chosen, "its pods, worth $%.4f/h, fill a node of $%.4f/h better than those that were looked at first", worth(n, v), n.Price)
 	}
 }
 
-func (d *decider) single(node int32) {
-	remove := []int32{node}
-	plan := d.without(remove, nil)
-	if stuck := d.stuck(plan, remove); stuck != nil {
-		d.keep(node, why.Refused, "its pods find no other place: %s", stuck.Line())
+// choose picks the nodes that are looked at: one pool after the other, the worst first, and beginning elsewhere in every turn.
+func (d *decider) choose(candidates []int32) (some, rest []int32) {
+	var pools []string
+	byPool := map[string][]int32{}
+	for _, node := range candidates {
+		if r, ok := d.purse(Underutilized).take(node); !ok {
+			d.keepFor(node, r)
+			continue
+		}
+		pool := d.in.World.Nodes[node].Pool
+		if byPool[pool] == nil {
+			pools = append(pools, pool)
+		}
+		byPool[pool] = append(byPool[pool], node)
+	}
+	left := 0
+	for _, list := range byPool {
+		left += len(list)
+	}
+	var order []int32
+	for k := 0; len(order) < left; k++ {
+		for _, pool := range pools {
+			if k < len(byPool[pool]) {
+				order = append(order, byPool[pool][k])
+			}
+		}
+	}
+	if left <= maxSingles {
+		return order, nil
+	}
+	from := d.opt.Turn * maxSingles % left
+	for k := range order {
+		node := order[(from+k)%left]
+		if k < maxSingles {
+			some = append(some, node)
+		} else {
+			rest = append(rest, node)
+		}
+	}
+	return some, rest
+}
+
+func (d *decider) single(w *walk, node int32) {
+	if r, ok := d.free(node, Underutilized); !ok { // a move since has filled it
+		d.keepFor(node, r)
 		return
 	}
-	m := &Move{Reason: Underutilized, Remove: remove}
-	d.complete(m, plan)
+	m, r := w.move(Underutilized, node)
+	if m == nil {
+		d.keepFor(node, noPlace(r))
+		return
+	}
 	if r, ok := d.pays(m); !ok {
-		d.keep(node, r.Code, "%s", r.Text)
+		d.keepFor(node, r)
 		return
 	}
-	if d.offer(m) {
-		d.rebase(committed(d.in.World, m))
+	r, ok := d.affordable(m)
+	if ok {
+		m.Why = d.explain(m)
+		r, ok = d.take(m)
 	}
+	if !ok {
+		d.keep(node, r.Code, "it could go to save $%.4f/h, but %s", m.Saves, r.Text)
+		return
+	}
+	w.took(m)
 }

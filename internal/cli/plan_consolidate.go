@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"karpenter/internal/engine/disrupt"
+	"karpenter/internal/engine/world"
+	"karpenter/internal/state"
+)
+
+// consolidation is the moves as they are printed.
+type consolidation struct {
+	DecideMillis float64        `json:"decideMillis"`
+	FirstMillis  float64        `json:"firstMoveMillis"`
+	LoadMillis   float64        `json:"loadMillis"`
+	AllocatedMiB float64        `json:"allocatedMiB"`
+	Before       fleetReport    `json:"before"`
+	After        fleetReport    `json:"after"`
+	Moves        []moveReport   `json:"moves"`
+	Kept         []keptReport   `json:"kept"`
+	Ignored      []ignoredThing `json:"ignored"`
+}
+
+type fleetReport struct {
+	Nodes int     `json:"nodes"`
+	Price float64 `json:"pricePerHour"`
+}
+
+type moveReport struct {
+	Reason disrupt.Reason `json:"reason"`
+	Remove []string       `json:"remove"`
+	Add    []nodeReport   `json:"add"`
+	Fill   []existing     `json:"fill"`
+	Evicts int            `json:"evicts"`
+	Saves  float64        `json:"savesPerHour"`
+	Why    string         `json:"why"`
+}
+
+type keptReport struct {
+	Node string `json:"node"`
+	Why  string `json:"why"`
+}
+
+// consolidate prints what the controller would do about the nodes that there are.
+func (p *planning) consolidate(cmd *cobra.Command, in *inputs) error {
+	opt := disrupt.Options{Pack: in.options, SpotToSpot: p.spotToSpot}
+	now := p.now()
+	view, more := state.BuildView(in.objects, in.catalog, awsLabels, now)
+	loaded := p.now()
+	facts := view.Disruption(state.DisruptionOptions{}, now)
+	var first time.Time
+	opt.Found = func(*disrupt.Move) {
+		if first.IsZero() {
+			first = p.now()
+		}
+	}
+	allocated := allocation()
+	begin := p.now()
+	d := disrupt.Decide(facts, opt, now)
+	decided := p.now()
+	r := newConsolidation(view.World, d)
+	r.AllocatedMiB = allocated()
+	r.LoadMillis, r.DecideMillis = millis(loaded.Sub(in.start)), millis(decided.Sub(begin))
+	if !first.IsZero() {
+		r.FirstMillis = millis(first.Sub(begin))
+	}
+	r.Ignored = ignored(in.objects, append(in.problems, more...))
+	if p.output == "json" {
+		return json.NewEncoder(cmd.OutOrStdout()).Encode(r)
+	}
+	return r.print(cmd.OutOrStdout())
+}
+
+func newConsolidation(s *world.Snapshot, d *disrupt.Decision) *consolidation {
+	r := &consolidation{
+		Before: fleetReport{d.NodesBefore, d.Before}, After: fleetReport{d.NodesAfter, d.After}, Moves: []moveReport{}, Kept: []keptReport{},
+	}
+	for _, m := range d.Moves {
+		x := moveReport{Reason: m.Reason, Remove: m.Nodes, Add: []nodeReport{}, Fill: []existing{}, Evicts: m.Evicts, Saves: m.Saves, Why: m.Why.Line()}
+		for _, n := range m.Add {
+			x.Add = append(x.Add, newNodeReport(s, n))
+		}
+		for _, f := range m.Filled {
+			x.Fill = append(x.Fill, existing{Node: f.Node.Name, Pods: podNames(s, f.Pods)})
+		}
+		r.Moves = append(r.Moves, x)
+	}
+	for _, k := range d.Kept {
+		r.Kept = append(r.Kept, keptReport{Node: s.Nodes[k.Node].Name, Why: k.Why.Line()})
+	}
+	return r
+}
+
+// print writes the moves for people.
+func (r *consolidation) print(w io.Writer) error {
+	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	if len(r.Moves) > 0 {
+		fmt.Fprintln(tw, "REASON\tREMOVE\tADD\tRESTARTS\tSAVES $/H\tWHY")
+		for i, m := range r.Moves {
+			if i == maxShown {
+				fmt.Fprintf(tw, "… %d more\n", len(r.Moves)-maxShown)
+				break
+			}
+			fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%.4f\t%s\n", m.Reason, shortPods(m.Remove), shortNodes(m.Add), m.Evicts, m.Saves, m.Why)
+		}
+	}
+	if len(r.Kept) > 0 {
+		fmt.Fprintln(tw, "\nKEPT\tWHY")
+		for i, k := range r.Kept {
+			if i == maxShown {
+				fmt.Fprintf(tw, "… %d more\n", len(r.Kept)-maxShown)
+				break
+			}
+			fmt.Fprintf(tw, "%s\t%s\n", k.Node, k.Why)
+		}
+	}
+	if err := tw.Flush(); err != nil {
+		return fmt.Errorf("print moves: %w", err)
+	}
+	printIgnored(w, r.Ignored)
+	share := ""
+	if r.Before.Price > 0 {
+		share = fmt.Sprintf(", %.1f %% less", 100*(1-r.After.Price/r.Before.Price))
+	}
+	restarts := 0
+	for _, m := range r.Moves {
+		restarts += m.Evicts
+	}
+	fmt.Fprintf(w, "\n%d nodes for $%.4f/h become %d for $%.4f/h%s: %d moves, %d restarts. Decided in %.1f ms.\n",
+		r.Before.Nodes, r.Before.Price, r.After.Nodes, r.After.Price, share, len(r.Moves), restarts, r.DecideMillis)
+	return nil
+}
+
+// shortNodes names the types of new nodes.
+func shortNodes(nodes []nodeReport) string {
+	names := make([]string, len(nodes))
+	for i, n := range nodes {
+		names[i] = n.InstanceType
+	}
+	return shortPods(names)
+}

@@ -1,0 +1,227 @@
+package disruption
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/engine/disrupt"
+	"karpenter/internal/meter"
+	"karpenter/internal/state"
+)
+
+// How long what replaces nodes may take to come up: the more is under way, the longer (D54).
+const (
+	leastPatience = 10 * time.Minute
+	mostPatience  = time.Hour
+	perNode       = 80 * time.Millisecond
+)
+
+// waited is what is known of a claim that replaces others: of which pool it is and how far it has come.
+type waited struct{ pool, state string }
+
+// clean takes away what a move has left on nodes without being written on them (D2).
+func (l *Loop) clean(ctx context.Context, stale []*state.Node) {
+	for i, err := range each(stale, func(n *state.Node) error { return l.putBack(ctx, []*state.Node{n}) }) {
+		if err != nil {
+			l.Log.Error("could not take back the marks of a disruption", "Node", stale[i].World.Name, "NodeClaim", stale[i].Claim.Name, "error", err)
+		}
+	}
+}
+
+// advance takes moves that have begun as far as they go. acted says that something has changed.
+func (l *Loop) advance(ctx context.Context, view *state.View, list []*command) (acted bool) {
+	count := 0
+	seen := map[string]waited{}
+	for _, c := range list {
+		count += len(c.stay)
+		for _, name := range c.to {
+			if n := view.Claim(name); n != nil && n.Claim != nil {
+				seen[name] = waited{poolOf(n.Claim), progress(n.Claim)}
+			} else if w, ok := l.replaced[name]; ok {
+				seen[name] = w
+			}
+		}
+	}
+	l.replaced = seen
+	patience := min(max(time.Duration(count)*perNode, leastPatience), mostPatience)
+	var changed atomic.Bool
+	each(list, func(c *command) error {
+		did, err := l.step(ctx, view, c, patience)
+		if did {
+			changed.Store(true)
+		}
+		if err != nil && ctx.Err() == nil {
+			l.Log.Error("disruption does not get on", "command-id", c.id, "reason", lower(c.reason), "error", err)
+		}
+		return nil
+	})
+	return changed.Load()
+}
+
+// progress is how far a claim has come, in words.
+func progress(claim *karpv1.NodeClaim) string {
+	for _, kind := range []string{karpv1.ConditionLaunched, karpv1.ConditionRegistered, karpv1.ConditionInitialized} {
+		c := claim.StatusConditions().Get(kind)
+		if c == nil || c.Status == metav1.ConditionTrue {
+			continue
+		}
+		if c.Message == "" {
+			return fmt.Sprintf("it is not %s: %s", kind, c.Reason)
+		}
+		return fmt.Sprintf("it is not %s: %s: %s", kind, c.Reason, c.Message)
+	}
+	return "it was usable"
+}
+
+// step takes one move as far as it goes.
+func (l *Loop) step(ctx context.Context, view *state.View, c *command, patience time.Duration) (did bool, err error) {
+	switch {
+	case c.done():
+		return false, nil
+	case len(c.to) == 0:
+		return true, l.callOff(ctx, c, slog.LevelInfo, "it was interrupted before its nodes were deleted")
+	case c.up():
+		return l.finish(ctx, c)
+	}
+	if len(c.lost) > 0 {
+		lost, err := l.reallyLost(ctx, c)
+		if err != nil {
+			return false, err
+		}
+		if lost != "" {
+			return true, l.fail(ctx, view, c, lost, func(claim *karpv1.NodeClaim) bool { return !initialized(claim) })
+		}
+	}
+	if l.Clock.Since(c.began) > patience {
+		return true, l.timeOut(ctx, view, c)
+	}
+	for _, n := range c.stay {
+		if !tainted(n.Object) && n.Object != nil {
+			if err := l.shut(ctx, n, c.reason); err != nil {
+				return false, err
+			}
+		}
+	}
+	l.speaker.waiting(c)
+	return false, nil
+}
+
+// reallyLost is the name of a replacement that is not there or is being deleted, as the API server itself says: what a mirror
+// does not show may be on its way.
+func (l *Loop) reallyLost(ctx context.Context, c *command) (string, error) {
+	for _, name := range c.lost {
+		claim := &karpv1.NodeClaim{}
+		err := l.Live.Get(ctx, client.ObjectKey{Name: name}, claim)
+		switch {
+		case apierrors.IsNotFound(err), err == nil && !claim.DeletionTimestamp.IsZero():
+			return name, nil
+		case err != nil:
+			return "", fmt.Errorf("reading NodeClaim %s: %w", name, err)
+		}
+		if node := l.Mirror.View().Claim(name); node != nil && deleted(node) {
+			return name, nil // its node has been deleted and takes it along
+		}
+	}
+	return "", nil
+}
+
+// timeOut gives up a move whose replacements have not come up in time. Those that have a machine stay: they may still come up,
+// and have deadlines of their own.
+func (l *Loop) timeOut(ctx context.Context, view *state.View, c *command) error {
+	late := slices.IndexFunc(c.made, func(n *state.Node) bool { return !initialized(n.Claim) })
+	if late < 0 {
+		return nil
+	}
+	return l.fail(ctx, view, c, c.made[late].Claim.Name, func(claim *karpv1.NodeClaim) bool { return claim.Status.ProviderID == "" })
+}
+
+// fail gives up a move because of one of its replacements, takes away the others that spare names, and puts its nodes back.
+func (l *Loop) fail(ctx context.Context, view *state.View, c *command, because string, drop func(*karpv1.NodeClaim) bool) error {
+	w, ok := l.replaced[because]
+	if !ok {
+		w = waited{poolOf(c.stay[0].Claim), "it was never created"}
+	}
+	why := fmt.Sprintf("nodeclaim/%s did not come up: %s", because, w.state)
+	for _, n := range c.made {
+		if drop(n.Claim) {
+			if _, err := l.remove(ctx, n.Claim); err != nil {
+				return err
+			}
+		}
+	}
+	if err := l.callOff(ctx, c, slog.LevelError, why); err != nil {
+		return err
+	}
+	if !ok {
+		return nil // whoever should have created it has ended: that says nothing about the pool
+	}
+	count := l.brake.failed(w.pool, l.version(view, w.pool), why, l.Clock.Now())
+	l.speaker.struck(view, w.pool, count)
+	return nil
+}
+
+// callOff puts the nodes of a move back as they were.
+func (l *Loop) callOff(ctx context.Context, c *command, level slog.Level, why string) error {
+	if err := l.putBack(ctx, c.stay); err != nil {
+		return err
+	}
+	l.memory.leave(c.stay, l.Clock.Now())
+	l.speaker.calledOff(c, why)
+	l.Log.Log(ctx, level, "disruption was called off", "command-id", c.id, "reason", lower(c.reason), "disrupted-nodes", firstFew(nodeNames(c.stay)),
+		"replacement-nodes", firstFew(c.to), "error", why)
+	return nil
+}
+
+// finish deletes the nodes of a move whose replacements are up (D53), unless somebody forbids it now.
+func (l *Loop) finish(ctx context.Context, c *command) (did bool, err error) {
+	for _, n := range c.stay {
+		why, err := l.forbidden(ctx, n, c.reason)
+		if err != nil {
+			return false, err
+		}
+		if why != "" {
+			return true, l.callOff(ctx, c, slog.LevelInfo, "node "+n.World.Name+": "+why)
+		}
+	}
+	for _, n := range c.made {
+		l.brake.joined(poolOf(n.Claim))
+		if up := n.Claim.StatusConditions().Get(karpv1.ConditionInitialized); up != nil {
+			l.Meter.Observe(meter.ReplacementInitialized, up.LastTransitionTime.Sub(n.Claim.CreationTimestamp.Time).Seconds())
+		}
+	}
+	return true, l.end(ctx, c.stay, c.record)
+}
+
+// forbidden says why a node must not be taken away although its move has gone so far.
+func (l *Loop) forbidden(ctx context.Context, n *state.Node, reason disrupt.Reason) (string, error) {
+	if n.Object == nil {
+		return "", nil
+	}
+	for _, annotations := range []map[string]string{n.Object.Annotations, n.Claim.Annotations} {
+		if annotations[karpv1.DoNotDisruptAnnotationKey] == "true" {
+			return "it has the annotation " + karpv1.DoNotDisruptAnnotationKey, nil
+		}
+	}
+	return l.disturbed(ctx, n, reason, nil)
+}
+
+// end deletes the claims of nodes.
+func (l *Loop) end(ctx context.Context, nodes []*state.Node, r record) error {
+	return errors.Join(each(nodes, func(n *state.Node) error {
+		removed, err := l.remove(ctx, n.Claim)
+		if removed {
+			l.speaker.ended(n, r)
+		}
+		return err
+	})...)
+}

@@ -1,0 +1,283 @@
+package disruption
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/meter"
+)
+
+// asBefore says what is still there of a move on the claim and its node.
+func (b *bench) asBefore(name string) string {
+	b.Helper()
+	c := b.claim(name)
+	switch {
+	case c == nil || !c.DeletionTimestamp.IsZero():
+		return "it is gone"
+	case tainted(b.nodeOf(name)):
+		return "its node is tainted"
+	case c.Annotations[karpv1.MoveAnnotationKey] != "":
+		return "the move is written on it"
+	case c.StatusConditions().Get(karpv1.ConditionDisruptionReason) != nil:
+		return "it has the condition"
+	}
+	return ""
+}
+
+// lose ends a replacement as one that cannot be launched.
+func (b *bench) lose(name string) {
+	b.Helper()
+	c := b.claim(name)
+	c.StatusConditions().SetFalse(karpv1.ConditionLaunched, "Unauthorized", "not allowed to launch", b.clock.Now())
+	b.must(b.client.WithWatch.Status().Update(b.Context(), c))
+	b.must(b.client.WithWatch.Delete(b.Context(), c))
+	b.sync()
+}
+
+func TestD54_AFailedReplacementPutsEverythingBack(t *testing.T) {
+	b := newBench(t)
+	b.pool("general")
+	b.big("big", "general")
+	b.clock.Step(time.Minute)
+	b.pass()
+	b.lose(b.made()[0].Name)
+	b.look()
+	if left := b.asBefore("big"); left != "" || len(b.made()) != 0 {
+		t.Errorf("%s; %d replacements", left, len(b.made()))
+	}
+	if got := b.counted(meter.DisruptionQueueFailures, map[string]string{"reason": "underutilized", "decision": "replace"}); got != 1 {
+		t.Errorf("O39: %v", got)
+	}
+	b.drain()
+	b.clock.Step(firstHold / 2)
+	if b.pass(); len(b.made()) != 0 {
+		t.Error("the next is tried at once")
+	}
+	b.clock.Step(firstHold)
+	if b.pass(); len(b.made()) != 1 {
+		t.Error("the next is never tried")
+	}
+}
+
+func TestT24_AfterThreeFailuresNoMoreAreTried(t *testing.T) {
+	b := newBench(t)
+	pool := b.pool("general")
+	b.big("big", "general")
+	b.clock.Step(time.Minute)
+	tries := 0
+	for range 60 {
+		b.pass()
+		for _, c := range b.made() {
+			tries++
+			b.lose(c.Name)
+			b.look()
+			b.drain()
+		}
+		b.clock.Step(20 * time.Second)
+	}
+	if left := b.asBefore("big"); tries != maxStrikes || left != "" {
+		t.Errorf("%d tries; %s", tries, left)
+	}
+	b.expectEvent("Warning DisruptionBlocked", "3 replacements in a row have failed", "not allowed to launch")
+
+	pool.Spec.Template.Labels = map[string]string{"team": "a"}
+	b.must(b.client.Update(t.Context(), pool))
+	if b.pass(); len(b.made()) != 1 {
+		t.Errorf("the pool has changed, but %d replacements are tried", len(b.made()))
+	}
+	b.launch(b.made()[0].Name)
+	b.join(b.made()[0].Name)
+	if b.pass(); !b.going("big") {
+		t.Error("the node is still there")
+	}
+	if n := b.loop.brake.count("general", b.loop.version(b.mirror.View(), "general")); n != 0 {
+		t.Errorf("%d strikes after a success", n)
+	}
+}
+
+func TestT24_AfterALongWhileOneMoreIsTried(t *testing.T) {
+	var s brake
+	now := time.Unix(0, 0)
+	for range maxStrikes {
+		s.failed("p", "v", "x", now)
+	}
+	if until, _ := s.held("p", "v", now); !until.Equal(now.Add(longHold)) {
+		t.Errorf("held until %s", until)
+	}
+	if until, _ := s.held("p", "v", now.Add(longHold)); !until.IsZero() || s.count("p", "v") != maxStrikes {
+		t.Errorf("held until %s, %d strikes", until, s.count("p", "v"))
+	}
+	if until, _ := s.held("p", "other", now); !until.IsZero() || s.count("p", "other") != 0 {
+		t.Error("another version is held")
+	}
+	if n := s.failed("p", "other", "x", now); n != 1 {
+		t.Errorf("%d strikes of another version", n)
+	}
+	s.forget(func(string) bool { return false })
+	if s.count("p", "other") != 0 {
+		t.Error("a pool that is gone is remembered")
+	}
+}
+
+func TestT24_OneBrokenPoolHoldsUpNoOther(t *testing.T) {
+	b := newBench(t)
+	b.pool("broken")
+	b.pool("sound")
+	own := func(pool string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{karpv1.NodePoolLabelKey: pool} }
+	}
+	for _, pool := range []string{"broken", "sound"} {
+		b.machine(pool+"-big", pool, "m5.4xlarge")
+		b.pod(pool+"-big", "1", own(pool))
+	}
+	b.clock.Step(time.Minute)
+	done := false
+	for range 30 {
+		b.pass()
+		for _, c := range b.made() {
+			if strings.HasPrefix(c.Name, "broken") {
+				b.lose(c.Name)
+			} else if c.Status.ProviderID == "" {
+				b.launch(c.Name)
+				b.join(c.Name)
+			}
+		}
+		b.look()
+		if b.going("sound-big") {
+			done = true
+			break
+		}
+		b.clock.Step(10 * time.Second)
+	}
+	if left := b.asBefore("broken-big"); !done || left != "" {
+		t.Errorf("sound done %v; broken: %s", done, left)
+	}
+}
+
+func TestD54_AReplacementThatTakesTooLong(t *testing.T) {
+	b := newBench(t)
+	b.pool("general")
+	b.big("big", "general")
+	b.clock.Step(time.Minute)
+	b.pass()
+	name := b.made()[0].Name
+	b.launch(name)
+	b.clock.Step(leastPatience - time.Minute)
+	if b.pass(); b.asBefore("big") == "" {
+		t.Error("given up too early")
+	}
+	b.clock.Step(2 * time.Minute)
+	if b.pass(); b.asBefore("big") != "" || b.going(name) {
+		t.Errorf("%s; replacement going %v: it has a machine and deadlines of its own", b.asBefore("big"), b.going(name))
+	}
+}
+
+func TestD52_LimitsDoNotCountWhatGoes(t *testing.T) {
+	b := newBench(t)
+	b.pool("tight", func(p *karpv1.NodePool) {
+		p.Spec.Limits = karpv1.Limits{corev1.ResourceCPU: *b.cpus("16")}
+		p.Spec.Template.Spec.Requirements = append(p.Spec.Template.Spec.Requirements, karpv1.NodeSelectorRequirementWithMinValues{
+			Key: corev1.LabelInstanceTypeStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"m5.large", "m5.4xlarge"},
+		})
+	})
+	b.big("big", "tight")
+	b.clock.Step(time.Minute)
+	if b.pass(); len(b.made()) != 1 {
+		t.Errorf("%d replacements within the limit of a pool that is full", len(b.made()))
+	}
+}
+
+func TestD56_AClaimThatLeavesForAnotherReasonLeavesItsMove(t *testing.T) {
+	b := newBench(t)
+	b.pool("general")
+	b.big("big", "general")
+	b.clock.Step(time.Minute)
+	b.pass()
+	name := b.made()[0].Name
+	b.must(b.client.WithWatch.Delete(t.Context(), b.claim("big"))) // as an interruption would
+	b.pass()
+	b.launch(name)
+	b.join(name)
+	b.drain()
+	b.pass()
+	if left := b.claims(); len(left) != 1 || left[0].Name != name || !left[0].DeletionTimestamp.IsZero() {
+		t.Errorf("left are %d claims", len(left))
+	}
+}
+
+func TestD52_ANodeThatCannotBeTaintedStays(t *testing.T) {
+	b := newBench(t)
+	b.pool("general")
+	b.big("big", "general")
+	b.clock.Step(time.Minute)
+	b.judge()
+	b.client.step = func(verb string, obj client.Object, after bool) error {
+		if _, node := obj.(*corev1.Node); node && verb == "patch" && !after && tainted(obj.(*corev1.Node)) {
+			return fmt.Errorf("not today")
+		}
+		return nil
+	}
+	b.look()
+	b.client.step = nil
+	if left := b.asBefore("big"); left != "" || len(b.made()) != 0 {
+		t.Errorf("%s; %d replacements", left, len(b.made()))
+	}
+}
+
+func TestT24_TheFirstReplacementsOfAChangedPoolAreTriedFew(t *testing.T) {
+	b := newBench(t)
+	b.pool("general", func(p *karpv1.NodePool) { p.Spec.Disruption.ConsolidateAfter = karpv1.NeverDuration() })
+	const n = 6
+	for i := range n {
+		name := fmt.Sprint("old-", i)
+		b.machine(name, "general", "m5.large")
+		b.pod(name, "1500m")
+	}
+	b.clock.Step(time.Minute)
+	b.drifted()
+	b.pass()
+	first := b.made()
+	if len(first) != maxStrikes {
+		t.Fatalf("%d are tried at once although nothing is known of what they become", len(first))
+	}
+	b.launch(first[0].Name)
+	b.join(first[0].Name)
+	b.pass()
+	if b.pass(); len(b.made()) != n || b.goingCount() != 1 {
+		t.Errorf("one is up: %d replacements, %d going", len(b.made()), b.goingCount())
+	}
+}
+
+// drifted marks every claim as drifted.
+func (b *bench) drifted() {
+	b.Helper()
+	for _, c := range b.claims() {
+		c.StatusConditions().Set(karpv1.Condition{Type: karpv1.ConditionDrifted, Status: metav1.ConditionTrue, Reason: karpv1.ReasonNodePoolDrifted}, b.clock.Now())
+		b.must(b.client.WithWatch.Status().Update(b.Context(), c))
+	}
+}
+
+func TestW48_RecordsAreReadAsTheyWereWritten(t *testing.T) {
+	r := record{id: "x-1", reason: "Drifted", began: time.Unix(1_700_000_000, 0).UTC(), to: []string{"a", "b"}}
+	got, err := parseRecord(r.String())
+	if err != nil || got.id != r.id || got.reason != r.reason || !got.began.Equal(r.began) || !slices.Equal(got.to, r.to) {
+		t.Errorf("%+v %v", got, err)
+	}
+	r.to = nil
+	if got, err = parseRecord(r.String()); err != nil || len(got.to) != 0 {
+		t.Errorf("%+v %v", got, err)
+	}
+	for _, text := range []string{"", "id=1", "id=1 reason=Empty began=yesterday", "reason=Empty began=2026-01-01T00:00:00Z"} {
+		if _, err := parseRecord(text); err == nil {
+			t.Errorf("%q was read", text)
+		}
+	}
+}

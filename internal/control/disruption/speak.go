@@ -1,0 +1,295 @@
+package disruption
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/flowcontrol"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/control"
+	"karpenter/internal/engine/disrupt"
+	"karpenter/internal/engine/why"
+	"karpenter/internal/meter"
+	"karpenter/internal/state"
+)
+
+// Reasons of events (O50, O51).
+const (
+	EventBlocked          = "DisruptionBlocked"
+	EventUnconsolidatable = "Unconsolidatable"
+	EventCandidate        = "ConsolidationCandidate"
+	EventApproved         = "ConsolidationApproved"
+	EventRejected         = "ConsolidationRejected"
+	EventLaunching        = "DisruptionLaunching"
+	EventWaiting          = "DisruptionWaitingReadiness"
+	EventTerminating      = "DisruptionTerminating"
+)
+
+const (
+	keptEvery   = 15 * time.Minute // D32
+	budgetEvery = time.Minute      // D17
+	failedEvery = 15 * time.Minute
+	// Events about nodes that stay are held to this pace: a fleet of thousands has as many reasons. Those that have to wait are
+	// told at a later decision.
+	keptPerSecond = 10
+	keptAtOnce    = 100
+	// maxNamed is how many things a log line names before it counts the rest (O53).
+	maxNamed = 5
+	// maxMessage is what the API server takes as an event's message.
+	maxMessage = 1024
+)
+
+// speaker tells users and operators what is done and why: events, one log line per decision, metrics.
+type speaker struct {
+	l    *Loop
+	pace flowcontrol.PassiveRateLimiter
+	said map[string]said // by claim: why it stays
+	// troubles are the budgets that could not be read, by pool, so that each is logged once (D4).
+	troubles map[string]string
+}
+
+type said struct {
+	text  string
+	until time.Time
+}
+
+func newSpeaker(l *Loop) *speaker {
+	return &speaker{
+		l: l, pace: flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(keptPerSecond, keptAtOnce, l.Clock),
+		said: map[string]said{}, troubles: map[string]string{},
+	}
+}
+
+// about tells the same of a node and its claim.
+func (s *speaker) about(n *state.Node, e control.Event) {
+	e.Message = e.Message[:min(len(e.Message), maxMessage)]
+	objects := []client.Object{n.Claim}
+	if n.Object != nil {
+		objects = append(objects, n.Object)
+	}
+	for _, o := range objects {
+		e.Object = o
+		s.l.Recorder.Tell(e)
+	}
+}
+
+// budgets shows how many nodes each pool may lose now, and how many it is without already (O28, D17).
+func (s *speaker) budgets(view *state.View, in *disrupt.Input) {
+	nodes, out := map[string]int{}, map[string]int{}
+	for i, n := range view.Nodes {
+		if n.Claim == nil || n.Object == nil || !n.World.Initialized || n.Claim.StatusConditions().IsTrue(karpv1.ConditionInstanceTerminating) {
+			continue
+		}
+		nodes[n.World.Pool]++
+		if in.World.Nodes[i].Deleting || !ready(n.Object) {
+			out[n.World.Pool]++
+		}
+	}
+	for _, p := range in.Pools {
+		pool := view.Pool(p.Name)
+		if p.Trouble != "" && s.troubles[p.Name] != p.Trouble {
+			s.l.Log.Error("disruption budgets cannot be understood, nothing is disrupted", "NodePool", p.Name, "error", p.Trouble)
+		}
+		s.troubles[p.Name] = p.Trouble
+		for _, reason := range []disrupt.Reason{disrupt.Empty, disrupt.Drifted, disrupt.Underutilized} {
+			s.l.Meter.Set(meter.NodePoolsAllowedDisruptions, float64(p.Allowed[reason]), "nodepool", p.Name, "reason", lower(reason))
+			s.l.Meter.Set(meter.NodePoolsNodesConsumingBudgets, float64(out[p.Name]), "nodepool", p.Name, "reason", lower(reason))
+			if p.Allowed[reason] == 0 && nodes[p.Name] > 0 && !p.Static && pool != nil {
+				s.l.Recorder.Tell(control.Event{
+					Object: pool.Object, Reason: EventBlocked, Every: budgetEvery,
+					Message: fmt.Sprintf("No allowed disruptions for disruption reason %s due to blocking budget", reason),
+				})
+			}
+		}
+	}
+	for name := range s.troubles {
+		if view.Pool(name) == nil {
+			delete(s.troubles, name)
+			s.l.Meter.Drop(meter.NodePoolsAllowedDisruptions, "nodepool", name)
+			s.l.Meter.Drop(meter.NodePoolsNodesConsumingBudgets, "nodepool", name)
+		}
+	}
+}
+
+func ready(n *corev1.Node) bool {
+	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// decided tells why nodes stay that somebody might expect to go (D6, D32), and counts those that could go (O37).
+func (s *speaker) decided(view *state.View, in *disrupt.Input, d *disrupt.Decision) {
+	eligible := map[disrupt.Reason]int{disrupt.Empty: 0, disrupt.Drifted: 0, disrupt.Underutilized: 0}
+	for i := range in.Nodes {
+		n := &in.Nodes[i]
+		if n.Fixed != "" || n.PodsFixed != "" && !(n.Deadline && n.Drift != "") {
+			continue
+		}
+		if n.Drift != "" {
+			eligible[disrupt.Drifted]++
+		}
+		switch {
+		case !n.Consolidatable || n.PodsFixed != "":
+		case n.Cost <= 1:
+			eligible[disrupt.Empty]++
+		default:
+			eligible[disrupt.Underutilized]++
+		}
+	}
+	for reason, n := range eligible {
+		s.l.Meter.Set(meter.DisruptionEligibleNodes, float64(n), "reason", lower(reason))
+	}
+	now := s.l.Clock.Now()
+	for claim, last := range s.said {
+		if !now.Before(last.until) {
+			delete(s.said, claim)
+		}
+	}
+	for _, k := range d.Kept {
+		s.kept(view.Nodes[k.Node], &in.Nodes[k.Node], k.Why, now)
+	}
+}
+
+// kept tells why one node stays.
+func (s *speaker) kept(n *state.Node, facts *disrupt.Node, reason why.Reason, now time.Time) {
+	if n.Claim == nil || deleted(n) || !facts.Consolidatable && facts.Drift == "" {
+		return
+	}
+	event := EventUnconsolidatable
+	switch {
+	case facts.Fixed != "" || facts.PodsFixed != "":
+		event = EventBlocked
+	case reason.Code == why.Limit:
+		event = EventRejected
+	case facts.Drift != "":
+		event = EventBlocked
+	}
+	text := event + strings.Map(letters, reason.Line()) // how long something still takes is no news
+	if s.said[n.Claim.Name].text == text || !s.pace.TryAccept() {
+		return
+	}
+	s.said[n.Claim.Name] = said{text, now.Add(keptEvery)}
+	s.about(n, control.Event{Reason: event, Message: sentence(reason.Line()), Every: keptEvery})
+}
+
+func letters(r rune) rune {
+	if r >= '0' && r <= '9' {
+		return -1
+	}
+	return r
+}
+
+func sentence(text string) string {
+	if text == "" {
+		return text
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
+}
+
+// begun tells that a move is carried out (O35, O36, O54).
+func (s *speaker) begun(st *start) {
+	decision, reason := st.decision(), lower(st.reason)
+	labels := []string{"decision", decision, "reason", reason, "consolidation_type", st.kind}
+	s.l.Meter.Add(meter.DisruptionDecisions, 1, labels...)
+	pools := map[string]bool{}
+	for _, n := range st.nodes {
+		pool := n.World.Pool
+		if !pools[pool] {
+			s.l.Meter.Add(meter.DisruptionDecisionsByPool, 1, append([]string{"nodepool", pool}, labels...)...)
+			if st.reason == disrupt.Underutilized {
+				s.l.Meter.Add(meter.ConsolidationMoves, 1, "nodepool", pool, "decision", "approved", "policy", st.plan.policy(pool))
+			}
+		}
+		pools[pool] = true
+		if st.reason != disrupt.Drifted {
+			s.about(n, control.Event{Reason: EventCandidate, Message: sentence(st.move.Why.Line())})
+		}
+		if st.reason == disrupt.Underutilized && st.plan.policy(pool) == string(disrupt.Balanced) { // D42
+			s.about(n, control.Event{Reason: EventApproved, Message: sentence(st.move.Why.Line())})
+		}
+	}
+	s.l.Log.Info("disrupting node(s)", "command-id", st.id, "reason", reason, "decision", decision,
+		"disrupted-node-count", len(st.nodes), "replacement-node-count", len(st.to), "pod-count", st.move.Evicts,
+		"disrupted-nodes", firstFew(nodeNames(st.nodes)), "replacement-nodes", firstFew(st.to), "savings", fmt.Sprintf("$%.4f/h", st.move.Saves),
+		"why", st.move.Why.Line())
+}
+
+// policy is the consolidation policy of a pool.
+func (p *plan) policy(pool string) string {
+	for i := range p.in.Pools {
+		if p.in.Pools[i].Name == pool {
+			return string(p.in.Pools[i].Policy)
+		}
+	}
+	return ""
+}
+
+// waiting tells what a move waits for (D53).
+func (s *speaker) waiting(c *command) {
+	for _, r := range c.made {
+		if initialized(r.Claim) {
+			continue
+		}
+		event, text := EventWaiting, fmt.Sprintf("Waiting on readiness to continue disruption: nodeclaim/%s", r.Claim.Name)
+		if r.Claim.Status.ProviderID == "" {
+			event, text = EventLaunching, fmt.Sprintf("Launching nodeclaim/%s in place of %s (%s)", r.Claim.Name, firstFew(nodeNames(c.stay)), c.reason)
+		}
+		s.about(r, control.Event{Reason: event, Message: text})
+	}
+}
+
+// ended tells that a node is going (O3, O4).
+func (s *speaker) ended(n *state.Node, r record) {
+	reason := lower(r.reason)
+	s.l.memory.removed(n, s.l.Clock.Now())
+	s.about(n, control.Event{Reason: EventTerminating, Message: "Disrupting Node: " + string(r.reason)})
+	control.CountDisrupted(s.l.Meter, n.Claim, reason)
+	moved := 0
+	for _, p := range n.World.Pods {
+		if p.Movable && !p.Terminating {
+			moved++
+		}
+	}
+	mode := "graceful"
+	if grace := n.Claim.Spec.TerminationGracePeriod; grace != nil {
+		mode = "eventual"
+		if grace.Duration <= 0 {
+			mode = "forceful"
+		}
+	}
+	s.l.Meter.Add(meter.PodsDisruptionInitiated, float64(moved), "reason", reason, "nodepool", poolOf(n.Claim),
+		"capacity_type", n.Claim.Labels[karpv1.CapacityTypeLabelKey], "termination_mode", mode)
+	s.l.Meter.Add(meter.DisruptionNodes, 1, "nodepool", poolOf(n.Claim), "action", r.decision(), "method", reason)
+}
+
+// calledOff tells that the nodes of a move stay after all.
+func (s *speaker) calledOff(c *command, because string) {
+	s.l.Meter.Add(meter.DisruptionQueueFailures, 1, "decision", c.decision(), "reason", lower(c.reason))
+	for _, n := range c.stay {
+		s.about(n, control.Event{Reason: EventBlocked, Message: "The node stays: " + because})
+	}
+}
+
+// struck tells that replacements of a pool fail so often that no more are tried.
+func (s *speaker) struck(view *state.View, pool string, count int) {
+	p := view.Pool(pool)
+	if p == nil || count < maxStrikes {
+		return
+	}
+	_, text := s.l.brake.held(pool, s.l.version(view, pool), s.l.Clock.Now())
+	s.l.Recorder.Tell(control.Event{Object: p.Object, Warning: true, Reason: EventBlocked, Every: failedEvery, Message: sentence(text)})
+	s.l.Log.Error("replacements keep failing, no more are made", "NodePool", pool, "error", text)
+}
+
+// firstFew names the first few and counts the rest.
+func firstFew(names []string) string {
+	if len(names) <= maxNamed {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d other(s)", strings.Join(names[:maxNamed], ", "), len(names)-maxNamed)
+}

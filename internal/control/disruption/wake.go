@@ -1,0 +1,101 @@
+package disruption
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/control"
+)
+
+// wakes are the calls that end the loop's rest.
+type wakes struct {
+	// progress is for moves that have begun, news for what decisions are made from.
+	progress, news chan struct{}
+}
+
+func newWakes() wakes { return wakes{make(chan struct{}, 1), make(chan struct{}, 1)} }
+
+func call(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// wait rests for so long, or until somebody calls. decide is after how long a decision is to be made if there is news.
+func (w wakes) wait(ctx context.Context, clock control.Clock, d time.Duration) (decide time.Duration) {
+	if d <= 0 {
+		return 0
+	}
+	timer := clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C():
+	case <-w.progress:
+	case <-w.news:
+		return gather
+	}
+	return 0
+}
+
+// watch has events end the loop's rest: claims of moves that get on, claims that become candidates, and pools that change.
+// Pods come and go all the time; what that means for nodes is looked at now and then.
+func (l *Loop) watch(ctx context.Context, informers cache.Informers) error {
+	for _, w := range []struct {
+		of      client.Object
+		changed func(before, now any)
+	}{
+		{&karpv1.NodeClaim{}, func(before, now any) {
+			was, _ := before.(*karpv1.NodeClaim)
+			if is, ok := now.(*karpv1.NodeClaim); ok {
+				l.claimChanged(was, is)
+			}
+		}},
+		{&karpv1.NodePool{}, func(before, now any) {
+			was, _ := before.(*karpv1.NodePool)
+			if is, ok := now.(*karpv1.NodePool); ok && (was == nil || was.Generation != is.Generation) {
+				call(l.wakes.news)
+			}
+		}},
+	} {
+		informer, err := informers.GetInformer(ctx, w.of)
+		if err == nil {
+			_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+				AddFunc:    func(obj any) { w.changed(nil, obj) },
+				UpdateFunc: w.changed,
+				DeleteFunc: func(obj any) {
+					if last, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+						obj = last.Obj
+					}
+					w.changed(nil, obj)
+				},
+			})
+		}
+		if err != nil {
+			return fmt.Errorf("watching %T: %w", w.of, err)
+		}
+	}
+	return nil
+}
+
+// claimChanged calls for a claim that is part of a move, or that may now become part of one.
+func (l *Loop) claimChanged(before, claim *karpv1.NodeClaim) {
+	_, goes := claim.Annotations[karpv1.MoveAnnotationKey]
+	_, comes := claim.Annotations[karpv1.MovedFromAnnotationKey]
+	if goes || comes {
+		call(l.wakes.progress)
+	}
+	now := claim.StatusConditions()
+	for _, condition := range []string{karpv1.ConditionConsolidatable, karpv1.ConditionDrifted} {
+		if now.IsTrue(condition) && (before == nil || !before.StatusConditions().IsTrue(condition)) {
+			call(l.wakes.news)
+		}
+	}
+}

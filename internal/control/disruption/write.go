@@ -1,0 +1,151 @@
+package disruption
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/control"
+	"karpenter/internal/engine/disrupt"
+	"karpenter/internal/state"
+)
+
+const (
+	// writeAttempts is how often a write is tried that others get in the way of. Kubelets write their nodes every few seconds.
+	writeAttempts = 5
+	// writers is how many objects are written at once: enough to use up the client's burst, few enough not to crowd out others.
+	writers = 32
+)
+
+// errGone says that an object is not there any more, or that another one has its name.
+var errGone = errors.New("is gone")
+
+// each calls do for every item, several at once, and returns what went wrong with each.
+func each[T any](items []T, do func(T) error) []error {
+	errs := make([]error, len(items))
+	gate := make(chan struct{}, writers)
+	var wg sync.WaitGroup
+	for i, item := range items {
+		gate <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-gate }()
+			errs[i] = do(item)
+		})
+	}
+	wg.Wait()
+	return errs
+}
+
+// patcher writes the changes of an object: control.Patch or control.PatchStatus.
+type patcher func(ctx context.Context, c client.Client, obj, before client.Object) (bool, error)
+
+// change edits an object and shows the mirror what came of it. What somebody else has changed meanwhile is read anew. obj is
+// not changed: it may be anybody's.
+func change[T client.Object](ctx context.Context, l *Loop, obj T, write patcher, edit func(T)) error {
+	now, ok := obj.DeepCopyObject().(T)
+	if !ok {
+		return fmt.Errorf("%T cannot be copied", obj)
+	}
+	for range writeAttempts {
+		before, ok := now.DeepCopyObject().(client.Object)
+		if !ok {
+			return fmt.Errorf("%T cannot be copied", obj)
+		}
+		edit(now)
+		if same(now, before) {
+			return nil
+		}
+		written, err := write(ctx, l.Client, now, before)
+		if err != nil {
+			return err
+		}
+		if written {
+			l.Mirror.Wrote(now)
+			return nil
+		}
+		err = l.Live.Get(ctx, client.ObjectKeyFromObject(obj), now)
+		if apierrors.IsNotFound(err) || err == nil && now.GetUID() != obj.GetUID() {
+			return fmt.Errorf("%T %s %w", obj, obj.GetName(), errGone)
+		}
+		if err != nil {
+			return fmt.Errorf("reading %T %s: %w", obj, obj.GetName(), err)
+		}
+	}
+	return fmt.Errorf("%T %s is being changed by others all the time", obj, obj.GetName())
+}
+
+// mark writes a move on a claim.
+func (l *Loop) mark(ctx context.Context, n *state.Node, r record) error {
+	return change(ctx, l, n.Claim, control.Patch, func(c *karpv1.NodeClaim) { control.Annotate(c, karpv1.MoveAnnotationKey, r.String()) })
+}
+
+// unmark takes it away again.
+func (l *Loop) unmark(ctx context.Context, n *state.Node) error {
+	return change(ctx, l, n.Claim, control.Patch, func(c *karpv1.NodeClaim) { delete(c.Annotations, karpv1.MoveAnnotationKey) })
+}
+
+// shut keeps new pods off a node, and says on its claim why (D52).
+func (l *Loop) shut(ctx context.Context, n *state.Node, reason disrupt.Reason) error {
+	if !tainted(n.Object) {
+		err := change(ctx, l, n.Object, control.Patch, func(node *corev1.Node) {
+			if !tainted(node) {
+				taint := karpv1.DisruptedTaint()
+				taint.TimeAdded = &metav1.Time{Time: l.Clock.Now().Truncate(time.Second)}
+				node.Spec.Taints = append(node.Spec.Taints, taint)
+			}
+		})
+		if err != nil {
+			return err
+		}
+		l.Log.Info("tainted node", "Node", n.Object.Name, "NodeClaim", n.Claim.Name, "taint.Key", karpv1.DisruptedTaintKey, "taint.Effect", corev1.TaintEffectNoSchedule)
+	}
+	return change(ctx, l, n.Claim, control.PatchStatus, func(c *karpv1.NodeClaim) {
+		c.StatusConditions().Set(karpv1.Condition{Type: karpv1.ConditionDisruptionReason, Status: metav1.ConditionTrue, Reason: string(reason)}, l.Clock.Now())
+	})
+}
+
+// open undoes shut. A node that somebody has deleted meanwhile keeps its taint.
+func (l *Loop) open(ctx context.Context, n *state.Node) error {
+	if n.Object != nil && n.Object.DeletionTimestamp.IsZero() && tainted(n.Object) {
+		err := change(ctx, l, n.Object, control.Patch, func(node *corev1.Node) {
+			if node.DeletionTimestamp.IsZero() {
+				node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == karpv1.DisruptedTaintKey })
+			}
+		})
+		if err != nil && !errors.Is(err, errGone) {
+			return err
+		}
+	}
+	var failed error
+	err := change(ctx, l, n.Claim, control.PatchStatus, func(c *karpv1.NodeClaim) {
+		_, failed = c.StatusConditions().Clear(karpv1.ConditionDisruptionReason, l.Clock.Now())
+	})
+	return errors.Join(err, failed)
+}
+
+func tainted(node *corev1.Node) bool {
+	return node != nil && slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == karpv1.DisruptedTaintKey })
+}
+
+// remove deletes a claim. removed is false if it was not there any more.
+func (l *Loop) remove(ctx context.Context, claim *karpv1.NodeClaim) (removed bool, err error) {
+	uid := claim.UID
+	err = l.Client.Delete(ctx, claim.DeepCopy(), client.Preconditions{UID: &uid})
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("deleting NodeClaim %s: %w", claim.Name, err)
+	}
+	l.Mirror.Leaving(claim.Name)
+	return true, nil
+}

@@ -1,0 +1,232 @@
+package disrupt
+
+import (
+	"slices"
+
+	"karpenter/internal/engine/pack"
+	"karpenter/internal/engine/why"
+	"karpenter/internal/engine/world"
+)
+
+// sub is a part of the cluster about which questions are asked: a question about forty nodes need not look at thousands. Where
+// pods have rules for each other, it must be the whole. It does not change with what is decided later.
+type sub struct {
+	d     *decider
+	snap  *world.Snapshot
+	model *pack.Model
+	at    []int32         // indexes of its nodes in the whole
+	place map[int32]int32 // the other way round
+	// shut marks nodes that take no pods.
+	shut []bool
+}
+
+// sub is the part of the cluster with the nodes at some indexes. With stays, nothing may be launched.
+func (d *decider) sub(all []*world.Node, at []int32, stays bool) *sub {
+	s := &sub{d: d, at: at, place: make(map[int32]int32, len(at)), shut: make([]bool, len(at))}
+	snap := *d.in.World
+	snap.Nodes, snap.Pending = make([]*world.Node, len(at)), nil
+	for k, i := range at {
+		snap.Nodes[k] = all[i]
+		s.place[i] = int32(k)
+		s.shut[k] = closed(all[i])
+	}
+	opt := d.opt.Pack
+	opt.NoNewNodes, opt.Workers = stays, 1
+	s.snap, s.model = &snap, pack.Prepare(&snap, opt)
+	return s
+}
+
+// closed says whether a node is no place for pods that are moved: it is leaving, or nobody knows yet whether it will come up
+// (D26).
+func closed(n *world.Node) bool { return n.Deleting || n.InFlight || !n.Initialized }
+
+// whole lists every node that is there.
+func whole(all []*world.Node) []int32 {
+	out := make([]int32, 0, len(all))
+	for i, n := range all {
+		if n != nil {
+			out = append(out, int32(i))
+		}
+	}
+	return out
+}
+
+// bound says whether any pod of the nodes has rules for others, or others for it.
+func (d *decider) bound(all []*world.Node, nodes []int32) bool {
+	for _, i := range nodes {
+		for _, p := range all[i].Pods {
+			if p.Movable && d.rules.touches(p.Class) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// confined is the part with every node shut but these.
+func (s *sub) confined(lists ...[]int32) *sub {
+	c := *s
+	c.shut = make([]bool, len(s.at))
+	for k := range c.shut {
+		c.shut[k] = true
+	}
+	for _, list := range lists {
+		for _, i := range list {
+			if k, ok := s.place[i]; ok {
+				c.shut[k] = s.shut[k]
+			}
+		}
+	}
+	return &c
+}
+
+// node is the node at an index of the whole.
+func (s *sub) node(i int32) *world.Node { return s.snap.Nodes[s.place[i]] }
+
+// without asks what becomes of the pods of nodes that are gone.
+func (s *sub) without(remove []int32) *pack.Plan {
+	gone := make([]int32, len(remove))
+	for k, i := range remove {
+		gone[k] = s.place[i]
+	}
+	ov := s.snap.Over().Without(gone...)
+	ov.Closed = s.shut
+	return s.model.Solve(ov)
+}
+
+// move is what a plan about removing nodes comes to, as one move; or why a pod has no place in it.
+func (s *sub) move(reason Reason, remove []int32) (*Move, why.Reason) {
+	plan := s.without(remove)
+	for _, u := range plan.Unplaced {
+		r := why.New(why.Refused, "pod %s", s.d.in.World.PodName(u.Pods[0]))
+		r.Because = u.Reasons
+		return nil, r
+	}
+	m := &Move{Reason: reason, Remove: slices.Clone(remove), Add: plan.Nodes, Order: plan.Order}
+	for _, i := range remove {
+		m.Evicts += s.d.evicts(i)
+		m.Saves += s.node(i).Price
+	}
+	for _, n := range plan.Nodes {
+		m.Saves -= n.Price()
+	}
+	index := s.index()
+	for _, f := range plan.Existing {
+		m.Filled = append(m.Filled, f)
+		m.filled = append(m.filled, index[f.Node])
+	}
+	return m, why.Reason{}
+}
+
+// index finds the nodes of the part in the whole.
+func (s *sub) index() map[*world.Node]int32 {
+	out := make(map[*world.Node]int32, len(s.at))
+	for k, n := range s.snap.Nodes {
+		out[n] = s.at[k]
+	}
+	return out
+}
+
+// moves takes a plan for removed nodes apart into moves that share no new node. A node whose pods do not all have a place stays,
+// together with those it shares new nodes with.
+func (s *sub) moves(remove []int32) []*Move {
+	plan := s.without(remove)
+	t := newTies(s, remove)
+	for _, n := range plan.Nodes {
+		for _, p := range n.Pods[1:] {
+			t.tie(t.from[n.Pods[0]], t.from[p])
+		}
+	}
+	for _, u := range plan.Unplaced {
+		for _, p := range u.Pods {
+			t.bad[t.root(t.from[p])] = true
+		}
+	}
+	var out []*Move
+	for k, node := range remove {
+		root := t.root(k)
+		if t.bad[root] {
+			continue
+		}
+		m := t.moves[root]
+		if m == nil {
+			m = &Move{Reason: Underutilized}
+			t.moves[root] = m
+			out = append(out, m)
+		}
+		m.Remove = append(m.Remove, node)
+		m.Evicts += s.d.evicts(node)
+		m.Saves += s.node(node).Price
+	}
+	for _, n := range plan.Nodes {
+		if m := t.of(n.Pods[0]); m != nil {
+			m.Add = append(m.Add, n)
+			m.Saves -= n.Price()
+		}
+	}
+	for _, p := range plan.Order {
+		if m := t.of(p); m != nil {
+			m.Order = append(m.Order, p)
+		}
+	}
+	s.fill(plan, t)
+	return out
+}
+
+// fill notes with each move the nodes that take its pods.
+func (s *sub) fill(plan *pack.Plan, t *ties) {
+	index := s.index()
+	for _, f := range plan.Existing {
+		parts := map[*Move][]*world.Pod{}
+		var order []*Move
+		for _, p := range f.Pods {
+			m := t.of(p)
+			if m == nil {
+				continue
+			}
+			if parts[m] == nil {
+				order = append(order, m)
+			}
+			parts[m] = append(parts[m], p)
+		}
+		for _, m := range order {
+			m.Filled = append(m.Filled, &pack.Filled{Node: f.Node, Pods: parts[m]})
+			m.filled = append(m.filled, index[f.Node])
+		}
+	}
+}
+
+// ties says which removed nodes belong to one move.
+type ties struct {
+	from   map[*world.Pod]int // position of the node that a pod comes from
+	parent []int
+	bad    map[int]bool
+	moves  map[int]*Move
+}
+
+func newTies(s *sub, remove []int32) *ties {
+	t := &ties{from: map[*world.Pod]int{}, parent: make([]int, len(remove)), bad: map[int]bool{}, moves: map[int]*Move{}}
+	for k, node := range remove {
+		t.parent[k] = k
+		for _, p := range s.node(node).Pods {
+			t.from[p] = k
+		}
+	}
+	return t
+}
+
+func (t *ties) root(k int) int {
+	for t.parent[k] != k {
+		t.parent[k] = t.parent[t.parent[k]]
+		k = t.parent[k]
+	}
+	return k
+}
+
+func (t *ties) tie(a, b int) {
+	a, b = t.root(a), t.root(b)
+	t.parent[max(a, b)] = min(a, b)
+}
+
+// of is the move of the node that a pod comes from, or nil if that node stays.
+func (t *ties) of(p *world.Pod) *Move { return t.moves[t.root(t.from[p])] }

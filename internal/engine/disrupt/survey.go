@@ -1,0 +1,151 @@
+package disrupt
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"sync"
+
+	"karpenter/internal/engine/world"
+)
+
+// fewNodes is up to where every number of removals in a group is tried.
+const fewNodes = 6
+
+// survey looks at groups, many at once and each for itself, in the cluster as it was when it began.
+type survey struct {
+	d      *decider
+	groups []group
+	nodes  []*world.Node
+	// all is the whole cluster, once it is asked for: without and with a ban on new nodes.
+	all  [2]*sub
+	once [2]sync.Once
+}
+
+// survey finds the moves in each group and takes them, in order. The first group of a kind shows how many of its nodes are best
+// removed; the others, being alike, look around there only. It returns how many moves were taken, and how many did not go together
+// with those before.
+func (d *decider) survey(groups []group) (took, refused int) {
+	s := &survey{d: d, groups: groups, nodes: slices.Clone(d.nodes)}
+	var first, rest []int
+	for k := range groups {
+		if k == 0 || groups[k].kind != groups[k-1].kind {
+			first = append(first, k)
+		} else {
+			rest = append(rest, k)
+		}
+	}
+	parts := map[string]float64{}
+	take := func(f find) {
+		for _, m := range f.moves {
+			if d.offer(m) {
+				took++
+			} else {
+				refused++
+			}
+		}
+	}
+	s.each(first, func(g *group) []int { return wide(len(g.nodes)) }, func(k int, f find) {
+		parts[groups[k].kind] = f.part
+		take(f)
+	})
+	s.each(rest, func(g *group) []int { return near(len(g.nodes), parts[g.kind]) }, func(_ int, f find) { take(f) })
+	return took, refused
+}
+
+// find is what a group comes to: moves, best first, and the share of its nodes that was tried to remove.
+type find struct {
+	moves []*Move
+	part  float64
+}
+
+// each searches some groups, as many at once as there are workers, and hands out what is found in their order.
+func (s *survey) each(list []int, probes func(*group) []int, then func(k int, f find)) {
+	found := make([]chan find, len(list))
+	for k := range found {
+		found[k] = make(chan find, 1)
+	}
+	next := make(chan int, len(list))
+	for k := range list {
+		next <- k
+	}
+	close(next)
+	var wg sync.WaitGroup
+	for range min(len(list), max(1, s.d.opt.Pack.Workers)) {
+		wg.Go(func() {
+			for k := range next {
+				g := &s.groups[list[k]]
+				found[k] <- s.search(g, probes(g))
+			}
+		})
+	}
+	for k := range found {
+		then(list[k], <-found[k])
+	}
+	wg.Wait()
+}
+
+// wide lists numbers of nodes to try to remove, from all to one.
+func wide(n int) []int {
+	var out []int
+	for j := n; j > 0; j = j * 2 / 3 {
+		out = append(out, j)
+	}
+	if n <= fewNodes {
+		out = out[:0]
+		for j := n; j > 0; j-- {
+			out = append(out, j)
+		}
+	}
+	return out
+}
+
+// near lists numbers around a share that was best elsewhere.
+func near(n int, part float64) []int {
+	if n <= fewNodes || part <= 0 {
+		return wide(n)
+	}
+	var out []int
+	for _, f := range []float64{1, 0.75, 1.25} {
+		out = append(out, min(n, max(1, int(math.Round(float64(n)*part*f)))))
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// of is the part of the cluster that matters to a group.
+func (s *survey) of(g *group) *sub {
+	if !s.d.bound(s.nodes, g.nodes) {
+		at := slices.Concat(g.nodes, g.open)
+		slices.Sort(at)
+		return s.d.sub(s.nodes, at, g.stays)
+	}
+	k := 0
+	if g.stays {
+		k = 1
+	}
+	s.once[k].Do(func() { s.all[k] = s.d.sub(s.nodes, whole(s.nodes), g.stays) })
+	return s.all[k].confined(g.nodes, g.open)
+}
+
+// search tries to remove different numbers of a group's nodes. The moves that save most win, restarts counted.
+func (s *survey) search(g *group, probes []int) find {
+	part := s.of(g)
+	var best find
+	most := 0.0
+	for _, j := range probes {
+		var moves []*Move
+		net := 0.0
+		for _, m := range part.moves(g.nodes[:j]) {
+			if _, ok := s.d.pays(m); ok {
+				moves = append(moves, m)
+				net += m.Saves - minShare*s.d.price(m)
+			}
+		}
+		if net > most+1e-9 {
+			best, most = find{moves, float64(j) / float64(len(g.nodes))}, net
+		}
+	}
+	slices.SortStableFunc(best.moves, func(a, b *Move) int { return -cmp.Compare(s.d.rate(a), s.d.rate(b)) })
+	return best
+}

@@ -1,0 +1,194 @@
+package state
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+
+	v1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/engine/disrupt"
+	"karpenter/internal/engine/life"
+	"karpenter/internal/engine/world"
+)
+
+// disruptedTaint is what a node gets that is to go. Pods that tolerate it are not evicted.
+var disruptedTaint = []world.Taint{{Key: v1.DisruptedTaintKey, Effect: world.NoSchedule}}
+
+// readPods finds out what the pods of a node cost to move and whether any of them forbids it (D7, D8, D11).
+func (r *disruptionReader) readPods(n *Node, out *disrupt.Node) {
+	out.Cost = 1
+	if len(n.Pods) != len(n.World.Pods) {
+		return
+	}
+	for i, p := range n.Pods {
+		w := n.World.Pods[i]
+		if w.Movable {
+			out.Cost += max(0, evictionCost(p))
+		}
+		if w.Terminating {
+			continue
+		}
+		if shield := life.Protect(p.Annotations[v1.DoNotDisruptAnnotationKey], started(p), r.now); shield.Holds {
+			if out.PodsFixed == "" {
+				out.PodsFixed = protection(p, shield, r.now)
+			}
+			continue
+		}
+		if _, repelled := world.Untolerated(disruptedTaint, r.v.World.Classes[w.Class].Tolerations, false); w.Mirror || !repelled {
+			continue
+		}
+		r.guard(n, p, out)
+	}
+}
+
+func protection(p *corev1.Pod, shield life.Protection, now time.Time) string {
+	text := fmt.Sprintf("pod %s has the annotation %s", spaced(p), v1.DoNotDisruptAnnotationKey)
+	if !shield.Until.IsZero() {
+		text += fmt.Sprintf(", which keeps it for another %s", words(shield.Until.Sub(now)))
+	}
+	return text
+}
+
+// guard notes which disruption budget covers a pod that would be evicted, and whether it forbids that (D7, D65).
+func (r *disruptionReader) guard(n *Node, p *corev1.Pod, out *disrupt.Node) {
+	covering := r.cover.of(p)
+	if len(covering) == 0 {
+		return
+	}
+	if len(covering) > 1 {
+		if out.PodsFixed == "" {
+			names := make([]string, len(covering))
+			for k, b := range covering {
+				names[k] = r.cover.list[b].Name
+			}
+			out.PodsFixed = fmt.Sprintf("pod %s is covered by %d PodDisruptionBudgets (%s), which no eviction gets past", spaced(p), len(covering), strings.Join(names, ", "))
+		}
+		return
+	}
+	b := covering[0]
+	obj := r.cover.list[b]
+	if always := obj.Spec.UnhealthyPodEvictionPolicy; always != nil && *always == policyv1.AlwaysAllow && !podReady(p) {
+		return
+	}
+	if r.cover.allowed[b] <= 0 && out.PodsFixed == "" {
+		out.PodsFixed = fmt.Sprintf("PodDisruptionBudget %s allows no eviction of pod %s now", spaced(obj), spaced(p))
+	}
+	if n.World.Deleting { // about to be evicted: what is left for others is less by that
+		r.cover.left[b]--
+	}
+	for k := range out.Guards {
+		if out.Guards[k].Budget == b {
+			out.Guards[k].Pods++
+			return
+		}
+	}
+	out.Guards = append(out.Guards, disrupt.Guard{Budget: b, Pods: 1})
+}
+
+func podReady(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+func started(p *corev1.Pod) time.Time {
+	if p.Status.StartTime == nil {
+		return time.Time{}
+	}
+	return p.Status.StartTime.Time
+}
+
+// evictionCost is what moving a pod costs, 1 for an ordinary one: more for an important one, less, down to nothing, for one that
+// says that it may go first (D11).
+func evictionCost(p *corev1.Pod) float64 {
+	cost := 1.0
+	if text, ok := p.Annotations[corev1.PodDeletionCost]; ok {
+		if n, err := strconv.ParseInt(text, 10, 32); err == nil {
+			cost += float64(n) / (1 << 27)
+		}
+	}
+	if p.Spec.Priority != nil {
+		cost += float64(*p.Spec.Priority) / (1 << 25)
+	}
+	return min(max(cost, -10), 10)
+}
+
+// cover finds the disruption budgets of a pod.
+type cover struct {
+	list []*policyv1.PodDisruptionBudget
+	// allowed is how many evictions each budget lets through now, left what pods that are about to be evicted leave of it.
+	allowed, left []int32
+	spaces        map[string]*spaceCover
+	found         []int32
+}
+
+// spaceCover is a namespace's budgets: those that name a label with one value by that label, and the others.
+type spaceCover struct {
+	byLabel map[world.Label][]int32
+	rest    []int32
+	all     map[int32]world.Selector
+}
+
+func (v *View) newCover() *cover {
+	c := &cover{spaces: map[string]*spaceCover{}}
+	for _, name := range slices.Sorted(maps.Keys(v.budgets)) {
+		s := &spaceCover{byLabel: map[world.Label][]int32{}, all: map[int32]world.Selector{}}
+		c.spaces[name] = s
+		for _, b := range v.budgets[name] {
+			id := int32(len(c.list))
+			c.list = append(c.list, b.obj)
+			c.allowed = append(c.allowed, evictions(b.obj))
+			s.add(id, b.selector)
+		}
+	}
+	c.left = slices.Clone(c.allowed)
+	return c
+}
+
+// evictions is how many evictions a budget lets through now. One whose status is older than its spec says nothing about it.
+func evictions(b *policyv1.PodDisruptionBudget) int32 {
+	if b.Status.ObservedGeneration < b.Generation {
+		return 0
+	}
+	return max(0, b.Status.DisruptionsAllowed)
+}
+
+func (s *spaceCover) add(id int32, sel world.Selector) {
+	s.all[id] = sel
+	for _, r := range sel.Need {
+		if values, ok := r.Values(); ok && len(values) == 1 && !r.AdmitsAbsent() {
+			l := world.Label{Key: r.Key, Value: values[0]}
+			s.byLabel[l] = append(s.byLabel[l], id)
+			return
+		}
+	}
+	s.rest = append(s.rest, id)
+}
+
+// of lists the budgets that cover the pod, in order. The result holds until the next call.
+func (c *cover) of(p *corev1.Pod) []int32 {
+	c.found = c.found[:0]
+	s := c.spaces[space(p)]
+	if s == nil {
+		return c.found
+	}
+	note := func(ids []int32) {
+		for _, id := range ids {
+			if matches(s.all[id], p.Labels) {
+				c.found = append(c.found, id)
+			}
+		}
+	}
+	note(s.rest)
+	for k, v := range p.Labels {
+		note(s.byLabel[world.Label{Key: k, Value: v}])
+	}
+	slices.Sort(c.found)
+	return c.found
+}

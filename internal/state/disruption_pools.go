@@ -1,0 +1,58 @@
+package state
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/engine/disrupt"
+)
+
+// poolCount counts nodes of a pool as budgets do: those that are up, and those of them that are out already (D14, D16).
+type poolCount struct{ nodes, out int }
+
+// count adds a node. Nodes that are starting, that no pool made or whose machine is being ended count nowhere.
+func (r *disruptionReader) count(counts map[string]*poolCount, n *Node) {
+	if n.Claim == nil || n.Object == nil || n.World.Pool == "" || !n.World.Initialized || holds(n.Claim, v1.ConditionInstanceTerminating) {
+		return
+	}
+	c := counts[n.World.Pool]
+	if c == nil {
+		c = &poolCount{}
+		counts[n.World.Pool] = c
+	}
+	c.nodes++
+	if n.World.Deleting || !nodeReady(n.Object) || r.opt.Busy != nil && r.opt.Busy(n.Claim.Name) != "" {
+		c.out++
+	}
+}
+
+func nodeReady(n *corev1.Node) bool {
+	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// pool is what a pool says about disruption.
+func (r *disruptionReader) pool(p *Pool, c *poolCount) disrupt.Pool {
+	spec := &p.Object.Spec
+	out := disrupt.Pool{
+		Name: p.World.Name, Policy: disrupt.Policy(spec.Disruption.ConsolidationPolicy), Never: spec.Disruption.ConsolidateAfter.IsNever(),
+		Static: spec.Replicas != nil, Allowed: map[disrupt.Reason]int{},
+	}
+	if out.Policy == "" {
+		out.Policy = disrupt.WhenEmptyOrUnderutilized
+	}
+	if c == nil {
+		c = &poolCount{}
+	}
+	for _, reason := range []disrupt.Reason{disrupt.Empty, disrupt.Drifted, disrupt.Underutilized} {
+		allowed, err := p.Object.AllowedDisruptions(v1.DisruptionReason(reason), c.nodes, r.now)
+		out.Allowed[reason] = max(0, allowed-c.out)
+		if err != nil && out.Trouble == "" {
+			out.Trouble = err.Error()
+		}
+	}
+	return out
+}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	awsv1 "karpenter/api/aws/v1"
+	karpv1 "karpenter/api/karpenter/v1"
+)
+
+const (
+	// crowdLabel is on the nodes of the crowd's own pool, and on no others.
+	crowdLabel = "example.com/crowd"
+	// crowdWorkers create pods side by side.
+	crowdWorkers = 16
+	// crowdPatience is how long a crowd may take to come, on a machine with other things to do.
+	crowdPatience = 15 * time.Minute
+)
+
+// crowd is a cluster full of nodes and pods. The nodes are Karpenter's own: each is there for a pod that wants no other of
+// its kind beside it. The other pods are created on the nodes directly, since what kube-scheduler makes of twenty thousand
+// pods is not in question here.
+type crowd struct {
+	*site
+	b      *bench
+	filled int
+}
+
+func (b *bench) newCrowd(ctx context.Context, s *site) (*crowd, error) {
+	pool := &karpv1.NodePool{}
+	if err := s.Client.Get(ctx, client.ObjectKey{Name: "default"}, pool); err != nil {
+		return nil, fmt.Errorf("reading the default pool: %w", err)
+	}
+	pool.ObjectMeta = metav1.ObjectMeta{Name: "crowd"}
+	pool.Status = karpv1.NodePoolStatus{}
+	pool.Spec.Template.Labels = map[string]string{crowdLabel: "true"}
+	pool.Spec.Template.Spec.Requirements = append(pool.Spec.Template.Spec.Requirements, karpv1.NodeSelectorRequirementWithMinValues{
+		Key: awsv1.LabelInstanceCPU, Operator: corev1.NodeSelectorOpIn, Values: []string{"2"},
+	})
+	deployment := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "crowd"},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: new(int32(0)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "crowd"}},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "crowd"}}, Spec: podSpec("200m", "128Mi")},
+		},
+	}
+	deployment.Spec.Template.Spec.NodeSelector = map[string]string{crowdLabel: "true"}
+	deployment.Spec.Template.Spec.Affinity = apart("crowd")
+	for _, object := range []client.Object{pool, deployment} {
+		if err := s.Client.Create(ctx, object); err != nil {
+			return nil, fmt.Errorf("creating %s: %w", object.GetName(), err)
+		}
+	}
+	return &crowd{site: s, b: b}, nil
+}
+
+// podSpec is one container with requests.
+func podSpec(cpu, memory string) corev1.PodSpec {
+	return corev1.PodSpec{Containers: []corev1.Container{{
+		Name: "main", Image: "registry.k8s.io/pause:3.10",
+		Env: []corev1.EnvVar{{Name: "LANG", Value: "C.UTF-8"}, {Name: "PORT", Value: "8080"}},
+		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory),
+		}},
+	}}}
+}
+
+// apart keeps pods of one app on nodes of their own.
+func apart(app string) *corev1.Affinity {
+	return &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
+		{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}},
+	}}}
+}
+
+// grow brings the crowd to so many nodes and, with the pods of DaemonSets, so many pods, and returns when all run.
+func (c *crowd) grow(ctx context.Context, nodes, pods int) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, crowdPatience, errors.New("the crowd took too long to come"))
+	defer cancel()
+	began := time.Now()
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "crowd"}}
+	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, nodes))
+	if err := c.Client.Patch(ctx, deployment, patch); err != nil {
+		return fmt.Errorf("scaling the crowd: %w", err)
+	}
+	if err := until(ctx, 2*time.Second, func() (bool, error) {
+		err := c.Client.Get(ctx, client.ObjectKeyFromObject(deployment), deployment)
+		return deployment.Status.ReadyReplicas == int32(nodes), err
+	}); err != nil {
+		return fmt.Errorf("waiting for %d nodes: %w", nodes, err)
+	}
+	c.b.note("%d nodes after %.0f s", nodes, time.Since(began).Seconds())
+	var there metav1.PartialObjectMetadataList
+	there.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+	if err := c.Client.List(ctx, &there); err != nil {
+		return fmt.Errorf("counting pods: %w", err)
+	}
+	if err := c.fill(ctx, pods-len(there.Items)); err != nil {
+		return err
+	}
+	if err := until(ctx, 3*time.Second, func() (bool, error) { return c.calm(ctx) }); err != nil {
+		return fmt.Errorf("waiting for %d pods to run: %w", pods, err)
+	}
+	c.b.note("%d pods after %.0f s (load %s)", pods, time.Since(began).Seconds(), loadAverage())
+	return nil
+}
+
+// calm is whether all pods run.
+func (c *crowd) calm(ctx context.Context) (bool, error) {
+	var pending corev1.PodList
+	err := c.Client.List(ctx, &pending, client.MatchingFields{"status.phase": "Pending"}, client.Limit(1))
+	return err == nil && len(pending.Items) == 0, err
+}
+
+// fill creates pods on the crowd's nodes, the same number on each.
+func (c *crowd) fill(ctx context.Context, count int) error {
+	var nodes corev1.NodeList
+	if err := c.Client.List(ctx, &nodes, client.HasLabels{crowdLabel}); err != nil || len(nodes.Items) == 0 {
+		return fmt.Errorf("listing the crowd's %d nodes: %w", len(nodes.Items), err)
+	}
+	work := make(chan *corev1.Pod)
+	var workers sync.WaitGroup
+	var failed error
+	var once sync.Once
+	for range crowdWorkers {
+		workers.Go(func() {
+			for pod := range work {
+				if err := c.Client.Create(ctx, pod); err != nil {
+					once.Do(func() { failed = fmt.Errorf("creating pod %s: %w", pod.Name, err) })
+				}
+			}
+		})
+	}
+	for range max(0, count) {
+		c.filled++
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: metav1.NamespaceDefault, Name: fmt.Sprintf("filler-%d", c.filled),
+				Labels: map[string]string{"app": fmt.Sprintf("filler-%d", c.filled%50), "team": "live", "version": "v1"},
+			},
+			Spec: podSpec("50m", "64Mi"),
+		}
+		pod.Spec.NodeName = nodes.Items[len(nodes.Items)-1-c.filled%len(nodes.Items)].Name
+		work <- pod
+	}
+	close(work)
+	workers.Wait()
+	return failed
+}

@@ -1,0 +1,155 @@
+// Command live starts the whole product on this machine (control plane, scheduler, pocket AWS, kwok as kubelets, and the
+// karpenter binary as a process) and measures how fast and how frugal it is. It says of each bar whether it holds, and keeps a
+// copy of the figures as JSON.
+//
+//	go run ./test/live [--scale 1] [--karpenter FILE] [--kube FILE] [--json FILE] [bar …]
+//
+// The bars are start, pending, memory, restart, wide and settle; without a name all are measured. A scale below 1 makes the
+// clusters smaller, to try the program itself: bars are then said to hold or not of that size.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// bench is what a run is told, and what it has found.
+type bench struct {
+	karpenter, kube string
+	out             string
+	scale           float64
+	bars            []string
+	verbose         bool
+	lines           []line
+}
+
+// line is the answer to one bar.
+type line struct {
+	Bar     string  `json:"bar"`
+	Holds   bool    `json:"holds"`
+	Said    string  `json:"said"`
+	Figure  float64 `json:"figure"`
+	AtMost  float64 `json:"atMost"`
+	Unit    string  `json:"unit"`
+	Scale   float64 `json:"scale"`
+	LoadAvg string  `json:"loadAverage"`
+}
+
+// groups are bars that are measured on one cluster, in this order.
+var groups = []struct {
+	bars []string
+	run  func(*bench, context.Context) error
+}{
+	{[]string{barStart}, (*bench).start},
+	{[]string{barPending, barMemory, barRestart}, (*bench).crowded},
+	{[]string{barWide, barSettle}, (*bench).widely},
+}
+
+func main() {
+	b := &bench{}
+	flag.StringVar(&b.karpenter, "karpenter", filepath.Join("bin", "karpenter"), "the binary to measure")
+	flag.StringVar(&b.kube, "kube", filepath.Join("bin", "kube"), "the control plane")
+	flag.StringVar(&b.out, "json", filepath.Join("bin", "live.json"), "where to keep the figures")
+	flag.Float64Var(&b.scale, "scale", 1, "size of the clusters, as a share of what the bars are about")
+	flag.BoolVar(&b.verbose, "v", false, "print what the cluster tells")
+	flag.Parse()
+	b.bars = flag.Args()
+	ctrllog.SetLogger(logr.Discard())
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := b.run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "live:", err)
+		os.Exit(1)
+	}
+	if slices.ContainsFunc(b.lines, func(l line) bool { return !l.Holds }) {
+		os.Exit(2)
+	}
+}
+
+func (b *bench) run(ctx context.Context) error {
+	var known []string
+	for _, g := range groups {
+		known = append(known, g.bars...)
+	}
+	if len(b.bars) == 0 {
+		b.bars = known
+	}
+	for _, name := range b.bars {
+		if !slices.Contains(known, name) {
+			return fmt.Errorf("there is no bar %q; there are %s", name, strings.Join(known, ", "))
+		}
+	}
+	for _, file := range []*string{&b.karpenter, &b.kube} {
+		path, err := filepath.Abs(*file)
+		if err == nil {
+			_, err = os.Stat(path)
+		}
+		if err != nil {
+			return fmt.Errorf("%w; run make build", err)
+		}
+		*file = path
+	}
+	for _, g := range groups {
+		if !slices.ContainsFunc(g.bars, b.wants) {
+			continue
+		}
+		if err := g.run(b, ctx); err != nil {
+			return fmt.Errorf("%s: %w", strings.Join(g.bars, ", "), err)
+		}
+	}
+	return b.keep()
+}
+
+func (b *bench) wants(bar string) bool { return slices.Contains(b.bars, bar) }
+
+// sized is a number of nodes or pods at this run's scale.
+func (b *bench) sized(n int) int { return max(1, int(float64(n)*b.scale)) }
+
+// note prints something that is no answer to a bar.
+func (b *bench) note(format string, args ...any) {
+	fmt.Printf("        %s  %s\n", time.Now().Format(time.TimeOnly), fmt.Sprintf(format, args...))
+}
+
+// figure is one measured number and its bar.
+type figure struct {
+	bar, unit  string
+	is, atMost float64
+}
+
+// say answers a bar.
+func (b *bench) say(f figure, format string, args ...any) {
+	l := line{
+		Bar: f.bar, Figure: f.is, AtMost: f.atMost, Unit: f.unit, Holds: f.is <= f.atMost,
+		Said: fmt.Sprintf(format, args...), Scale: b.scale, LoadAvg: loadAverage(),
+	}
+	word := "holds "
+	if !l.Holds {
+		word = "BROKEN"
+	}
+	fmt.Printf("%s  %s: %s; %.4g %s, at most %.4g (load %s)\n", word, f.bar, l.Said, f.is, f.unit, f.atMost, l.LoadAvg)
+	b.lines = append(b.lines, l)
+}
+
+// keep writes the figures to a file.
+func (b *bench) keep() error {
+	data, err := json.MarshalIndent(b.lines, "", " ")
+	if err != nil {
+		return fmt.Errorf("write figures: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(b.out), 0o755); err != nil {
+		return fmt.Errorf("write figures: %w", err)
+	}
+	return os.WriteFile(b.out, append(data, '\n'), 0o644)
+}
