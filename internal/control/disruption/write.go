@@ -108,7 +108,11 @@ func (l *Loop) shut(ctx context.Context, n *state.Node, reason disrupt.Reason) e
 		}
 		l.Log.Info("tainted node", "Node", n.Object.Name, "NodeClaim", n.Claim.Name, "taint.Key", karpv1.DisruptedTaintKey, "taint.Effect", corev1.TaintEffectNoSchedule)
 	}
-	return change(ctx, l, n.Claim, control.PatchStatus, func(c *karpv1.NodeClaim) {
+	claim := n.Claim
+	if now := l.Mirror.View().Claim(claim.Name); now != nil && now.Claim.UID == claim.UID {
+		claim = now.Claim // with the mark that was written a moment ago
+	}
+	return change(ctx, l, claim, control.PatchStatus, func(c *karpv1.NodeClaim) {
 		c.StatusConditions().Set(karpv1.Condition{Type: karpv1.ConditionDisruptionReason, Status: metav1.ConditionTrue, Reason: string(reason)}, l.Clock.Now())
 	})
 }

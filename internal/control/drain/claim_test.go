@@ -2,6 +2,7 @@ package drain_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -77,6 +78,26 @@ func TestL21_ClaimsWithoutAMachine(t *testing.T) {
 		w.finish(claim)
 		if w.fleet.has(claim.Name) {
 			t.Error("S1: the machine is left behind")
+		}
+	})
+	t.Run("launched with others by a process that could not write it down", func(t *testing.T) {
+		w := newWorld(t)
+		machine := func(n int) string { return fmt.Sprintf("%s-i%d", w.name, n) }
+		var claims []*karpv1.NodeClaim
+		for i, name := range []string{"stays", "first", "second"} {
+			claim := w.claim(name, unlaunched, func(c *karpv1.NodeClaim) { c.Annotations = map[string]string{cloud.BatchAnnotationKey: w.name} })
+			w.fleet.vanish(claim.Name)
+			w.fleet.add(&cloud.Instance{ID: machine(i), ProviderID: "test:///" + machine(i), Batch: w.name, State: cloud.Running})
+			claims = append(claims, claim)
+		}
+		w.delete(claims[1])
+		w.delete(claims[2])
+		w.finish(claims[1], claims[2])
+		if !w.fleet.has(machine(0)) {
+			t.Error("the machine that the other claim will be given was ended")
+		}
+		if w.fleet.has(machine(1)) || w.fleet.has(machine(2)) {
+			t.Error("S1: a machine is left behind")
 		}
 	})
 	t.Run("a cloud that does not answer holds them up for a while only", func(t *testing.T) {

@@ -3,6 +3,8 @@ package drain
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -211,7 +213,41 @@ func (r *claims) machineOf(ctx context.Context, claim *karpv1.NodeClaim) (id str
 	case all == nil:
 		return "", false, nil
 	}
-	return all.madeFor(claim), true, nil
+	if id = all.madeFor(claim); id != "" {
+		return id, true, nil
+	}
+	return r.spareOf(ctx, claim, all)
+}
+
+// spareOf is a machine of the claim's batch that no claim has on record and that none of the batch's claims that stay can be
+// waiting for, or "" for none: when a launch could not be written down, nothing else says whose machine is whose. It is written
+// down before it is ended, so that no two claims end the same one.
+func (r *claims) spareOf(ctx context.Context, claim *karpv1.NodeClaim, all *roll) (id string, known bool, err error) {
+	free := all.unnamed(cloud.BatchID(claim))
+	if len(free) == 0 {
+		return "", true, nil
+	}
+	list := &karpv1.NodeClaimList{}
+	if err := r.Live.List(ctx, list); err != nil {
+		return "", false, fmt.Errorf("looking for a machine of NodeClaim %s: %w", claim.Name, err)
+	}
+	before := 0 // claims that have the first pick: those that stay, as launching does it, and of those that leave the ones before
+	for i := range list.Items {
+		other := &list.Items[i]
+		switch {
+		case other.Status.ProviderID != "":
+			free = slices.DeleteFunc(free, func(in *cloud.Instance) bool { return in.ProviderID == other.Status.ProviderID })
+		case cloud.BatchID(other) == cloud.BatchID(claim) && (other.DeletionTimestamp.IsZero() || other.Name < claim.Name):
+			before++
+		}
+	}
+	if before >= len(free) {
+		return "", true, nil
+	}
+	old := claim.DeepCopy()
+	claim.Status.ProviderID = free[before].ProviderID
+	written, err := control.PatchStatus(ctx, r.Client, claim, old)
+	return free[before].ID, written, err
 }
 
 // madeFor is the machine whose tags say that it was made for the claim, or "".
@@ -226,6 +262,18 @@ func (l *roll) madeFor(claim *karpv1.NodeClaim) string {
 		}
 	}
 	return found
+}
+
+// unnamed are the living machines of a batch that carry no claim's name, in order.
+func (l *roll) unnamed(batch string) []*cloud.Instance {
+	var list []*cloud.Instance
+	for _, in := range l.byID {
+		if in.Batch == batch && in.Claim == "" && !in.State.Ending() {
+			list = append(list, in)
+		}
+	}
+	slices.SortFunc(list, func(a, b *cloud.Instance) int { return strings.Compare(a.ID, b.ID) })
+	return list
 }
 
 // finish lets the claim go, and counts it (O2, O6, O7).

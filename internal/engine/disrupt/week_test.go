@@ -152,7 +152,7 @@ func TestW40_NothingGoesRoundInAWeekOfPriceNoise(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			const step, days = time.Hour, 7
-			w := newWeek(1, test.noise)
+			w := newWeek(7, test.noise)
 			settled := 0
 			for now := noon; now.Before(noon.Add(days * 24 * time.Hour)); now = now.Add(step) {
 				w.reprice()
