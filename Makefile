@@ -22,7 +22,7 @@ KUBE_LDFLAGS := -s -w \
 	-X sigs.k8s.io/kwok/pkg/consts.Version=$(KWOK_VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build karpenter kube test lint aws unit generate bench local clean
+.PHONY: help build karpenter kube helm test lint aws unit generate bench live local clean
 
 help: ## what there is to make
 	@echo "Karpenter: pods that nothing can place become machines, machines that nothing needs become money."
@@ -46,6 +46,13 @@ bin/kube: kube/go.mod kube/go.sum $(wildcard kube/*.go)
 	@cd bin && for name in etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kwok; do ln -sf kube $$name; done
 	@touch bin/kube
 
+helm: bin/helm ## bin/helm alone: what the tests of the charts use
+
+bin/helm: tools/helm/go.mod tools/helm/go.sum
+	@echo "building bin/helm: Helm 4.3.1 from source; minutes the first time, then cached"
+	@cd tools/helm && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X helm.sh/helm/v4/internal/version.version=v4.3.1' -o ../../bin/helm helm.sh/helm/v4/cmd/helm
+	@touch bin/helm
+
 test: lint unit ## everything: linters, then every test, on a real control plane; says how many ran
 
 lint: ## formatting, go vet, staticcheck
@@ -64,21 +71,25 @@ aws:
 		apt-get update -qq && apt-get install -y -qq awscli >/dev/null; } || { \
 		echo "make test needs the aws command: install the AWS CLI (on Debian: apt-get install awscli)"; exit 1; }
 
-unit: build aws
-	@export KARPENTER_TEST_AWSCLI=1; { \
+unit: build helm aws
+	@export KARPENTER_TEST_AWSCLI=1 KARPENTER_TEST_HELM=1; { \
 		failed=0; \
 		go test -json -timeout 20m ./... || failed=1; \
 		(cd kube && CGO_ENABLED=0 go test -trimpath -json -timeout 20m ./...) || failed=1; \
 		exit $$failed; \
 	} | go run ./tools/testsum
 
-generate: ## deep copies, CRDs, reference pages: after a change to api/
+generate: ## deep copies, CRDs, reference pages, charts: after a change to api/ or deploy/iam
 	@$(TOOL) controller-gen object paths=./api/...
 	@$(TOOL) controller-gen crd paths=./api/... output:crd:dir=./api/crds
 	@go run ./tools/gendocs
+	@go test ./test/charts -run 'Definitions|Template' -update
 
 bench: karpenter ## packing speed and cost, against the reference where its program has been built
 	@go run ./test/bench
+
+live: build ## the whole product against its bars: latency, memory, restart; takes minutes
+	@go run ./test/live
 
 local: build ## a whole cluster on this machine
 	@bin/karpenter local

@@ -1,0 +1,86 @@
+{{/* The settings that differ by value, as variables of the environment: docs/reference/flags.md has them all. */}}
+{{- define "karpenter.env" -}}
+{{- $settings := .Values.settings }}
+{{- $env := list
+  (list "CLUSTER_NAME" (required "settings.clusterName: the name of the EKS cluster must be given" $settings.clusterName))
+  (list "CLUSTER_ENDPOINT" $settings.clusterEndpoint)
+  (list "CLUSTER_CA_BUNDLE" $settings.clusterCABundle)
+  (list "INTERRUPTION_QUEUE" $settings.interruptionQueue)
+  (list "ISOLATED_VPC" $settings.isolatedVPC)
+  (list "EKS_CONTROL_PLANE" $settings.eksControlPlane)
+  (list "VM_MEMORY_OVERHEAD_PERCENT" $settings.vmMemoryOverheadPercent)
+  (list "RESERVED_ENIS" $settings.reservedENIs)
+  (list "ENABLE_ZONAL_SHIFT" $settings.enableZonalShift)
+  (list "DISABLE_DRY_RUN" $settings.disableDryRun)
+  (list "AMI_REFRESH_INTERVAL" $settings.amiRefreshInterval)
+  (list "SUBNET_REFRESH_INTERVAL" $settings.subnetRefreshInterval)
+  (list "AWS_FEATURE_GATES" (include "karpenter.gates" $settings.awsFeatureGates))
+  (list "BATCH_MAX_DURATION" $settings.batchMaxDuration)
+  (list "BATCH_IDLE_DURATION" $settings.batchIdleDuration)
+  (list "PREFERENCE_POLICY" $settings.preferencePolicy)
+  (list "MIN_VALUES_POLICY" $settings.minValuesPolicy)
+  (list "IGNORE_DRA_REQUESTS" $settings.ignoreDRARequests)
+  (list "SCHEDULER_CONFIG" $settings.schedulerConfig)
+  (list "DISABLE_CLUSTER_STATE_OBSERVABILITY" $settings.disableClusterStateObservability)
+  (list "FEATURE_GATES" (include "karpenter.gates" $settings.featureGates))
+  (list "METRICS_PORT" .Values.controller.metrics.port)
+  (list "HEALTH_PROBE_PORT" .Values.controller.healthProbe.port)
+  (list "DISABLE_WEBHOOK" (not .Values.webhook.enabled))
+  (list "WEBHOOK_PORT" .Values.webhook.port)
+  (list "KARPENTER_SERVICE" (include "karpenter.fullname" .))
+  (list "LOG_LEVEL" .Values.logLevel)
+  (list "LOG_OUTPUT_PATHS" (join "," .Values.logOutputPaths))
+  (list "LOG_ERROR_OUTPUT_PATHS" (join "," .Values.logErrorOutputPaths))
+}}
+- name: SYSTEM_NAMESPACE
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.namespace
+{{- with (.Values.controller.resources).requests }}
+{{- if .cpu }}
+- name: CPU_REQUESTS
+  valueFrom:
+    resourceFieldRef:
+      containerName: {{ $.Values.controller.containerName }}
+      divisor: 1m
+      resource: requests.cpu
+{{- end }}
+{{- end }}
+{{- with (.Values.controller.resources).limits }}
+{{- if .memory }}
+- name: MEMORY_LIMIT
+  valueFrom:
+    resourceFieldRef:
+      containerName: {{ $.Values.controller.containerName }}
+      divisor: "0"
+      resource: limits.memory
+{{- end }}
+{{- end }}
+{{- range $env }}
+{{- $value := index . 1 | toString }}
+{{- if $value }}
+- name: {{ index . 0 }}
+  value: {{ $value | quote }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* The affinity, where terms between pods that have no labelSelector mean the controller's own pods. */}}
+{{- define "karpenter.affinity" -}}
+{{- with .Values.affinity }}
+affinity:
+  {{- with omit . "podAntiAffinity" }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+  {{- with .podAntiAffinity }}
+  podAntiAffinity:
+    {{- with omit . "requiredDuringSchedulingIgnoredDuringExecution" }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+    {{- with .requiredDuringSchedulingIgnoredDuringExecution }}
+    requiredDuringSchedulingIgnoredDuringExecution:
+      {{- include "karpenter.terms" (list $ .) | trim | nindent 6 }}
+    {{- end }}
+  {{- end }}
+{{- end }}
+{{- end }}

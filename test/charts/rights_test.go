@@ -1,0 +1,210 @@
+package charts
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	awsv1 "karpenter/api/aws/v1"
+	karpv1 "karpenter/api/karpenter/v1"
+)
+
+// needs are what the code of the controller asks of the API server: verbs, then group/resource, then name and namespace if only
+// that one is meant.
+const needs = `
+list,watch                 /pods
+list,watch                 /nodes
+list,watch                 /namespaces
+list,watch                 /persistentvolumes
+list,watch                 /persistentvolumeclaims
+list,watch                 storage.k8s.io/storageclasses
+list,watch                 storage.k8s.io/csinodes
+list,watch                 storage.k8s.io/volumeattachments
+list,watch                 apps/daemonsets
+list,watch                 policy/poddisruptionbudgets
+get                        /namespaces kube-system
+get                        /services kube-dns kube-system
+get                        networking.k8s.io/servicecidrs kubernetes
+get,patch,delete           /nodes
+delete                     /pods
+create                     /pods/eviction
+create,patch               /events
+get,list,watch,create,patch,delete karpenter.sh/nodeclaims
+patch                      karpenter.sh/nodeclaims/status
+update                     karpenter.sh/nodeclaims/finalizers
+get,list,watch,patch       karpenter.sh/nodepools
+patch                      karpenter.sh/nodepools/status
+update                     karpenter.sh/nodepools/finalizers
+get,list,watch,patch       karpenter.k8s.aws/ec2nodeclasses
+patch                      karpenter.k8s.aws/ec2nodeclasses/status
+get,patch                  apiextensions.k8s.io/customresourcedefinitions nodepools.karpenter.sh
+get,patch                  apiextensions.k8s.io/customresourcedefinitions nodeclaims.karpenter.sh
+get,patch                  apiextensions.k8s.io/customresourcedefinitions ec2nodeclasses.karpenter.k8s.aws
+create                     coordination.k8s.io/leases * kube-system
+get,update                 coordination.k8s.io/leases karpenter-leader-election kube-system
+create                     /secrets * kube-system
+get,update                 /secrets karpenter-conversion kube-system
+`
+
+// granted spells out the rules of the account's roles in the form of needs, one verb a line.
+func granted(t *testing.T, s *site) []string {
+	t.Helper()
+	var lines []string
+	add := func(rules []rbacv1.PolicyRule, namespace string) {
+		for _, rule := range rules {
+			names := rule.ResourceNames
+			if len(names) == 0 {
+				names = []string{""}
+				if namespace != "" {
+					names = []string{"*"}
+				}
+			}
+			for _, group := range rule.APIGroups {
+				for _, resource := range rule.Resources {
+					for _, name := range names {
+						for _, verb := range rule.Verbs {
+							lines = append(lines, strings.TrimSpace(fmt.Sprintf("%s %s/%s %s %s", verb, group, resource, name, namespace)))
+						}
+					}
+				}
+			}
+		}
+	}
+	for _, name := range []string{"karpenter", "karpenter-core"} {
+		role := &rbacv1.ClusterRole{}
+		if err := s.get(role, "", name); err != nil {
+			t.Fatal(err)
+		}
+		add(role.Rules, "")
+	}
+	for _, name := range []string{"karpenter", "karpenter-dns"} {
+		role := &rbacv1.Role{}
+		if err := s.get(role, "kube-system", name); err != nil {
+			t.Fatal(err)
+		}
+		add(role.Rules, "kube-system")
+	}
+	slices.Sort(lines)
+	return slices.Compact(lines)
+}
+
+// rights checks that the account may do what the controller needs, by the API server's own judgement, and that nothing else is granted.
+func rights(t *testing.T, s *site) {
+	var wanted []string
+	for line := range strings.Lines(strings.TrimSpace(needs)) {
+		fields := append(strings.Fields(line), "", "")
+		for verb := range strings.SplitSeq(fields[0], ",") {
+			wanted = append(wanted, strings.TrimSpace(strings.Join([]string{verb, fields[1], fields[2], fields[3]}, " ")))
+			if !allowed(t, s, verb, fields[1:]) {
+				t.Errorf("the account may not %s %s", verb, strings.Join(fields[1:], " "))
+			}
+		}
+	}
+	slices.Sort(wanted)
+	for _, line := range granted(t, s) {
+		if _, found := slices.BinarySearch(wanted, line); !found {
+			t.Errorf("granted and not needed: %s", line)
+		}
+	}
+	for _, line := range []string{"get /secrets other kube-system", "list /secrets", "create /pods", "create /nodes", "patch /pods", "delete karpenter.sh/nodepools", "create rbac.authorization.k8s.io/clusterroles", "update /nodes"} {
+		fields := append(strings.Fields(line), "", "")
+		if allowed(t, s, fields[0], fields[1:]) {
+			t.Errorf("the account may %s", line)
+		}
+	}
+}
+
+// allowed asks the API server.
+func allowed(t *testing.T, s *site, verb string, of []string) bool {
+	t.Helper()
+	group, rest, _ := strings.Cut(of[0], "/")
+	resource, sub, _ := strings.Cut(rest, "/")
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: "system:serviceaccount:kube-system:karpenter", Groups: []string{"system:serviceaccounts", "system:authenticated"},
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Verb: verb, Group: group, Resource: resource, Subresource: sub, Name: strings.Trim(of[1], "*"), Namespace: of[2],
+		},
+	}}
+	if err := s.Client.Create(t.Context(), review); err != nil {
+		t.Fatal(err)
+	}
+	return review.Status.Allowed
+}
+
+// policies checks that the account cannot touch what is not Karpenter's, though its roles would let it.
+func policies(t *testing.T, s *site) {
+	ctx, ours := t.Context(), s.as("kube-system", "karpenter")
+	node := func(name string, labels map[string]string, taints ...corev1.Taint) *corev1.Node {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, Spec: corev1.NodeSpec{Taints: taints}}
+	}
+	pod := func(name, node string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
+	}
+	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "general"}}
+	pool.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: awsv1.Group, Kind: awsv1.EC2NodeClassKind, Name: "default"}
+	pool.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{{Key: "kubernetes.io/arch", Operator: "In", Values: []string{"amd64"}}}
+	for _, object := range []client.Object{
+		node("foreign", nil), node("ours", map[string]string{"karpenter.sh/nodepool": "general"}),
+		node("joining", nil, corev1.Taint{Key: "karpenter.sh/unregistered", Effect: corev1.TaintEffectNoExecute}),
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "default"}},
+		pod("on-foreign", "foreign"), pod("on-ours", "ours"), pod("nowhere", ""), pool, class("default"),
+	} {
+		if err := s.Client.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
+			t.Fatal(err)
+		}
+	}
+	note := patch(t, map[string]any{"metadata": map[string]any{"annotations": map[string]any{"n": "1"}}})
+	heavier := patch(t, map[string]any{"spec": map[string]any{"weight": 7}})
+	s.await(t,
+		func() error { return ours.Delete(ctx, node("foreign", nil), client.DryRunAll) },
+		func() error { return ours.Delete(ctx, pod("on-foreign", ""), client.DryRunAll) },
+		func() error { return ours.Patch(ctx, pool.DeepCopy(), heavier, client.DryRunAll) })
+	for _, c := range []struct {
+		name string
+		ok   bool
+		do   func() error
+	}{
+		{"change a node of ours", true, func() error { return ours.Patch(ctx, node("ours", nil), note) }},
+		{"change a node that joins", true, func() error { return ours.Patch(ctx, node("joining", nil), note) }},
+		{"change a foreign node", false, func() error { return ours.Patch(ctx, node("foreign", nil), note) }},
+		{"take a foreign node", false, func() error {
+			return ours.Patch(ctx, node("foreign", nil), patch(t, map[string]any{"metadata": map[string]any{"labels": map[string]any{"karpenter.sh/nodepool": "general"}}}))
+		}},
+		{"delete a foreign node", false, func() error { return ours.Delete(ctx, node("foreign", nil)) }},
+		{"delete a pod on a foreign node", false, func() error { return ours.Delete(ctx, pod("on-foreign", "")) }},
+		{"delete a pod on our node", true, func() error { return ours.Delete(ctx, pod("on-ours", "")) }},
+		{"delete a pod without a node", true, func() error { return ours.Delete(ctx, pod("nowhere", "")) }},
+		{"delete a node of ours", true, func() error { return ours.Delete(ctx, node("ours", nil)) }},
+		{"note something on a pool", true, func() error { return ours.Patch(ctx, pool.DeepCopy(), note) }},
+		{"change the spec of a pool", false, func() error { return ours.Patch(ctx, pool.DeepCopy(), heavier) }},
+		{"note something on a class", true, func() error { return ours.Patch(ctx, class("default"), note) }},
+		{"change the spec of a class", false, func() error {
+			return ours.Patch(ctx, class("default"), patch(t, map[string]any{"spec": map[string]any{"userData": "x"}}))
+		}},
+		{"the administrator's node", true, func() error { return s.Client.Patch(ctx, node("foreign", nil), note) }},
+	} {
+		err := c.do()
+		if c.ok && err != nil || !c.ok && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "Karpenter may")) {
+			t.Errorf("%s: %v, want allowed: %t", c.name, err, c.ok)
+		}
+	}
+}
+
+func patch(t *testing.T, content map[string]any) client.Patch {
+	t.Helper()
+	raw, err := json.Marshal(content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client.RawPatch(types.MergePatchType, raw)
+}
