@@ -25,7 +25,7 @@ func TestT1_KilledAtRandom(t *testing.T) {
 		if i%3 == 2 {
 			w.deleteClaim(random)
 		}
-		w.pause(200*time.Millisecond + time.Duration(random.Int64N(int64(2800*time.Millisecond))))
+		w.pause(200*time.Millisecond + time.Duration(random.Int64N(int64(1300*time.Millisecond))))
 		for w.KillController() != nil { // it is on its way up
 			w.pause(glance)
 		}

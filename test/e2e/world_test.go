@@ -244,22 +244,33 @@ func (w *world) awaitSettled(replicas int) {
 	w.t.Logf("%d pods run and nothing is left over %.1f s after calm came", replicas, time.Since(began).Seconds())
 }
 
-// checkHistory fails if an instance was ever launched for nobody, or a claim ever had two.
+// checkHistory fails if a claim ever had two instances, an instance two claims, or if there were more instances than claims to
+// have them. An instance need not have been seen with its claim: one that is deleted while it is being launched ends with it.
 func (w *world) checkHistory() {
 	w.t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	var unlaunched, unowned []string
 	for _, name := range slices.Sorted(maps.Keys(w.claims)) {
-		if len(w.claims[name]) > 1 {
-			w.t.Errorf("claim %s had the instances %v", name, slices.Sorted(maps.Keys(w.claims[name])))
+		switch had := slices.Sorted(maps.Keys(w.claims[name])); {
+		case len(had) == 0:
+			unlaunched = append(unlaunched, name)
+		case len(had) > 1:
+			w.t.Errorf("claim %s had the instances %v", name, had)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(w.instances)) {
-		if len(w.owners[id]) != 1 {
-			w.t.Errorf("instance %s had the claims %v, want one", id, slices.Sorted(maps.Keys(w.owners[id])))
+		switch owners := slices.Sorted(maps.Keys(w.owners[id])); {
+		case len(owners) == 0:
+			unowned = append(unowned, id)
+		case len(owners) > 1:
+			w.t.Errorf("instance %s had the claims %v", id, owners)
 		}
 	}
-	w.t.Logf("%d claims and %d instances came", len(w.claims), len(w.instances))
+	if len(unowned) > len(unlaunched) {
+		w.t.Errorf("the instances %v were launched for nobody: only the claims %v had none", unowned, unlaunched)
+	}
+	w.t.Logf("%d claims and %d instances came; not seen together: %d and %d", len(w.claims), len(w.instances), len(unlaunched), len(unowned))
 }
 
 // pause lets the cluster go on for a while.
