@@ -85,7 +85,7 @@ generate: ## deep copies, CRDs, reference pages, charts: after a change to api/ 
 	@go run ./tools/gendocs
 	@go test ./test/charts -run 'Definitions|Template' -update
 
-bench: karpenter ## packing speed and cost, against the reference where its program has been built
+bench: karpenter ## packing and consolidation: speed and cost, against the reference where its program has been built
 	@go run ./test/bench
 
 live: build ## the whole product against its bars: latency, memory, restart; takes minutes

@@ -17,7 +17,7 @@ const (
 )
 
 // printBars says of each bar whether it holds, and whether all do. Bars that need the reference are left out without it.
-func printBars(rows []*row) bool {
+func printBars(rows []*row, fleets []*fleetRow) bool {
 	ok := true
 	say := func(holds bool, format string, args ...any) {
 		word := "holds "
@@ -49,6 +49,7 @@ func printBars(rows []*row) bool {
 		say(r.Ours.SolveMillis <= barMillis, "plain 100000: %.0f ms to solve (%.0f ms to load), at most %.0f", r.Ours.SolveMillis, r.Ours.LoadMillis, barMillis)
 	}
 	costBars(rows, say)
+	fleetBars(fleets, say)
 	return ok
 }
 

@@ -1,8 +1,8 @@
 // Command bench packs snapshots of generated clusters with this planner and, where it has been built, with the reference
-// implementation's own scheduler, in one run on one machine. It prints speed, cost, memory and the ratios, keeps a copy as JSON,
-// and says of each bar whether it holds.
+// implementation's own scheduler, in one run on one machine, and consolidates fleets. It prints speed, cost, memory and the
+// ratios, keeps a copy as JSON, and says of each bar whether it holds.
 //
-//	go run ./test/bench [--quick] [--seed 7] [--material DIR] [--peer BINARY] [--json FILE]
+//	go run ./test/bench [--quick] [--fleet] [--seed 7] [--material DIR] [--peer BINARY] [--json FILE]
 //
 // The material directory has workload.py, catalog.json and bound.py; the peer is found by --peer or KARPENTER_BENCH_PEER, and left
 // out when there is none.
@@ -29,7 +29,9 @@ type bench struct {
 	out      string
 	seed     int
 	quick    bool
-	work     string
+	// fleetOnly leaves out packing.
+	fleetOnly bool
+	work      string
 }
 
 // figures are what a planner says about one snapshot.
@@ -64,6 +66,7 @@ func main() {
 	flag.StringVar(&b.out, "json", filepath.Join("bin", "bench.json"), "where to keep the figures")
 	flag.IntVar(&b.seed, "seed", 7, "seed of the snapshots")
 	flag.BoolVar(&b.quick, "quick", false, "leave out the largest snapshots")
+	flag.BoolVar(&b.fleetOnly, "fleet", false, "measure consolidation only")
 	flag.Parse()
 	ok, err := b.run()
 	if err != nil {
@@ -99,8 +102,12 @@ func (b *bench) run() (bool, error) {
 		rows = append(rows, r)
 		fmt.Println(r)
 	}
-	ok := printBars(rows)
-	data, err := json.MarshalIndent(rows, "", " ")
+	fleets, err := b.fleets()
+	if err != nil {
+		return false, err
+	}
+	ok := printBars(rows, fleets)
+	data, err := json.MarshalIndent(map[string]any{"plans": rows, "fleets": fleets}, "", " ")
 	if err != nil {
 		return false, fmt.Errorf("write figures: %w", err)
 	}
@@ -113,6 +120,9 @@ func (b *bench) run() (bool, error) {
 // rows lists the snapshots.
 func (b *bench) rows() []*row {
 	var out []*row
+	if b.fleetOnly {
+		return nil
+	}
 	for _, name := range []string{"plain", "micro", "ratio", "wide", "diverse", "prefer", "gpu"} {
 		out = append(out, &row{Name: name, Pods: 1000}, &row{Name: name, Pods: 1000, Args: []string{"--max-cpu", "32"}})
 	}

@@ -12,7 +12,7 @@ import (
 const (
 	// groupSize is how many nodes are looked at together: enough that their pods pack well, few enough that a question about them is
 	// a matter of milliseconds and that what comes of it can be carried out in one go.
-	groupSize = 30
+	groupSize = 40
 	// maxWaves bounds how often what did not fit together with other moves is looked at anew.
 	maxWaves = 3
 )
@@ -86,45 +86,60 @@ func (d *decider) sortByWaste(nodes []int32, v []float64) {
 	slices.SortStableFunc(nodes, func(a, b int32) int { return -cmp.Compare(score[a], score[b]) })
 }
 
-// group is some candidates, worst first, and the room that belongs to them.
-type group struct {
-	nodes []int32
-	open  []int32 // other nodes whose room only this group counts on
-	// stays says that nothing may be launched for the group.
-	stays bool
-	kind  string
+// kind is what tells groups apart: the pool, whether nothing may be launched, and whether pods have rules for each other.
+type kind struct {
+	pool         string
+	stays, bound bool
 }
 
-// deal makes groups of nodes that are alike: of one pool and, where spot nodes must not be replaced, of one market. Each gets nodes
-// from the whole range between the worst and the best. Kinds with few nodes are dealt together.
+func (k kind) compare(o kind) int {
+	return cmp.Or(last(k.bound, o.bound), last(k.stays, o.stays), strings.Compare(k.pool, o.pool))
+}
+
+// last puts what is so behind what is not.
+func last(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}
+
+// group is some candidates, worst first, and the room that belongs to them.
+type group struct {
+	kind
+	nodes []int32
+	open  []int32 // other nodes whose room only this group counts on
+}
+
+// deal makes groups of nodes that are alike. Each gets nodes from the whole range between the worst and the best. Kinds with few
+// nodes are dealt together.
 func (d *decider) deal(chosen []int32) []group {
-	kinds := map[string][]int32{}
+	count := map[kind]int{}
 	for _, i := range chosen {
-		kinds[d.kind(i)] = append(kinds[d.kind(i)], i)
+		count[d.kind(i)]++
 	}
-	lists := map[string][]int32{}
-	for _, i := range chosen { // in order, so that lists are
-		kind := d.kind(i)
-		if 2*len(kinds[kind]) < d.opt.group {
-			kind, _, _ = strings.Cut(kind, "/")
+	lists := map[kind][]int32{}
+	for _, i := range chosen {
+		k := d.kind(i)
+		if 2*count[k] < d.opt.group {
+			k.pool = ""
 		}
-		lists[kind] = append(lists[kind], i)
+		lists[k] = append(lists[k], i)
 	}
-	names := make([]string, 0, len(lists))
-	for name := range lists {
-		names = append(names, name)
+	kinds := make([]kind, 0, len(lists))
+	for k := range lists {
+		kinds = append(kinds, k)
 	}
-	slices.Sort(names)
+	slices.SortFunc(kinds, kind.compare)
 	var groups []group
-	for _, name := range names {
-		list := lists[name]
-		count := (len(list) + d.opt.group - 1) / d.opt.group
-		some := make([]group, count)
-		for j, node := range list {
-			some[j%count].nodes = append(some[j%count].nodes, node)
-		}
-		for k := range some {
-			some[k].kind, some[k].stays = name, strings.HasPrefix(name, "stays")
+	for _, k := range kinds {
+		some := make([]group, (len(lists[k])+d.opt.group-1)/d.opt.group)
+		for j, node := range lists[k] {
+			g := &some[j%len(some)]
+			g.kind, g.nodes = k, append(g.nodes, node)
 		}
 		groups = append(groups, some...)
 	}
@@ -132,13 +147,11 @@ func (d *decider) deal(chosen []int32) []group {
 	return groups
 }
 
-// kind is what tells groups apart.
-func (d *decider) kind(node int32) string {
+// kind is that of a node. Spot nodes that must not be replaced can only go.
+func (d *decider) kind(node int32) kind {
 	n := d.nodes[node]
-	if market, _ := n.Labels.Get(world.LabelCapacityType); market == world.CapacitySpot && !d.opt.SpotToSpot {
-		return "stays/" + n.Pool
-	}
-	return "goes/" + n.Pool
+	market, _ := n.Labels.Get(world.LabelCapacityType)
+	return kind{pool: n.Pool, stays: market == world.CapacitySpot && !d.opt.SpotToSpot, bound: d.bound(d.nodes, []int32{node})}
 }
 
 // dealRoom gives every node that stays to one of the groups, those of a pool to groups of the pool if there are any.
@@ -147,20 +160,18 @@ func (d *decider) dealRoom(groups []group, chosen []int32) {
 	for _, i := range chosen {
 		taken[i] = true
 	}
+	byPool := map[string][]int{}
+	var all []int
+	for k := range groups {
+		byPool[groups[k].pool] = append(byPool[groups[k].pool], k)
+		all = append(all, k)
+	}
 	next := map[string]int{}
 	for _, i := range d.openNodes(func(node int32) bool { return !taken[node] }) {
 		pool := d.nodes[i].Pool
-		var fit []int
-		for k := range groups {
-			if _, own, _ := strings.Cut(groups[k].kind, "/"); own == pool {
-				fit = append(fit, k)
-			}
-		}
+		fit := byPool[pool]
 		if len(fit) == 0 {
-			pool = ""
-			for k := range groups {
-				fit = append(fit, k)
-			}
+			pool, fit = "", all
 		}
 		g := &groups[fit[next[pool]%len(fit)]]
 		g.open = append(g.open, i)

@@ -32,8 +32,10 @@ type decider struct {
 	cost  map[string]poolCost
 
 	rules  *census
+	crowd  *crowd
 	ledger *ledger
 
+	looked int // groups in which pods have rules for each other
 	moves  []*Move
 	gone   []bool       // nodes that a move removes
 	target []bool       // nodes that a move fills
@@ -62,6 +64,7 @@ func newDecider(in *Input, opt Options, now time.Time) *decider {
 // start makes ready for moves, once everything that is under way has its place.
 func (d *decider) start() {
 	d.rules = newCensus(d.in.World.Classes, d.nodes)
+	d.crowd = newCrowd(d.rules, d.nodes)
 	d.ledger = newLedger(d.in.World.Pools, d.nodes)
 }
 

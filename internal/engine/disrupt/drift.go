@@ -50,19 +50,9 @@ func (d *decider) driftedNodes() []int32 {
 		out = append(out, node)
 	}
 	slices.SortStableFunc(out, func(a, b int32) int {
-		return cmp.Or(emptyFirst(d.bare(a), d.bare(b)), d.in.Nodes[a].DriftedAt.Compare(d.in.Nodes[b].DriftedAt))
+		return cmp.Or(last(!d.bare(a), !d.bare(b)), d.in.Nodes[a].DriftedAt.Compare(d.in.Nodes[b].DriftedAt))
 	})
 	return out
-}
-
-func emptyFirst(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return -1
-	}
-	return 1
 }
 
 // openNodes lists nodes that may take pods, by name.

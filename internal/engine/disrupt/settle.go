@@ -51,13 +51,20 @@ func (d *decider) settle() {
 // commit makes the nodes what they will be after a move.
 func (d *decider) commit(m *Move) {
 	for _, i := range m.Remove {
+		d.crowd.count(i, d.nodes[i], -1)
 		d.nodes[i] = nil
 	}
 	for k, f := range m.Filled {
-		d.nodes[m.filled[k]] = d.joined(d.nodes[m.filled[k]], f.Pods)
+		i := m.filled[k]
+		d.crowd.count(i, d.nodes[i], -1)
+		d.nodes[i] = d.joined(d.nodes[i], f.Pods)
+		d.crowd.count(i, d.nodes[i], 1)
 	}
 	for _, n := range m.Add {
-		d.nodes = append(d.nodes, planned(n))
+		up := planned(n)
+		d.nodes = append(d.nodes, up)
+		d.crowd.seat(up)
+		d.crowd.count(int32(len(d.nodes)-1), up, 1)
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 	"karpenter/internal/engine/world"
 )
 
-// sub is a part of the cluster about which questions are asked: a question about forty nodes need not look at thousands. Where
-// pods have rules for each other, it must be the whole. It does not change with what is decided later.
+// sub is a part of the cluster about which questions are asked: a question about thirty nodes need not look at thousands. Where
+// pods have rules for each other, some more nodes stand for all the others. It does not change with what is decided later.
 type sub struct {
 	d     *decider
 	snap  *world.Snapshot
@@ -20,36 +20,33 @@ type sub struct {
 	shut []bool
 }
 
-// sub is the part of the cluster with the nodes at some indexes. With stays, nothing may be launched.
-func (d *decider) sub(all []*world.Node, at []int32, stays bool) *sub {
-	s := &sub{d: d, at: at, place: make(map[int32]int32, len(at)), shut: make([]bool, len(at))}
+// subOptions says what a part is for: whether nothing may be launched, and whether pods have rules for each other.
+type subOptions struct{ stays, bound bool }
+
+// sub is the part of the cluster with the nodes at some indexes.
+func (d *decider) sub(all []*world.Node, at []int32, opt subOptions) *sub {
+	s := &sub{d: d, at: at, place: make(map[int32]int32, len(at))}
 	snap := *d.in.World
 	snap.Nodes, snap.Pending = make([]*world.Node, len(at)), nil
 	for k, i := range at {
 		snap.Nodes[k] = all[i]
 		s.place[i] = int32(k)
-		s.shut[k] = closed(all[i])
+		s.shut = append(s.shut, closed(all[i]))
 	}
-	opt := d.opt.Pack
-	opt.NoNewNodes, opt.Workers = stays, 1
-	s.snap, s.model = &snap, pack.Prepare(&snap, opt)
+	if opt.bound {
+		for _, n := range d.crowd.without(all, at) {
+			snap.Nodes, s.shut = append(snap.Nodes, n), append(s.shut, true)
+		}
+	}
+	how := d.opt.Pack
+	how.NoNewNodes, how.Workers = opt.stays, 1
+	s.snap, s.model = &snap, pack.Prepare(&snap, how)
 	return s
 }
 
 // closed says whether a node is no place for pods that are moved: it is leaving, or nobody knows yet whether it will come up
 // (D26).
 func closed(n *world.Node) bool { return n.Deleting || n.InFlight || !n.Initialized }
-
-// whole lists every node that is there.
-func whole(all []*world.Node) []int32 {
-	out := make([]int32, 0, len(all))
-	for i, n := range all {
-		if n != nil {
-			out = append(out, int32(i))
-		}
-	}
-	return out
-}
 
 // bound says whether any pod of the nodes has rules for others, or others for it.
 func (d *decider) bound(all []*world.Node, nodes []int32) bool {
@@ -66,7 +63,7 @@ func (d *decider) bound(all []*world.Node, nodes []int32) bool {
 // confined is the part with every node shut but these.
 func (s *sub) confined(lists ...[]int32) *sub {
 	c := *s
-	c.shut = make([]bool, len(s.at))
+	c.shut = make([]bool, len(s.shut))
 	for k := range c.shut {
 		c.shut[k] = true
 	}
@@ -121,8 +118,8 @@ func (s *sub) move(reason Reason, remove []int32) (*Move, why.Reason) {
 // index finds the nodes of the part in the whole.
 func (s *sub) index() map[*world.Node]int32 {
 	out := make(map[*world.Node]int32, len(s.at))
-	for k, n := range s.snap.Nodes {
-		out[n] = s.at[k]
+	for k, i := range s.at {
+		out[s.snap.Nodes[k]] = i
 	}
 	return out
 }

@@ -12,14 +12,18 @@ import (
 // fewNodes is up to where every number of removals in a group is tried.
 const fewNodes = 6
 
+// maxBound bounds how many groups are looked at in one decision in which pods have rules for each other: those must wait for one
+// another. Which they are goes round from turn to turn.
+const maxBound = 48
+
+// lanes is how many such groups are looked at side by side. It does not depend on the number of workers, as what is found does.
+const lanes = 2
+
 // survey looks at groups, many at once and each for itself, in the cluster as it was when it began.
 type survey struct {
 	d      *decider
 	groups []group
 	nodes  []*world.Node
-	// all is the whole cluster, once it is asked for: without and with a ban on new nodes.
-	all  [2]*sub
-	once [2]sync.Once
 }
 
 // survey finds the moves in each group and takes them, in order. The first group of a kind shows how many of its nodes are best
@@ -27,15 +31,18 @@ type survey struct {
 // with those before.
 func (d *decider) survey(groups []group) (took, refused int) {
 	s := &survey{d: d, groups: groups, nodes: slices.Clone(d.nodes)}
-	var first, rest []int
+	var first, rest, bound []int
 	for k := range groups {
-		if k == 0 || groups[k].kind != groups[k-1].kind {
+		switch {
+		case groups[k].bound:
+			bound = append(bound, k)
+		case k == 0 || groups[k].kind != groups[k-1].kind:
 			first = append(first, k)
-		} else {
+		default:
 			rest = append(rest, k)
 		}
 	}
-	parts := map[string]float64{}
+	parts := map[kind]float64{}
 	take := func(f find) {
 		for _, m := range f.moves {
 			if d.offer(m) {
@@ -50,6 +57,44 @@ func (d *decider) survey(groups []group) (took, refused int) {
 		take(f)
 	})
 	s.each(rest, func(g *group) []int { return near(len(g.nodes), parts[g.kind]) }, func(_ int, f find) { take(f) })
+	t, r := s.inTurn(bound, parts)
+	return took + t, refused + r
+}
+
+// inTurn looks at groups in which pods have rules for each other: a few at a time, each lot as those before have left the cluster.
+func (s *survey) inTurn(list []int, parts map[kind]float64) (took, refused int) {
+	d := s.d
+	probes := func(g *group) []int {
+		if part, seen := parts[g.kind]; seen {
+			return near(len(g.nodes), part)
+		}
+		return wide(len(g.nodes))
+	}
+	for k := 0; k < len(list) && d.looked < maxBound; {
+		lot := []int{list[(k+d.opt.Turn*maxBound)%len(list)]}
+		for k++; k < len(list) && len(lot) < lanes; k++ {
+			if _, seen := parts[s.groups[lot[0]].kind]; !seen {
+				break // the first of a kind shows the way
+			}
+			lot = append(lot, list[(k+d.opt.Turn*maxBound)%len(list)])
+		}
+		d.looked += len(lot)
+		s.nodes = slices.Clone(d.nodes)
+		var found []find
+		s.each(lot, probes, func(_ int, f find) { found = append(found, f) })
+		for j, f := range found { // not before all are done: they look at what this changes
+			if _, seen := parts[s.groups[lot[j]].kind]; !seen && len(f.moves) > 0 {
+				parts[s.groups[lot[j]].kind] = f.part
+			}
+			for _, m := range f.moves {
+				if d.offer(m) {
+					took++
+				} else {
+					refused++
+				}
+			}
+		}
+	}
 	return took, refused
 }
 
@@ -115,17 +160,9 @@ func near(n int, part float64) []int {
 
 // of is the part of the cluster that matters to a group.
 func (s *survey) of(g *group) *sub {
-	if !s.d.bound(s.nodes, g.nodes) {
-		at := slices.Concat(g.nodes, g.open)
-		slices.Sort(at)
-		return s.d.sub(s.nodes, at, g.stays)
-	}
-	k := 0
-	if g.stays {
-		k = 1
-	}
-	s.once[k].Do(func() { s.all[k] = s.d.sub(s.nodes, whole(s.nodes), g.stays) })
-	return s.all[k].confined(g.nodes, g.open)
+	at := slices.Concat(g.nodes, g.open)
+	slices.Sort(at)
+	return s.d.sub(s.nodes, at, subOptions{stays: g.stays, bound: g.bound})
 }
 
 // search tries to remove different numbers of a group's nodes. The moves that save most win, restarts counted.

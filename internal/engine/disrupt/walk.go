@@ -34,10 +34,7 @@ func (w *walk) look() {
 	at := slices.Concat(w.nodes, w.room)
 	slices.Sort(at)
 	at = slices.Compact(at)
-	if w.d.bound(w.d.nodes, w.nodes) {
-		at = whole(w.d.nodes)
-	}
-	w.s = w.d.sub(w.d.nodes, at, false).confined(w.room)
+	w.s = w.d.sub(w.d.nodes, at, subOptions{bound: w.d.bound(w.d.nodes, w.nodes)}).confined(w.room)
 	w.used, w.open = 0, len(w.room)
 }
 
