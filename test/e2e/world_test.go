@@ -59,10 +59,7 @@ func newWorld(t *testing.T, consolidateAfter karpv1.NillableDuration) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	karpenter := os.Getenv("KARPENTER_TEST_BINARY")
-	if karpenter == "" {
-		karpenter = filepath.Join(root, "bin", "karpenter")
-	}
+	karpenter := filepath.Join(root, "bin", "karpenter")
 	if _, err := os.Stat(karpenter); err != nil {
 		t.Fatalf("%v; run make build", err)
 	}

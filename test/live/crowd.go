@@ -91,19 +91,19 @@ func (c *crowd) grow(ctx context.Context, nodes, pods int) error {
 	if err := c.Client.Patch(ctx, deployment, patch); err != nil {
 		return fmt.Errorf("scaling the crowd: %w", err)
 	}
+	// The pods are counted, since what a Deployment says of them can be late when the machine is busy.
 	if err := until(ctx, 2*time.Second, func() (bool, error) {
-		err := c.Client.Get(ctx, client.ObjectKeyFromObject(deployment), deployment)
-		return deployment.Status.ReadyReplicas == int32(nodes), err
+		running, err := c.count(ctx, client.MatchingLabels{"app": "crowd"}, client.MatchingFields{"status.phase": "Running"})
+		return running == nodes, err
 	}); err != nil {
 		return fmt.Errorf("waiting for %d nodes: %w", nodes, err)
 	}
 	c.b.note("%d nodes after %.0f s", nodes, time.Since(began).Seconds())
-	var there metav1.PartialObjectMetadataList
-	there.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
-	if err := c.Client.List(ctx, &there); err != nil {
-		return fmt.Errorf("counting pods: %w", err)
+	there, err := c.count(ctx)
+	if err != nil {
+		return err
 	}
-	if err := c.fill(ctx, pods-len(there.Items)); err != nil {
+	if err := c.fill(ctx, pods-there); err != nil {
 		return err
 	}
 	if err := until(ctx, 3*time.Second, func() (bool, error) { return c.calm(ctx) }); err != nil {
@@ -111,6 +111,16 @@ func (c *crowd) grow(ctx context.Context, nodes, pods int) error {
 	}
 	c.b.note("%d pods after %.0f s (load %s)", pods, time.Since(began).Seconds(), loadAverage())
 	return nil
+}
+
+// count is how many pods there are of a kind.
+func (c *crowd) count(ctx context.Context, which ...client.ListOption) (int, error) {
+	var pods metav1.PartialObjectMetadataList
+	pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+	if err := c.Client.List(ctx, &pods, which...); err != nil {
+		return 0, fmt.Errorf("counting pods: %w", err)
+	}
+	return len(pods.Items), nil
 }
 
 // calm is whether all pods run.

@@ -36,7 +36,7 @@ const (
 func (r *Lifecycle) launch(ctx context.Context, claim *karpv1.NodeClaim, left time.Duration) (more bool, after time.Duration, err error) {
 	if in := r.flights.machine(claim.UID); in != nil {
 		more, err = r.record(ctx, claim, in)
-		return more, soon, err
+		return more, overtaken, err
 	}
 	batch := cloud.BatchID(claim)
 	window, err := r.window(ctx, claim)

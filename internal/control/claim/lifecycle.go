@@ -200,7 +200,7 @@ func (r *Lifecycle) carryOut(ctx context.Context, t *task) (more bool, after tim
 		before := t.claim.DeepCopy()
 		controllerutil.AddFinalizer(t.claim, karpv1.TerminationFinalizer)
 		more, err = control.Patch(ctx, r.Client, t.claim, before)
-		return more, soon, err
+		return more, overtaken, err
 	case life.Launch:
 		return r.launch(ctx, t.claim, t.step.After)
 	case life.Register:

@@ -25,8 +25,12 @@ const (
 	// The back-off of a claim whose step has failed at the API server.
 	firstRetry = 200 * time.Millisecond
 	lastRetry  = time.Minute
-	// soon is when something is looked at again that another writer, or a cache that lags, has got in the way of.
+	// soon is when something is looked at again that was not finished.
 	soon = 250 * time.Millisecond
+	// overtaken is when something is looked at again that another writer was faster to change. That change comes as an event, so
+	// this is only for when it does not: to try before would be refused again, and a cache that lags behind a busy API server
+	// would lag the more for it.
+	overtaken = 5 * time.Second
 )
 
 // Index names, for clients that read from a cache.

@@ -42,7 +42,7 @@ func (r *Lifecycle) register(ctx context.Context, t *task) (more bool, after tim
 	if !equality.Semantic.DeepEqual(before, node) {
 		written, err := control.Patch(ctx, r.Client, node, before)
 		if err != nil || !written {
-			return false, soon, err
+			return false, overtaken, err
 		}
 		if r.Wrote != nil {
 			r.Wrote(node)
@@ -56,7 +56,7 @@ func (r *Lifecycle) register(ctx context.Context, t *task) (more bool, after tim
 		claim.StatusConditions().SetTrue(karpv1.ConditionRegistered, now)
 	})
 	if !written {
-		return false, soon, err
+		return false, overtaken, err
 	}
 	pool := claim.Labels[karpv1.NodePoolLabelKey]
 	r.Meter.Add(meter.NodeClaimsRegistered, 1, "nodepool", pool)
@@ -189,7 +189,7 @@ func (r *Lifecycle) initialize(ctx context.Context, t *task) (more bool, after t
 	if !equality.Semantic.DeepEqual(before, node) {
 		written, err := control.Patch(ctx, r.Client, node, before)
 		if err != nil || !written {
-			return false, soon, err
+			return false, overtaken, err
 		}
 		if r.Wrote != nil {
 			r.Wrote(node)
@@ -204,7 +204,7 @@ func (r *Lifecycle) initialize(ctx context.Context, t *task) (more bool, after t
 		r.Log.Info("initialized nodeclaim", "NodeClaim", claim.Name, "NodePool", pool, "Node", node.Name,
 			"provider-id", claim.Status.ProviderID, "allocatable", amounts(node.Status.Allocatable))
 	}
-	return written, soon, err
+	return written, overtaken, err
 }
 
 // published names the drivers whose devices on the node are complete (L25).
