@@ -138,19 +138,29 @@ var Rules = []Rule{
 		Reason: "every metric in one table, for whoever counts",
 	},
 	{
+		Package: "internal/ledger", Imports: imports(kubernetes, []string{"internal/state", "internal/engine", "api"}),
+		Bans:   bans(banClock, banRandom, banEnv, banContext),
+		Reason: "decisions as data: whoever decides writes, whoever shows reads",
+	},
+	{
+		Package: "internal/explain", Imports: imports(kubernetes, []string{"internal/ledger", "internal/state", "internal/engine", "api"}),
+		Bans:   bans(banClock, banRandom, banEnv, banContext),
+		Reason: "answers questions about a view with the engine's own reasons, for commands and dashboard alike",
+	},
+	{
 		Package: "internal/control/...",
-		Imports: imports(kubernetes, clients, []string{"internal/control", "internal/state", "internal/engine", "internal/cloud", "internal/meter", "api"}),
+		Imports: imports(kubernetes, clients, []string{"internal/control", "internal/ledger", "internal/state", "internal/engine", "internal/cloud", "internal/meter", "api"}),
 		Bans:    bans(banClock, banRandom, banEnv, banContext),
 		Reason:  "thin reconcilers: the only writers to Kubernetes",
 	},
 	{
-		Package: "internal/web/...", Imports: imports(kubernetes, []string{"internal/state", "internal/engine/why"}),
+		Package: "internal/web/...", Imports: imports(kubernetes, []string{"internal/ledger", "internal/explain", "internal/state", "internal/engine", "api"}),
 		Bans:   bans(banClock, banRandom, banEnv, banContext),
 		Reason: "reads state, writes nothing",
 	},
 	{
 		Package: "internal/operator/...",
-		Imports: imports(kubernetes, clients, []string{"internal/operator", "internal/control", "internal/meter", "internal/web", "internal/state", "internal/cloud", "internal/engine", "api", "github.com/go-logr/logr", "github.com/prometheus/client_golang", "github.com/spf13/cobra", "github.com/aws"}),
+		Imports: imports(kubernetes, clients, []string{"internal/operator", "internal/control", "internal/meter", "internal/web", "internal/ledger", "internal/explain", "internal/state", "internal/cloud", "internal/engine", "api", "github.com/go-logr/logr", "github.com/prometheus/client_golang", "github.com/spf13/cobra", "github.com/aws"}),
 		Reason:  "wiring: the real clock, environment and sockets are made here",
 	},
 	{
@@ -164,7 +174,7 @@ var Rules = []Rule{
 	},
 	{
 		Package: "internal/cli/...",
-		Imports: imports(kubernetes, clients, []string{"internal/operator", "internal/state", "internal/engine", "internal/cloud/simaws", "api", "github.com/spf13/cobra"}),
+		Imports: imports(kubernetes, clients, []string{"internal/cli", "internal/operator", "internal/ledger", "internal/explain", "internal/state", "internal/engine", "internal/cloud/simaws", "api", "golang.org/x/term", "github.com/spf13/cobra"}),
 		Bans:    bans(banRandom, banContext),
 		Reason:  "commands stop before anything is carried out",
 	},

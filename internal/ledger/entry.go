@@ -1,0 +1,116 @@
+package ledger
+
+import (
+	"time"
+
+	"karpenter/internal/engine/why"
+)
+
+// Kind is what sort of decision an entry is about. Kinds are stable: programs and documentation refer to them.
+type Kind string
+
+// The kinds.
+const (
+	Plan         Kind = "Plan"         // nodes for pods that wait
+	Refusal      Kind = "Refusal"      // pods for which nothing can be done, nodes that could not go
+	Move         Kind = "Move"         // nodes taken away by choice, and what takes their place
+	Launch       Kind = "Launch"       // a machine was asked for
+	Failure      Kind = "Failure"      // something that was decided could not be had
+	Interruption Kind = "Interruption" // the cloud takes a machine away
+	Removal      Kind = "Removal"      // nodes taken away for another reason than a move: expired, ill, never joined
+)
+
+// Ref names an object that an entry is about.
+type Ref struct {
+	Kind      string `json:"kind"` // Pod, Node, NodeClaim, NodePool, EC2NodeClass
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+}
+
+// Machine is a node that a decision adds or removes.
+type Machine struct {
+	// Claim and Node are its names, as far as it has them.
+	Claim        string   `json:"claim,omitempty"`
+	Node         string   `json:"node,omitempty"`
+	Pool         string   `json:"pool,omitempty"`
+	Type         string   `json:"instanceType,omitempty"`
+	Zone         string   `json:"zone,omitempty"`
+	CapacityType string   `json:"capacityType,omitempty"`
+	Price        float64  `json:"pricePerHour,omitempty"`
+	Pods         []string `json:"pods,omitempty"` // namespace/name
+}
+
+// Outcome is what became of a decision.
+type Outcome string
+
+// The outcomes.
+const (
+	Open   Outcome = "Open"   // not over yet
+	Done   Outcome = "Done"   // carried out
+	Failed Outcome = "Failed" // given up, and undone where there was something to undo
+	Noted  Outcome = "Noted"  // nothing is to be carried out
+)
+
+// Entry is one decision.
+type Entry struct {
+	// ID counts up from 1 within a process; Process tells processes apart.
+	ID      uint64    `json:"id"`
+	Process string    `json:"process,omitempty"`
+	At      time.Time `json:"at"`
+	Kind    Kind      `json:"kind"`
+	// Reason is the word for it in conditions and metrics: Underutilized, Drifted, SpotInterrupted, InsufficientCapacity …
+	Reason string `json:"reason,omitempty"`
+	// Summary says in one sentence what was decided.
+	Summary string       `json:"summary"`
+	Why     []why.Reason `json:"why,omitempty"`
+	// About lists the objects by which the entry can be found; those in Add and Remove are found too.
+	About  []Ref     `json:"about,omitempty"`
+	Add    []Machine `json:"add,omitempty"`
+	Remove []Machine `json:"remove,omitempty"`
+	// Evicts is how many pods have to restart, Saves what the fleet costs less an hour afterwards; negative if it costs more.
+	Evicts int     `json:"evicts,omitempty"`
+	Saves  float64 `json:"savesPerHour,omitempty"`
+	// Input names the state that the decision was made from; a recording of it has the same name.
+	Input string `json:"input,omitempty"`
+	// Recorded says that the recording is still there.
+	Recorded  bool       `json:"recorded,omitempty"`
+	Outcome   Outcome    `json:"outcome"`
+	OutcomeAt *time.Time `json:"outcomeAt,omitempty"`
+	// Result says in one sentence what came of it, once that is known.
+	Result string `json:"result,omitempty"`
+}
+
+// Concerns says whether the entry is about an object.
+func (e *Entry) Concerns(r Ref) bool {
+	for _, a := range e.About {
+		if a == r {
+			return true
+		}
+	}
+	for _, list := range [][]Machine{e.Add, e.Remove} {
+		for i := range list {
+			if list[i].concerns(r) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (m *Machine) concerns(r Ref) bool {
+	switch r.Kind {
+	case "Node":
+		return m.Node == r.Name
+	case "NodeClaim":
+		return m.Claim == r.Name
+	case "NodePool":
+		return m.Pool == r.Name
+	case "Pod":
+		for _, p := range m.Pods {
+			if p == r.Namespace+"/"+r.Name {
+				return true
+			}
+		}
+	}
+	return false
+}
