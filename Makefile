@@ -22,7 +22,7 @@ KUBE_LDFLAGS := -s -w \
 	-X sigs.k8s.io/kwok/pkg/consts.Version=$(KWOK_VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build karpenter kube helm test lint aws unit generate bench live local clean
+.PHONY: help build karpenter kube helm test lint tools unit generate bench live image local clean
 
 help: ## what there is to make
 	@echo "Karpenter: pods that nothing can place become machines, machines that nothing needs become money."
@@ -34,6 +34,7 @@ build: karpenter kube ## bin/karpenter and bin/kube, the control plane for tests
 karpenter: ## bin/karpenter alone
 	@echo "building bin/karpenter"
 	@CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/karpenter ./cmd/karpenter
+	@cd bin && for name in kubectl-karpenter kubectl_complete-karpenter; do ln -sf karpenter $$name; done
 
 kube: bin/kube ## bin/kube alone: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, kwok
 
@@ -64,15 +65,19 @@ lint: ## formatting, go vet, staticcheck
 	@echo "staticcheck"
 	@$(TOOL) staticcheck ./...
 
-# The pocket AWS is driven by the real aws command; what has none gets Debian's.
-aws:
-	@command -v aws >/dev/null || { \
-		echo "installing the aws command, which the tests of the pocket AWS use"; \
-		apt-get update -qq && apt-get install -y -qq awscli >/dev/null; } || { \
-		echo "make test needs the aws command: install the AWS CLI (on Debian: apt-get install awscli)"; exit 1; }
+# The pocket AWS is driven by the real aws command, alerts are tested by the real promtool, the dashboard by a real
+# browser; what has none gets Debian's.
+tools:
+	@for tool in aws:awscli promtool:prometheus chromium:chromium,fonts-dejavu-core; do \
+		name=$${tool%:*} package=$${tool#*:}; \
+		command -v $$name >/dev/null || { \
+			echo "installing $$name, which the tests use"; \
+			apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $${package//,/ } >/dev/null; } || { \
+			echo "make test needs $$name (on Debian: apt-get install $${package//,/ })"; exit 1; }; \
+	done
 
-unit: build helm aws
-	@export KARPENTER_TEST_AWSCLI=1 KARPENTER_TEST_HELM=1; { \
+unit: build helm tools
+	@export KARPENTER_TEST_AWSCLI=1 KARPENTER_TEST_HELM=1 KARPENTER_TEST_PROMTOOL=1 KARPENTER_TEST_CHROMIUM=1; { \
 		failed=0; \
 		go test -json -timeout 20m ./... || failed=1; \
 		(cd kube && CGO_ENABLED=0 go test -trimpath -json -timeout 20m ./...) || failed=1; \
@@ -90,6 +95,9 @@ bench: karpenter ## packing and consolidation: speed and cost, against the refer
 
 live: build ## the whole product against its bars: latency, memory, restart; takes minutes
 	@go run ./test/live
+
+image: ## the container image for amd64 and arm64, without a container engine: artifacts/image
+	@go run ./tools/image -version $(VERSION)
 
 local: build ## a whole cluster on this machine
 	@bin/karpenter local

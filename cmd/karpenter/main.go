@@ -20,12 +20,17 @@ var version = "unknown"
 
 func main() {
 	local.Lifeline()
+	os.Args = cli.PluginArgs(os.Args)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := command().ExecuteContext(ctx)
+	root := command()
+	cli.NameAfter(root, os.Args[0])
+	err := root.ExecuteContext(ctx)
 	stop()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "karpenter:", err)
-		os.Exit(1)
+		if text := err.Error(); text != "" {
+			fmt.Fprintln(os.Stderr, "karpenter:", text)
+		}
+		os.Exit(cli.ExitCode(err))
 	}
 }
 
@@ -41,8 +46,12 @@ func command() *cobra.Command {
 		cli.NewAWSSim(),
 		operator.NewCommand(version),
 		cli.NewConvert(),
+		cli.NewExplain(),
+		cli.NewImport(version),
 		local.NewCommand(),
 		cli.NewPlan(),
+		cli.NewReplay(version),
+		cli.NewTop(),
 	)
 	return root
 }

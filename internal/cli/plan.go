@@ -13,9 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"karpenter/internal/engine/disrupt"
 	"karpenter/internal/engine/pack"
 	"karpenter/internal/engine/why"
 	"karpenter/internal/engine/world"
+	"karpenter/internal/ledger"
 	"karpenter/internal/state"
 )
 
@@ -24,8 +26,7 @@ const maxSnapshot = 4 << 30
 
 // planning is a run of the plan command.
 type planning struct {
-	snapshot      string
-	catalog       string
+	source        Source
 	output        string
 	preferences   string
 	minValues     string
@@ -33,40 +34,52 @@ type planning struct {
 	workers       int
 	consolidation bool
 	spotToSpot    bool
+	whatIf        whatIfFlags
 	// now is the clock that the figures are measured with.
 	now func() time.Time
 }
 
-// NewPlan returns the command that says what the controller would do about pending pods.
-func NewPlan() *cobra.Command {
-	p := &planning{now: time.Now}
-	cmd := &cobra.Command{
-		Use:   "plan --snapshot FILE|- --catalog FILE",
-		Short: "Show which nodes pending pods need, or which nodes could go, what that costs, and why",
-		Long: `Show which nodes the pending pods of a cluster need, which pods go where, what that costs against the least it can cost, and
-why the others have no place. With --consolidate, show which nodes would be taken away instead, what would replace them, what
-that saves, and of every other node why it stays. Nothing is changed.
+// NewPlan returns the command that says what the controller would do about pending pods, or about a change.
+func NewPlan() *cobra.Command { return newPlan(time.Now) }
 
-The snapshot is what kubectl prints as JSON: pods, nodes, nodepools and nodeclaims, and what they refer to (daemonsets,
-persistentvolumes, persistentvolumeclaims, storageclasses, csinodes, namespaces, poddisruptionbudgets). Kinds that planning
-does not read are ignored and counted.`,
-		Example: `  kubectl get nodepools,nodeclaims,nodes,pods,daemonsets,pv,pvc,sc,csinodes,ns,pdb -A -o json |
-    karpenter plan --snapshot - --catalog catalog.json
-  karpenter plan --snapshot cluster.json --catalog catalog.json -o json
-  karpenter plan --consolidate --snapshot cluster.json --catalog catalog.json`,
+func newPlan(now func() time.Time) *cobra.Command {
+	p := &planning{now: now}
+	cmd := &cobra.Command{
+		Use:   "plan [-f FILE|DIR]",
+		Short: "Show which nodes pending pods need, what a change of manifests would come to, or which nodes could go",
+		Long: `Show which nodes the pending pods of a cluster need, which pods go where, what that costs against the least it can cost, and
+why the others have no place.
+
+With -f, show what would come of manifests that nobody has applied: pools, classes, workloads, disruption budgets, prices.
+Nodes that would be added, removed and replaced, what they cost before and after, pods that would restart or stay pending,
+nodes that would drift, and how long it takes under the budgets.
+
+With --consolidate, show which nodes would be taken away, what would replace them, what that saves, and of every other node why
+it stays.
+
+The cluster is that of the kubeconfig, or a file: a recording, or what kubectl prints as JSON. Nothing is ever changed.`,
+		Example: `  karpenter plan
+  karpenter plan -f deployment.yaml
+  karpenter plan -f manifests/ -o markdown --max-increase 500
+  karpenter plan --consolidate
+  kubectl get nodepools,nodeclaims,nodes,pods,daemonsets,pv,pvc,sc,csinodes,ns,pdb -A -o json |
+    karpenter plan --snapshot - --catalog catalog.json -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return p.run(cmd) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&p.snapshot, "snapshot", "", "cluster snapshot: a Kubernetes List in JSON, or - for standard input")
-	f.StringVar(&p.catalog, "catalog", "", "instance types, offerings and prices in JSON")
-	f.StringVarP(&p.output, "output", "o", "table", "table for people, json for programs")
-	f.StringVar(&p.preferences, "preference-policy", "Respect", "Respect or Ignore preferred affinity and ScheduleAnyway spread")
-	f.StringVar(&p.minValues, "min-values-policy", "Strict", "Strict or BestEffort")
+	p.source.AddFlags(f)
+	p.whatIf.addFlags(f)
+	f.StringVarP(&p.output, "output", "o", "table", "table for people, json for programs, markdown (with -f) for pull requests")
+	f.StringVar(&p.preferences, "preference-policy", "", "Respect or Ignore preferred affinity and ScheduleAnyway spread; the controller's own, or Respect, without it")
+	f.StringVar(&p.minValues, "min-values-policy", "", "Strict or BestEffort; the controller's own, or Strict, without it")
 	f.Float64Var(&p.nodeOverhead, "node-overhead", 0, "what a node costs an hour besides its price, in dollars; weighs fewer against cheaper nodes")
 	f.BoolVar(&p.consolidation, "consolidate", false, "show which nodes would be taken away, instead of what pending pods need")
-	f.BoolVar(&p.spotToSpot, "spot-to-spot", false, "with --consolidate: let spot nodes be replaced by cheaper spot nodes, as the feature gate SpotToSpotConsolidation does")
+	f.BoolVar(&p.spotToSpot, "spot-to-spot", false, "let spot nodes be replaced by cheaper spot nodes, as the feature gate SpotToSpotConsolidation does; needs --consolidate or -f")
 	f.IntVar(&p.workers, "workers", runtime.NumCPU(), "how many things to try at once; the plan does not depend on it")
+	completeWords(cmd, map[string][]string{
+		"output": {"table", "json", "markdown"}, "preference-policy": {"Respect", "Ignore"}, "min-values-policy": {"Strict", "BestEffort"},
+	})
 	return cmd
 }
 
@@ -78,26 +91,32 @@ var awsLabels = state.Options{
 
 // inputs is what a run has read.
 type inputs struct {
-	options  pack.Options
+	loaded   *Loaded
+	options  disrupt.Options
 	start    time.Time
 	objects  *state.Objects
-	catalog  *state.Catalog
 	problems []state.Problem
 }
 
 func (p *planning) run(cmd *cobra.Command) error {
-	in, err := p.read(cmd.InOrStdin())
+	if err := p.check(); err != nil {
+		return err
+	}
+	in, err := p.read(cmd)
 	if err != nil {
 		return err
 	}
-	if p.consolidation {
+	switch {
+	case len(p.whatIf.files) > 0:
+		return p.runWhatIf(cmd, in)
+	case p.consolidation:
 		return p.consolidate(cmd, in)
 	}
-	snap, more := state.Build(in.objects, in.catalog, awsLabels)
+	snap, more := in.world()
 	loaded := p.now()
 	allocated := allocation()
 	begin := p.now()
-	plan := pack.Solve(snap, in.options)
+	plan := pack.Solve(snap, in.options.Pack)
 	solved := p.now()
 	report := newPlanReport(snap, plan)
 	report.AllocatedMiB = allocated()
@@ -110,26 +129,30 @@ func (p *planning) run(cmd *cobra.Command) error {
 	return report.print(cmd.OutOrStdout())
 }
 
-// read reads the flags and both files.
-func (p *planning) read(stdin io.Reader) (*inputs, error) {
-	opt, err := p.options()
-	if err != nil {
+// read loads the cluster, and says where it is from unless two files were given.
+func (p *planning) read(cmd *cobra.Command) (*inputs, error) {
+	in := &inputs{start: p.now()}
+	p.source.now = p.now
+	var err error
+	if in.loaded, err = p.source.Load(cmd.Context(), cmd.InOrStdin()); err != nil {
 		return nil, err
 	}
-	in := &inputs{options: opt, start: p.now()}
-	data, err := readInput(p.snapshot, stdin)
-	if err != nil {
-		return nil, fmt.Errorf("read snapshot: %w", err)
+	if p.source.snapshot == "" || p.source.catalog == "" {
+		fmt.Fprintln(cmd.ErrOrStderr(), "from", in.loaded.From)
 	}
-	raw, err := os.ReadFile(p.catalog)
-	if err != nil {
-		return nil, fmt.Errorf("read catalogue: %w", err)
-	}
-	if in.catalog, err = state.ReadCatalog(raw); err != nil {
-		return nil, err
-	}
-	in.objects, in.problems, err = state.ReadList(data)
+	in.options = p.decided(in.loaded.Recording)
+	in.objects, in.problems, err = state.ReadList(in.loaded.Recording.Objects)
 	return in, err
+}
+
+// world is what pending pods are planned from. A plain list with one catalogue needs no objects behind it.
+func (in *inputs) world() (*world.Snapshot, []state.Problem) {
+	r := in.loaded.Recording
+	if c := r.Classes[state.AnyClass]; len(r.Classes) == 1 && c != nil && in.loaded.reached == nil && r.Name == "" {
+		return state.Build(in.objects, c, r.Options.Reading)
+	}
+	view, problems := r.Rebuild(in.objects)
+	return r.World(view), problems
 }
 
 // allocation begins to measure what is allocated; the function returned says how many MiB it has been since.
@@ -142,35 +165,44 @@ func allocation() func() float64 {
 	}
 }
 
-func (p *planning) options() (pack.Options, error) {
-	opt := pack.Options{Workers: p.workers, NodeOverhead: p.nodeOverhead}
-	if p.snapshot == "" || p.catalog == "" {
-		return opt, errors.New("nothing to plan: give --snapshot FILE (or - for standard input) and --catalog FILE")
+// check says what is wrong with the flags.
+func (p *planning) check() error {
+	switch {
+	case p.preferences != "" && p.preferences != "Respect" && p.preferences != "Ignore":
+		return fmt.Errorf("--preference-policy is %q; give Respect or Ignore", p.preferences)
+	case p.minValues != "" && p.minValues != "Strict" && p.minValues != "BestEffort":
+		return fmt.Errorf("--min-values-policy is %q; give Strict or BestEffort", p.minValues)
+	case p.consolidation && len(p.whatIf.files) > 0:
+		return errors.New("--consolidate is about the cluster as it is, and -f about a change; give one of them")
+	case p.spotToSpot && !p.consolidation && len(p.whatIf.files) == 0:
+		return errors.New("--spot-to-spot is about nodes that could go; give it with --consolidate or -f")
+	case p.output == "markdown" && len(p.whatIf.files) == 0:
+		return errors.New("--output markdown is about a change; give it with -f, or use table or json")
+	case p.output != "json" && p.output != "table" && p.output != "markdown":
+		return fmt.Errorf("--output is %q; give table or json, or markdown with -f", p.output)
+	case !(p.nodeOverhead >= 0):
+		return fmt.Errorf("--node-overhead is %v; give dollars an hour, zero or more", p.nodeOverhead)
+	case p.source.snapshot == "-" && slices.Contains(p.whatIf.files, "-"):
+		return errors.New("--snapshot and -f both read standard input; give one of them a file")
 	}
-	switch p.preferences {
-	case "Respect":
-	case "Ignore":
-		opt.IgnorePreferences = true
-	default:
-		return opt, fmt.Errorf("--preference-policy is %q; give Respect or Ignore", p.preferences)
+	return p.whatIf.check()
+}
+
+// decided are the controller's options, with those of the flags that were given.
+func (p *planning) decided(r *ledger.Recording) disrupt.Options {
+	opt := r.Options.Disrupt()
+	opt.Pack.Workers = p.workers
+	if p.preferences != "" {
+		opt.Pack.IgnorePreferences = p.preferences == "Ignore"
 	}
-	switch p.minValues {
-	case "Strict":
-	case "BestEffort":
-		opt.BestEffortMinValues = true
-	default:
-		return opt, fmt.Errorf("--min-values-policy is %q; give Strict or BestEffort", p.minValues)
+	if p.minValues != "" {
+		opt.Pack.BestEffortMinValues = p.minValues == "BestEffort"
 	}
-	if p.spotToSpot && !p.consolidation {
-		return opt, errors.New("--spot-to-spot is about --consolidate; give both")
+	if p.nodeOverhead > 0 {
+		opt.Pack.NodeOverhead = p.nodeOverhead
 	}
-	if p.output != "json" && p.output != "table" {
-		return opt, fmt.Errorf("--output is %q; give table or json", p.output)
-	}
-	if !(p.nodeOverhead >= 0) {
-		return opt, fmt.Errorf("--node-overhead is %v; give dollars an hour, zero or more", p.nodeOverhead)
-	}
-	return opt, nil
+	opt.SpotToSpot = opt.SpotToSpot || p.spotToSpot
+	return opt
 }
 
 func readInput(path string, stdin io.Reader) ([]byte, error) {

@@ -11,7 +11,6 @@ import (
 
 	"karpenter/internal/engine/disrupt"
 	"karpenter/internal/engine/world"
-	"karpenter/internal/state"
 )
 
 // consolidation is the moves as they are printed.
@@ -49,11 +48,11 @@ type keptReport struct {
 
 // consolidate prints what the controller would do about the nodes that there are.
 func (p *planning) consolidate(cmd *cobra.Command, in *inputs) error {
-	opt := disrupt.Options{Pack: in.options, SpotToSpot: p.spotToSpot}
-	now := p.now()
-	view, more := state.BuildView(in.objects, in.catalog, awsLabels, now)
+	opt, recording := in.options, in.loaded.Recording
+	now := recording.At
+	view, more := recording.Rebuild(in.objects)
 	loaded := p.now()
-	facts := view.Disruption(state.DisruptionOptions{}, now)
+	facts := recording.Input(view)
 	var first time.Time
 	opt.Found = func(*disrupt.Move) {
 		if first.IsZero() {

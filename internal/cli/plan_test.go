@@ -92,6 +92,8 @@ func TestPlanRefusesBadFlags(t *testing.T) {
 	if _, err := plan(t, "not a list"); err == nil {
 		t.Error("text is planned")
 	}
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	t.Setenv("HOME", t.TempDir())
 	bare := NewPlan()
 	bare.SetArgs([]string{})
 	bare.SetErr(io.Discard)

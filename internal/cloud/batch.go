@@ -54,7 +54,7 @@ func Token(cluster, batch string, attempt int) string {
 // launch reads.
 func Fingerprint(claim *karpv1.NodeClaim) string {
 	annotations := maps.Clone(claim.Annotations)
-	for _, key := range []string{BatchAnnotationKey, corev1.LastAppliedConfigAnnotation} {
+	for _, key := range []string{BatchAnnotationKey, karpv1.PlannedPodsAnnotationKey, corev1.LastAppliedConfigAnnotation} {
 		delete(annotations, key)
 	}
 	spec := claim.Spec.DeepCopy()

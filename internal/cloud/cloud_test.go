@@ -64,6 +64,7 @@ func TestR1_DividePutsEqualClaimsTogether(t *testing.T) {
 	var claims []*karpv1.NodeClaim
 	for i := range 1000 {
 		claims = append(claims, claim(fmt.Sprint("web-", i), "a", "b"))
+		claims[i].Annotations = map[string]string{karpv1.PlannedPodsAnnotationKey: fmt.Sprint(i)} // no two are for the same pods
 	}
 	claims = append(claims, claim("other", "c"))
 	ids := Divide("plan-1", claims)

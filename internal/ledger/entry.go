@@ -60,6 +60,8 @@ type Entry struct {
 	Kind    Kind      `json:"kind"`
 	// Reason is the word for it in conditions and metrics: Underutilized, Drifted, SpotInterrupted, InsufficientCapacity …
 	Reason string `json:"reason,omitempty"`
+	// Key is what others call it: the id of a move as it is written on claims, a pod group's reason; empty where nobody does.
+	Key string `json:"key,omitempty"`
 	// Summary says in one sentence what was decided.
 	Summary string       `json:"summary"`
 	Why     []why.Reason `json:"why,omitempty"`

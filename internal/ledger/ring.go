@@ -4,10 +4,16 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	v1 "karpenter/api/karpenter/v1"
 )
 
-// DefaultSize is how many entries are kept in memory.
-const DefaultSize = 2000
+const (
+	// DefaultSize is how many entries are kept in memory.
+	DefaultSize = 2000
+	// maxWeight bounds the names that all entries together hold, pods above all: that many take some 30 MiB.
+	maxWeight = 250_000
+)
 
 // Ledger keeps the latest entries. A nil ledger keeps nothing; all methods are safe for concurrent use.
 type Ledger struct {
@@ -17,8 +23,12 @@ type Ledger struct {
 
 	mu      sync.Mutex
 	entries []*Entry // in order of ID; an entry is replaced, never changed
+	weight  int      // of all entries
 	last    uint64
 	watches map[chan *Entry]struct{}
+	file    *File
+	price   func(*v1.NodeClaim) float64
+	records records
 }
 
 // New makes a ledger that keeps size entries.
@@ -39,11 +49,39 @@ func (l *Ledger) Add(e Entry) uint64 {
 		e.Outcome = Noted
 	}
 	l.entries = append(l.entries, &e)
-	if len(l.entries) > l.size+l.size/4 {
-		l.entries = slices.Clone(l.entries[len(l.entries)-l.size:])
-	}
+	l.weight += e.weight()
+	l.shed()
 	l.tell(&e)
 	return e.ID
+}
+
+// weight is how many names an entry holds.
+func (e *Entry) weight() int {
+	n := 1 + len(e.About)
+	for _, list := range [][]Machine{e.Add, e.Remove} {
+		for i := range list {
+			n += 1 + len(list[i].Pods)
+		}
+	}
+	return n
+}
+
+// shed forgets the oldest entries once there are too many, or too large ones; the newest stays. The lock is held.
+func (l *Ledger) shed() {
+	from := 0
+	if len(l.entries) > l.size+l.size/4 {
+		from = len(l.entries) - l.size
+	}
+	for i, e := range l.entries {
+		if i >= from && l.weight <= maxWeight || i == len(l.entries)-1 {
+			from = i
+			break
+		}
+		l.weight -= e.weight()
+	}
+	if from > 0 {
+		l.entries = slices.Clone(l.entries[from:])
+	}
 }
 
 // Settle says what came of a decision. An entry that is no longer kept is left alone.
@@ -67,6 +105,7 @@ func (l *Ledger) Change(id uint64, change func(*Entry)) {
 	}
 	c := *l.entries[at]
 	change(&c)
+	l.weight += c.weight() - l.entries[at].weight()
 	l.entries[at] = &c
 	l.tell(&c)
 }
@@ -149,6 +188,7 @@ func (l *Ledger) Watch() (entries <-chan *Entry, stop func()) {
 
 // tell shows an entry to whoever watches; the lock is held.
 func (l *Ledger) tell(e *Entry) {
+	l.file.keep(e)
 	for c := range l.watches {
 		select {
 		case c <- e:

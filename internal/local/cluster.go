@@ -55,8 +55,9 @@ type Cluster struct {
 	// AWS is the pocket AWS, AWSURL where it listens.
 	AWS    *simaws.Sim
 	AWSURL string
-	// MetricsURL is where the controller serves its metrics.
-	MetricsURL string
+	// MetricsURL is where the controller serves its metrics, DashboardURL where its dashboard is.
+	MetricsURL   string
+	DashboardURL string
 
 	opts   Options
 	folder io.Closer
@@ -185,12 +186,16 @@ func (c *Cluster) startController(ctx context.Context) error {
 			return err
 		}
 	}
-	ports, err := plane.Ports(c.opts.Dir, "metrics", "health")
+	ports, err := plane.Ports(c.opts.Dir, "metrics", "health", "dashboard")
 	if err != nil {
 		return err
 	}
 	c.MetricsURL = fmt.Sprintf("http://127.0.0.1:%d/metrics", ports[0])
-	settings := controllerSettings(c, ports[0], ports[1])
+	c.DashboardURL = fmt.Sprintf("http://127.0.0.1:%d/", ports[2])
+	if err := noteController(c.Kubeconfig, fmt.Sprintf("http://127.0.0.1:%d", ports[0])); err != nil {
+		return err
+	}
+	settings := controllerSettings(c, ports)
 	if err := writeSettings(filepath.Join(c.opts.Dir, "controller.env"), settings); err != nil {
 		return err
 	}

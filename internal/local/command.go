@@ -123,11 +123,12 @@ In another terminal:
   kubectl apply -f examples/seeds/eks-node-provisioning/03-inflate.yaml
   kubectl get nodes,nodeclaims -L karpenter.sh/capacity-type,node.kubernetes.io/instance-type --watch
 
+The dashboard is at %s
 kubectl logs -n kube-system -l app.kubernetes.io/name=karpenter -f shows what the controller does. The pocket AWS is at
 %s, the controller's metrics are at %s.
 Ctrl-C stops the cluster and keeps it in %s.
 
-`, cluster.Kubeconfig, filepath.Dir(f.Binary), cluster.AWSURL, cluster.MetricsURL, f.Dir)
+`, cluster.Kubeconfig, filepath.Dir(f.Binary), cluster.DashboardURL, cluster.AWSURL, cluster.MetricsURL, f.Dir)
 }
 
 // complete fills in what the flags left out, and returns how to remove what is only for this run.

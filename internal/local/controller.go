@@ -193,12 +193,13 @@ func controllerEnv(inherited []string, settings map[string]string) []string {
 }
 
 // controllerSettings are the environment variables that make a controller work on this cluster.
-func controllerSettings(c *Cluster, metricsPort, healthPort int) map[string]string {
+// ports are those of metrics, health probes and dashboard.
+func controllerSettings(c *Cluster, ports []int) map[string]string {
 	return map[string]string{
 		"KUBECONFIG":       c.Kubeconfig,
 		"SYSTEM_NAMESPACE": "kube-system",
 		"CLUSTER_NAME":     c.opts.ClusterName, "CLUSTER_ENDPOINT": c.plane.Endpoint(), "INTERRUPTION_QUEUE": c.opts.ClusterName,
-		"METRICS_PORT": strconv.Itoa(metricsPort), "HEALTH_PROBE_PORT": strconv.Itoa(healthPort),
+		"METRICS_PORT": strconv.Itoa(ports[0]), "HEALTH_PROBE_PORT": strconv.Itoa(ports[1]), "DASHBOARD_ADDRESS": "127.0.0.1:" + strconv.Itoa(ports[2]),
 		// One process with nobody to compete with: after a crash it need not wait for its own lease to run out.
 		"DISABLE_LEADER_ELECTION": "true",
 		// This process serves the conversion webhook, so that objects can be read also while the controller is down.

@@ -19,7 +19,7 @@ import (
 
 const (
 	// nodeWorkers register and remove nodes side by side: a few hundred machines may join within one second.
-	nodeWorkers = 8
+	nodeWorkers = 32
 	// nodeRetryFirst and nodeRetryMost bound how long a node that could not be registered or removed waits for the next try.
 	nodeRetryFirst = 50 * time.Millisecond
 	nodeRetryMost  = 5 * time.Second

@@ -37,6 +37,8 @@ const (
 	ClusterStateNodes    Name = "cluster_state_node_count"
 	ClusterStateSynced   Name = "cluster_state_synced"
 	ClusterStateUnsynced Name = "cluster_state_unsynced_time_seconds"
+	// ClusterStateDifferences counts what the self-audit finds. Label kind is that of the object.
+	ClusterStateDifferences Name = "cluster_state_differences_total"
 )
 
 // Pods (O16–O24).

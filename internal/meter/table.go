@@ -85,6 +85,10 @@ func clusterMetrics() []Metric {
 		{Name: ClusterStateNodes, Kind: Gauge, ID: "O15", Help: "Nodes and claims that Karpenter knows."},
 		{Name: ClusterStateSynced, Kind: Gauge, ID: "O15", Help: "Whether Karpenter has seen the whole cluster: 1 or 0."},
 		{Name: ClusterStateUnsynced, Kind: Gauge, ID: "O15", Help: "For how long Karpenter has not seen the whole cluster."},
+		{
+			Name: ClusterStateDifferences, Kind: Counter, ID: "W", Labels: []string{"kind"},
+			Help: "Objects that Karpenter saw otherwise than the API server had them, in two audits in a row.",
+		},
 	}
 }
 

@@ -73,7 +73,7 @@ var golden = map[string][]string{
 	"O44": {"karpenter_build_info gauge commit,goarch,goversion,version"},
 	"O45": goldenStatus(),
 	"O46": {"client_go_request_duration_seconds histogram group,kind,subresource,verb,version", "client_go_request_total counter code,method"},
-	"W":   {"karpenter_metrics_refused_total counter cause,metric"},
+	"W":   {"karpenter_metrics_refused_total counter cause,metric", "karpenter_cluster_state_differences_total counter kind"},
 	"aws-7.5": {
 		"karpenter_interruption_received_messages_total counter message_type", "karpenter_interruption_deleted_messages_total counter",
 		"karpenter_interruption_message_queue_duration_seconds histogram", "karpenter_interruption_instance_status_unhealthy_total counter category",

@@ -46,7 +46,7 @@ func setGates(o *Options, v string) error { return readGates(o, v, "FEATURE_GATE
 
 func setAWSGates(o *Options, v string) error {
 	return readGates(o, v, "AWS_FEATURE_GATES", []gate{
-		{name: "NodeClassCEL", of: func(o *Options) *bool { return &o.AWSGates.NodeClassCEL }, absent: true},
+		{name: "NodeClassCEL", of: func(o *Options) *bool { return &o.AWSGates.NodeClassCEL }},
 	})
 }
 

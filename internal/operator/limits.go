@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"os"
 	"runtime/debug"
 )
 
@@ -20,8 +21,15 @@ func workers(milliCPU int64) int {
 // memoryShare of the limit is what the garbage collector aims for; the rest is for what it cannot see.
 const memoryShare = 0.9
 
+// garbage is how much of it, in percent of what is in use, may gather before it is collected. Go's own choice doubles the memory
+// of a process whose memory hardly changes, to save it time that it has plenty of.
+const garbage = 50
+
 // limitMemory makes the garbage collector work harder near the limit of the container, instead of being killed there.
 func limitMemory(bytes int64) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(garbage)
+	}
 	if bytes > 0 {
 		debug.SetMemoryLimit(int64(float64(bytes) * memoryShare))
 	}

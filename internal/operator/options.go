@@ -39,6 +39,9 @@ type Options struct {
 
 	MetricsPort, HealthProbePort int
 	EnableProfiling              bool
+	// DecisionAPI serves decisions on the port of metrics; the dashboard has an address of its own, if any.
+	DecisionAPI                 bool
+	DashboardAddress, LedgerDir string
 
 	DisableLeaderElection                     bool
 	LeaderElectionName                        string

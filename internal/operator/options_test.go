@@ -29,7 +29,7 @@ func TestO60_O73_Defaults(t *testing.T) {
 	want := &Options{
 		BatchMaxDuration: 10 * time.Second, BatchIdleDuration: time.Second, PreferencePolicy: "Respect", MinValuesPolicy: "Strict",
 		Gates: Gates{ReservedCapacity: true}, IgnoreDRARequests: true, CPURequests: 1000, MemoryLimitBytes: -1, KubeClientQPS: 200, KubeClientBurst: 300,
-		MetricsPort: 8080, HealthProbePort: 8081, LeaderElectionName: "karpenter-leader-election", DisableControllerWarmup: true,
+		MetricsPort: 8080, HealthProbePort: 8081, DecisionAPI: true, LeaderElectionName: "karpenter-leader-election", DisableControllerWarmup: true,
 		LogLevel: "info", LogEncoding: "json", LogOutputPaths: []string{"stdout"}, LogErrorOutputPaths: []string{"stderr"}, SystemNamespace: "kube-system",
 		WebhookPort: 8443, ClusterName: "c", VMMemoryOverheadPercent: 0.075, AMIRefreshInterval: time.Minute, SubnetRefreshInterval: time.Minute,
 	}
@@ -74,6 +74,9 @@ func TestO74_WrongSettingsAreNamed(t *testing.T) {
 		{"CPU_REQUESTS", "1.5", `CPU_REQUESTS="1.5": must be a whole number`},
 		{"MEMORY_LIMIT", "1Gi", `MEMORY_LIMIT="1Gi": must be a whole number of bytes`},
 		{"KUBE_CLIENT_QPS", "0", `KUBE_CLIENT_QPS="0": must be a whole number from 1`},
+		{"DASHBOARD_ADDRESS", "8082", `DASHBOARD_ADDRESS="8082": must be an address with a port, such as 127.0.0.1:8082 or :8082`},
+		{"DASHBOARD_ADDRESS", ":0", "must be an address with a port"},
+		{"DECISION_API", "yes", `DECISION_API="yes": must be true or false`},
 		{"METRICS_PORT", "70000", `METRICS_PORT="70000": must be a whole number from 1 to 65535`},
 		{"METRICS_PORT", "8081", "METRICS_PORT=8081 and HEALTH_PROBE_PORT=8081 are the same port"},
 		{"LOG_LEVEL", "warning", `LOG_LEVEL="warning": must be debug, info or error`},
@@ -104,12 +107,15 @@ func TestO74_WrongSettingsAreNamed(t *testing.T) {
 }
 
 func TestO63_Gates(t *testing.T) {
-	got, err := parse(map[string]string{"FEATURE_GATES": " NodeRepair=true, ReservedCapacity=false,Flying=true,NodeOverlay=true", "AWS_FEATURE_GATES": "Other=true"}, nil)
+	got, err := parse(map[string]string{"FEATURE_GATES": " NodeRepair=true, ReservedCapacity=false,Flying=true,NodeOverlay=true", "AWS_FEATURE_GATES": "Other=true,NodeClassCEL=true"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(Gates{NodeRepair: true, NodeOverlay: true}, got.Gates); diff != "" {
 		t.Errorf("gates (-want +got):\n%s", diff)
+	}
+	if !got.AWSGates.NodeClassCEL {
+		t.Error("NodeClassCEL is off")
 	}
 	want := []string{
 		"FEATURE_GATES: there is no feature Flying; it is ignored", "FEATURE_GATES: NodeOverlay is not part of this version; it has no effect",

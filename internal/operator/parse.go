@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"slices"
 	"strconv"
@@ -102,6 +103,17 @@ func absoluteURL(v string) error {
 	}
 	if at, err := url.Parse(v); err != nil || !at.IsAbs() || at.Hostname() == "" {
 		return errors.New("must be a URL with scheme and host, such as https://ABC.gr7.us-west-2.eks.amazonaws.com")
+	}
+	return nil
+}
+
+func listenAddress(v string) error {
+	if v == "" {
+		return nil
+	}
+	_, port, err := net.SplitHostPort(v)
+	if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || n == 0 {
+		return errors.New("must be an address with a port, such as 127.0.0.1:8082 or :8082")
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"runtime"
 	"time"
 
@@ -61,6 +62,8 @@ type process struct {
 	began   time.Time
 	// fence is nil where there is no lease.
 	fence *fence
+	// api is where decisions are served, on the port of metrics; nil if they are not.
+	api *frontDoor
 }
 
 // Process is what Run needs to be told.
@@ -83,12 +86,17 @@ func Run(ctx context.Context, given Process) error {
 	}
 	p.set.Set(meter.BuildInfo, 1, "version", p.build.Version, "commit", p.build.Commit, "goversion", runtime.Version(), "goarch", runtime.GOARCH)
 	limitMemory(p.options.MemoryLimitBytes)
-	stopMetrics, err := serve(p.options.MetricsPort, "METRICS_PORT", metricsHandler(p.options.EnableProfiling, registry, crmetrics.Registry), p.log)
+	var decisions http.Handler
+	if p.options.DecisionAPI {
+		p.api = &frontDoor{}
+		decisions = p.api
+	}
+	stopMetrics, err := servePort(p.options.MetricsPort, "METRICS_PORT", metricsHandler(p.options.EnableProfiling, decisions, registry, crmetrics.Registry), p.log)
 	if err != nil {
 		return err
 	}
 	defer stopMetrics()
-	stopHealth, err := serve(p.options.HealthProbePort, "HEALTH_PROBE_PORT", healthHandler(p.dog.Check, p.ready.Check), p.log)
+	stopHealth, err := servePort(p.options.HealthProbePort, "HEALTH_PROBE_PORT", healthHandler(p.dog.Check, p.ready.Check), p.log)
 	if err != nil {
 		return err
 	}
@@ -146,9 +154,16 @@ func (p *process) run(ctx context.Context, lease *rest.Config) error {
 	events, stopEvents := newEvents(kube, m.GetScheme())
 	defer stopEvents()
 	w := &wiring{process: p, m: m, clients: clients, cluster: cluster, recorder: control.NewRecorder(events, p.clock.Now)}
+	closeLedger := w.openLedger()
+	defer closeLedger()
 	if err := w.all(ctx); err != nil {
 		return err
 	}
+	stopDashboard, err := w.dashboards(ctx, kube)
+	if err != nil {
+		return err
+	}
+	defer stopDashboard()
 	upgraded := make(chan error, 1)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -192,6 +207,15 @@ func (p *process) manager(lease *rest.Config) (manager.Manager, error) {
 		Logger:  logr.FromSlogHandler(quiet{p.log.Handler()}),
 		Metrics: server.Options{BindAddress: "0"}, // served by us, before there is a manager
 		Cache:   cacheOptions(),
+		NewClient: func(config *rest.Config, options client.Options) (client.Client, error) {
+			cached, err := client.New(config, options)
+			if err != nil {
+				return nil, err
+			}
+			options.Cache = nil
+			live, err := client.New(config, options)
+			return control.NewFresh(cached, live, p.clock.Now), err
+		},
 
 		LeaderElection: !o.DisableLeaderElection, LeaderElectionID: o.LeaderElectionName, LeaderElectionNamespace: o.leaseNamespace(),
 		LeaderElectionConfig: lease, LeaderElectionReleaseOnCancel: true,

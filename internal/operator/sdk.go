@@ -18,9 +18,16 @@ import (
 	"karpenter/internal/meter"
 )
 
-// loadAWS reads the SDK's own environment: region, credentials, endpoints. Without a region in it the instance that this
-// process runs on is asked for its own.
+// loadAWS is readAWS with every call counted.
 func loadAWS(ctx context.Context, version string, set *meter.Set) (aws.Config, error) {
+	cfg, err := readAWS(ctx, version)
+	cfg.APIOptions = append(cfg.APIOptions, countCalls(set))
+	return cfg, err
+}
+
+// readAWS reads the SDK's own environment: region, credentials, endpoints. Without a region in it the instance that this
+// process runs on is asked for its own.
+func readAWS(ctx context.Context, version string) (aws.Config, error) {
 	cfg, err := config.LoadDefaultConfig(ctx)
 	if err != nil {
 		return aws.Config{}, fmt.Errorf("reading the configuration for AWS: %w", err)
@@ -30,7 +37,7 @@ func loadAWS(ctx context.Context, version string, set *meter.Set) (aws.Config, e
 			return aws.Config{}, fmt.Errorf(`AWS_REGION="": must be set to the region of the cluster, such as us-west-2; EC2 does not say which region this process runs in: %w`, err)
 		}
 	}
-	cfg.APIOptions = append(cfg.APIOptions, awsmiddleware.AddUserAgentKey("karpenter.sh-"+version), countCalls(set))
+	cfg.APIOptions = append(cfg.APIOptions, awsmiddleware.AddUserAgentKey("karpenter.sh-"+version))
 	return cfg, nil
 }
 

@@ -20,9 +20,12 @@ const (
 	serveGrace = 2 * time.Second
 )
 
-// metricsHandler serves /metrics and, if asked to, profiles (O56).
-func metricsHandler(profiling bool, from ...prometheus.Gatherer) http.Handler {
+// metricsHandler serves /metrics, decisions unless that is nil and, if asked to, profiles (O56).
+func metricsHandler(profiling bool, decisions http.Handler, from ...prometheus.Gatherer) http.Handler {
 	mux := http.NewServeMux()
+	if decisions != nil {
+		mux.Handle("/api/", decisions)
+	}
 	mux.Handle("/metrics", promhttp.HandlerFor(prometheus.Gatherers(from), promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}))
 	if profiling {
 		mux.HandleFunc("/debug/pprof/", pprof.Index)
@@ -51,18 +54,27 @@ func healthHandler(healthy, ready func() error) http.Handler {
 	return mux
 }
 
-// serve answers on a port until the returned function is called.
-func serve(port int, variable string, handler http.Handler, log *slog.Logger) (stop func(), err error) {
-	listener, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
+// servePort is serve on a port of every address.
+func servePort(port int, variable string, handler http.Handler, log *slog.Logger) (stop func(), err error) {
+	stop, err = serve(fmt.Sprintf(":%d", port), variable, handler, log)
 	if err != nil {
-		return nil, fmt.Errorf("%s=%d: %w; give it a port that is free", variable, port, err)
+		return nil, fmt.Errorf("%s=%d: %w; give it a port that is free", variable, port, errors.Unwrap(err))
+	}
+	return stop, nil
+}
+
+// serve answers on an address until the returned function is called.
+func serve(address, variable string, handler http.Handler, log *slog.Logger) (stop func(), err error) {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("%s=%q: %w", variable, address, err)
 	}
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: headerTimeout, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("stopped serving", "port", port, "error", err)
+			log.Error("stopped serving", "address", address, "error", err)
 		}
 	}()
 	return func() {

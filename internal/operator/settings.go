@@ -103,6 +103,18 @@ func processSettings() []Setting {
 			set: boolean(func(o *Options) *bool { return &o.EnableProfiling }),
 		},
 		{
+			Env: "DECISION_API", ID: "ours", Default: "true", Bool: true, Help: "serve decisions, reasons and recordings as JSON under /api/v1 on the port of /metrics",
+			set: boolean(func(o *Options) *bool { return &o.DecisionAPI }),
+		},
+		{
+			Env: "DASHBOARD_ADDRESS", ID: "ours", Help: "address of the dashboard, such as 127.0.0.1:8082 or :8082; none if empty. Unless it is a loopback address, every request needs a token that may get /karpenter/api/v1/*",
+			set: text(func(o *Options) *string { return &o.DashboardAddress }, listenAddress),
+		},
+		{
+			Env: "LEDGER_DIR", ID: "ours", Help: "folder on a volume that decisions are kept in, at most 128 MiB; in memory only if empty",
+			set: text(func(o *Options) *string { return &o.LedgerDir }),
+		},
+		{
 			Env: "LOG_LEVEL", ID: "O72", Default: "info", Help: "what is logged: debug, info or error",
 			set: choice(func(o *Options, v string) { o.LogLevel = v }, "debug", "info", "error"),
 		},

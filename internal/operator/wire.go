@@ -21,6 +21,7 @@ import (
 	"karpenter/internal/control/repair"
 	"karpenter/internal/engine/disrupt"
 	"karpenter/internal/engine/pack"
+	"karpenter/internal/ledger"
 	"karpenter/internal/state"
 )
 
@@ -38,6 +39,8 @@ type wiring struct {
 	mirror   *state.Mirror
 	purse    *control.Purse
 	health   *pool.Health
+	ledger   *ledger.Ledger
+	source   *source
 
 	// turn keeps plans and moves apart; provisioner and creator are shared by both.
 	turn        disruption.Turn
@@ -63,6 +66,7 @@ func (w *wiring) all(ctx context.Context) error {
 		{"indexes", w.indexes},
 		{"cloud", w.cloud},
 		{"state", w.state},
+		{"audit", w.audit},
 		{"provisioning", w.provisioning},
 		{"claims", w.claims},
 		{"termination", w.termination},
@@ -111,6 +115,7 @@ func (w *wiring) provisioning(context.Context) error {
 	w.provisioner = &provision.Provisioner{
 		Mirror: w.turn.Mirror(w.mirror), Creator: w.creator, Batch: provision.NewBatcher(w.clock, w.options.BatchIdleDuration, w.options.BatchMaxDuration),
 		Options: w.packing(), Clock: w.clock, Log: w.log, Events: w.recorder, Meter: w.set, Gate: w.health, Beat: w.dog.Beat,
+		Ledger: w.ledger, Reading: w.reading(), Planned: w.source.planned,
 	}
 	return w.add(w.provisioner)
 }
@@ -125,17 +130,19 @@ func (w *wiring) packing() pack.Options {
 
 func (w *wiring) disruption(context.Context) error {
 	c := w.m.GetClient()
+	w.source.loop = &disruption.Loop{
+		Client: c, Live: w.m.GetAPIReader(), Mirror: w.mirror, Creator: w.creator, Turn: &w.turn, Nominated: w.provisioner.NominatedUntil,
+		ClassVersion: w.classes.Version, Gate: w.health, Options: disrupt.Options{Pack: w.packing(), SpotToSpot: w.options.Gates.SpotToSpotConsolidation},
+		Clock: w.clock, Log: w.log, Recorder: w.recorder, Meter: w.set, Beat: w.dog.Beat,
+		Ledger: w.ledger, Reading: w.reading(), Decided: w.source.decided,
+	}
 	return w.add(
 		&disruption.Quiet{Client: c, Class: served, Clock: w.clock},
 		&disruption.Drift{
 			Client: c, Judge: w.as("nodeclaim.drift"), Types: w.provider.Types, Class: served, ClassObject: &awsv1.EC2NodeClass{},
 			Rules: awsv1.LabelRules(), Clock: w.clock, Meter: w.set, Log: w.log,
 		},
-		&disruption.Loop{
-			Client: c, Live: w.m.GetAPIReader(), Mirror: w.mirror, Creator: w.creator, Turn: &w.turn, Nominated: w.provisioner.NominatedUntil,
-			ClassVersion: w.classes.Version, Gate: w.health, Options: disrupt.Options{Pack: w.packing(), SpotToSpot: w.options.Gates.SpotToSpotConsolidation},
-			Clock: w.clock, Log: w.log, Recorder: w.recorder, Meter: w.set, Beat: w.dog.Beat,
-		},
+		w.source.loop,
 	)
 }
 
@@ -143,14 +150,14 @@ func (w *wiring) claims(context.Context) error {
 	c := w.m.GetClient()
 	lifecycle := &claim.Lifecycle{
 		Client: c, Launcher: w.as("nodeclaim.lifecycle"), InstanceID: aws.ParseProviderID, Class: served, Purse: w.purse,
-		Health: w.health, Wrote: func(o client.Object) { w.mirror.Wrote(o) }, Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log,
+		Hooks: []claim.Hook{class.Partitions{Partitioner: w.provider}}, Health: w.health, Wrote: func(o client.Object) { w.mirror.Wrote(o) }, Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log, Ledger: w.ledger,
 	}
 	if !w.options.IgnoreDRARequests {
 		lifecycle.Devices = w.m.GetAPIReader()
 	}
 	err := w.add(lifecycle,
 		&claim.Consistency{Client: c, Class: served, Clock: w.clock, Recorder: w.recorder},
-		&claim.Expire{Client: c, Class: served, Clock: w.clock, Meter: w.set, Log: w.log},
+		&claim.Expire{Client: c, Class: served, Clock: w.clock, Meter: w.set, Log: w.log, Ledger: w.ledger},
 		&claim.Hydrate{Client: c, Class: served, Clock: w.clock},
 		&claim.PodEvents{Client: c, Class: served, Clock: w.clock},
 	)
@@ -159,7 +166,7 @@ func (w *wiring) claims(context.Context) error {
 	}
 	return w.loops((&claim.Collect{
 		Client: c, Live: w.m.GetAPIReader(), Fleet: w.as("nodeclaim.garbagecollection"), InstanceID: aws.ParseProviderID, Class: served,
-		Purse: w.purse, Clock: w.clock, Meter: w.set, Log: w.log,
+		Purse: w.purse, Clock: w.clock, Meter: w.set, Log: w.log, Ledger: w.ledger,
 	}).Loop(nil))
 }
 
@@ -186,16 +193,21 @@ func (w *wiring) nodeClasses(context.Context) error {
 		&class.Status{Client: c, Resolver: calmer{w.provider, w.options}, Recorder: w.recorder},
 		&class.Hash{Client: c, CABundle: w.cluster.CABundle},
 		&class.Memory{Client: c, Learn: w.provider.LearnMemory},
-		&class.Tags{Client: c, Tagger: w.provider, Cluster: w.cluster.Name, InstanceID: aws.ParseProviderID},
+		&class.Tags{Client: c, Tagger: w.provider, Cluster: w.cluster.Name, InstanceID: aws.ParseProviderID, Clock: w.clock},
 	)
 	if err != nil {
 		return err
+	}
+	if w.options.EnableZonalShift {
+		if err := w.loops((&class.Shifts{Client: c, Shifter: w.provider, Clock: w.clock, Recorder: w.recorder, Log: w.log}).Loop(nil)); err != nil {
+			return err
+		}
 	}
 	return w.loops(
 		(&class.Collect{Client: c, Leavings: w.provider, Clock: w.clock, Log: w.log}).Loop(nil),
 		(&class.Ailing{
 			Client: c, Clinic: w.provider, InstanceID: aws.ParseProviderID, Purse: w.purse,
-			Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log,
+			Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log, Ledger: w.ledger,
 		}).Loop(nil),
 		(&class.Reservations{
 			Client: c, Lister: w.provider, InstanceID: aws.ParseProviderID,
@@ -210,7 +222,7 @@ func (w *wiring) interruption(context.Context) error {
 	}
 	return w.loops((&class.Interruption{
 		Client: w.m.GetClient(), Inbox: aws.NewQueue(w.clients.SQS, w.options.InterruptionQueue), Interrupted: w.provider.Interrupted,
-		InstanceID: aws.ParseProviderID, Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log,
+		InstanceID: aws.ParseProviderID, Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log, Ledger: w.ledger,
 	}).Loops(nil)...)
 }
 
@@ -220,6 +232,6 @@ func (w *wiring) repair(context.Context) error {
 	}
 	return w.add(&repair.Repair{
 		Client: w.m.GetClient(), Policies: w.provider, Class: served, Purse: w.purse,
-		Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log,
+		Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log, Ledger: w.ledger,
 	})
 }

@@ -128,7 +128,7 @@ func (p *process) awsOptions(clients aws.Clients, cluster aws.Cluster) aws.Optio
 	return aws.Options{
 		Clients: clients, Clock: p.clock, Region: p.sdk.Region, Cluster: cluster,
 		MemoryOverhead: o.VMMemoryOverheadPercent, ReservedENIs: o.ReservedENIs, ReservedCapacity: o.Gates.ReservedCapacity,
-		DisableDryRun: o.DisableDryRun, IsolatedVPC: o.IsolatedVPC, ZonalShift: o.EnableZonalShift,
+		KubeletExpressions: o.AWSGates.NodeClassCEL, DisableDryRun: o.DisableDryRun, IsolatedVPC: o.IsolatedVPC, ZonalShift: o.EnableZonalShift,
 	}
 }
 
@@ -153,16 +153,21 @@ func (c calmer) Reconcile(ctx context.Context, class *awsv1.EC2NodeClass) time.D
 	return max(again, min(c.options.AMIRefreshInterval, c.options.SubnetRefreshInterval))
 }
 
+// reading says how objects are read.
+func (w *wiring) reading() state.Options {
+	return state.Options{
+		Aliases:             map[string]string{awsv1.LabelCSIZone: corev1.LabelTopologyZone},
+		ProviderDomains:     []string{awsv1.Group, "topology.k8s.aws"},
+		DefaultSpread:       w.options.DefaultSpread,
+		AllowResourceClaims: !w.options.IgnoreDRARequests,
+	}
+}
+
 // state makes the mirror of the cluster and feeds it.
 func (w *wiring) state(ctx context.Context) error {
 	w.mirror = state.NewMirror(state.MirrorOptions{
-		Options: state.Options{
-			Aliases:             map[string]string{awsv1.LabelCSIZone: corev1.LabelTopologyZone},
-			ProviderDomains:     []string{awsv1.Group, "topology.k8s.aws"},
-			DefaultSpread:       w.options.DefaultSpread,
-			AllowResourceClaims: !w.options.IgnoreDRARequests,
-		},
-		Types: w.types, Now: w.clock.Now,
+		Options: w.reading(),
+		Types:   w.types, Now: w.clock.Now,
 	})
 	var fed []toolscache.InformerSynced
 	for _, kind := range w.mirror.Kinds() {
@@ -210,7 +215,7 @@ func (w *wiring) awaitFed(ctx context.Context, fed []toolscache.InformerSynced) 
 
 // types is what a class can launch, in the form that the mirror takes.
 func (w *wiring) types(class string) ([]string, []*world.InstanceType, uint64, error) {
-	found, err := w.provider.Types(class)
+	found, err := w.provider.TypesWith(state.SplitClass(class))
 	if err != nil {
 		return nil, nil, 0, err
 	}

@@ -5,6 +5,12 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	v1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/world"
 )
 
@@ -25,6 +31,40 @@ func (d Difference) String() string {
 		return s
 	}
 	return fmt.Sprintf("%s %s: the mirror has %s, the API %s", d.Kind, d.Name, text(d.Mirror), text(d.API))
+}
+
+// Put adds an object. One of a kind that planning does not read is left out.
+func (o *Objects) Put(obj Object) {
+	switch x := obj.(type) {
+	case *corev1.Pod:
+		o.Pods = append(o.Pods, FromPod(x))
+	case *corev1.Node:
+		o.Nodes = append(o.Nodes, x)
+	case *v1.NodeClaim:
+		o.Claims = append(o.Claims, x)
+	case *v1.NodePool:
+		o.Pools = append(o.Pools, x)
+	case *appsv1.DaemonSet:
+		o.DaemonSets = append(o.DaemonSets, x)
+	case *policyv1.PodDisruptionBudget:
+		o.Budgets = append(o.Budgets, x)
+	case *corev1.PersistentVolumeClaim:
+		o.VolumeUses = append(o.VolumeUses, x)
+	case *corev1.PersistentVolume:
+		o.Volumes = append(o.Volumes, x)
+	case *storagev1.StorageClass:
+		o.Storage = append(o.Storage, x)
+	case *storagev1.CSINode:
+		o.CSINodes = append(o.CSINodes, x)
+	case *corev1.Namespace:
+		o.Namespaces = append(o.Namespaces, x)
+	case *corev1.Service:
+		o.Services = append(o.Services, x)
+	case *appsv1.ReplicaSet:
+		o.ReplicaSets = append(o.ReplicaSets, x)
+	case *appsv1.StatefulSet:
+		o.StatefulSet = append(o.StatefulSet, x)
+	}
 }
 
 // Audit builds everything anew from what the API has and says where the mirror differs. Lists and events are never of the same

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -18,6 +19,7 @@ type budget struct {
 	obj      *policyv1.PodDisruptionBudget
 	selector world.Selector
 	full     bool // it never lets a pod go
+	always   bool // but one that is not ready
 }
 
 func (m *Mirror) putBudget(p *policyv1.PodDisruptionBudget) {
@@ -27,9 +29,9 @@ func (m *Mirror) putBudget(p *policyv1.PodDisruptionBudget) {
 	}
 	s, err := selector(p.Spec.Selector, nil)
 	m.problem("PodDisruptionBudget", spaced(p), "", err)
-	b := budget{p, s, fullyBlocking(p)}
+	b := budget{p, s, fullyBlocking(p), alwaysAllows(p)}
 	m.setBudget(p, &b)
-	if !known || old.full != b.full || string(old.selector.Need.AppendKey(nil)) != string(s.Need.AppendKey(nil)) || old.selector.Some != s.Some {
+	if !known || old.full != b.full || old.always != b.always || string(old.selector.Need.AppendKey(nil)) != string(s.Need.AppendKey(nil)) || old.selector.Some != s.Some {
 		m.queueSpace(space(p))
 	}
 }
@@ -67,8 +69,12 @@ func (m *Mirror) setBudget(p *policyv1.PodDisruptionBudget, b *budget) {
 	m.changed = true
 }
 
-// blocked says whether a disruption budget never lets the pod go, or two budgets cover it, which no eviction gets past.
+// blocked says whether a disruption budget never lets the pod go, or two budgets cover it, which no eviction gets past. Pods that
+// tolerate the taint of nodes that go are not evicted: they leave with their node.
 func (m *Mirror) blocked(o *PodObject) bool {
+	if len(m.budgets[o.Meta.Namespace]) == 0 || slices.ContainsFunc(o.Spec.Tolerations, toleratesDisruption) {
+		return false
+	}
 	covering := 0
 	for i := range m.budgets[o.Meta.Namespace] {
 		b := &m.budgets[o.Meta.Namespace][i]
@@ -76,11 +82,27 @@ func (m *Mirror) blocked(o *PodObject) bool {
 			continue
 		}
 		covering++
-		if b.full {
+		if b.full && !(b.always && !readyObject(o)) {
 			return true
 		}
 	}
 	return covering > 1
+}
+
+func toleratesDisruption(t corev1.Toleration) bool {
+	return world.Toleration{Key: t.Key, Operator: string(t.Operator), Value: t.Value, Effect: world.Effect(t.Effect)}.Tolerates(disruptedTaint[0])
+}
+
+// alwaysAllows says whether a budget lets pods go that are not ready.
+func alwaysAllows(p *policyv1.PodDisruptionBudget) bool {
+	policy := p.Spec.UnhealthyPodEvictionPolicy
+	return policy != nil && *policy == policyv1.AlwaysAllow
+}
+
+func readyObject(o *PodObject) bool {
+	return slices.ContainsFunc(o.Status.Conditions, func(c PodCondition) bool {
+		return c.Type == string(corev1.PodReady) && c.Status == string(corev1.ConditionTrue)
+	})
 }
 
 func fullyBlocking(p *policyv1.PodDisruptionBudget) bool {

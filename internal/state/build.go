@@ -13,14 +13,14 @@ import (
 // Options says how objects are to be read.
 type Options struct {
 	// Aliases maps label keys that a provider knows under another name, such as the zone key of a CSI driver.
-	Aliases map[string]string
+	Aliases map[string]string `json:"aliases,omitempty"`
 	// WellKnown lists further label keys that a provider resolves, ProviderDomains domains of which it resolves every key.
-	WellKnown       []string
-	ProviderDomains []string
+	WellKnown       []string `json:"wellKnown,omitempty"`
+	ProviderDomains []string `json:"providerDomains,omitempty"`
 	// DefaultSpread is applied to pods that have no topology spread constraint of their own.
-	DefaultSpread []corev1.TopologySpreadConstraint
+	DefaultSpread []corev1.TopologySpreadConstraint `json:"defaultSpread,omitempty"`
 	// AllowResourceClaims plans pods with dynamic resource claims as if they had none, instead of refusing them.
-	AllowResourceClaims bool
+	AllowResourceClaims bool `json:"allowResourceClaims,omitempty"`
 }
 
 // Build makes a snapshot from objects and the instance types that pools may use: it is a mirror that is fed once. Objects that

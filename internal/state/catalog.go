@@ -16,6 +16,10 @@ import (
 // Catalog lists instance types with what they offer where and at which price.
 type Catalog struct {
 	InstanceTypes []CatalogType `json:"instanceTypes"`
+	// Complete says that offerings have all their labels. In catalogues written by hand the region is taken from the zone's name.
+	Complete bool `json:"complete,omitempty"`
+	// Error is what went wrong when the list was last asked for: nothing new is launched from it, it only tells prices.
+	Error string `json:"error,omitempty"`
 }
 
 // CatalogType is an instance type in text form.
@@ -57,7 +61,7 @@ func (c *Catalog) types() (resources []string, types []*world.InstanceType, prob
 	if c == nil {
 		return nil, nil, nil
 	}
-	b := &catalogReader{converter: newConverter(Options{})}
+	b := &catalogReader{converter: newConverter(Options{}), complete: c.Complete}
 	seen := map[string]bool{}
 	var out []*world.InstanceType
 	for i := range c.InstanceTypes {
@@ -82,6 +86,7 @@ func (c *Catalog) types() (resources []string, types []*world.InstanceType, prob
 type catalogReader struct {
 	*converter
 	problems []Problem
+	complete bool
 }
 
 func (b *catalogReader) report(p Problem) { b.problems = append(b.problems, p) }
@@ -108,7 +113,7 @@ func (b *catalogReader) instanceType(t *CatalogType) (*world.InstanceType, error
 			Zone: o.Zone, CapacityType: o.CapacityType, Price: o.Price, Available: !o.Unavailable, Reservation: o.Reservation, Remaining: o.Remaining,
 			Labels: world.NewLabels(o.Labels),
 		}
-		if region, ok := regionOf(o.Zone); ok && t.Labels[world.LabelRegion] == "" {
+		if region, ok := regionOf(o.Zone); ok && !b.complete && t.Labels[world.LabelRegion] == "" {
 			x.Labels = x.Labels.With(world.LabelRegion, region)
 		}
 		if o.Allocatable != nil {

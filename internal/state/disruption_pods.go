@@ -73,7 +73,7 @@ func (r *disruptionReader) guard(n *Node, p *corev1.Pod, out *disrupt.Node) {
 	}
 	b := covering[0]
 	obj := r.cover.list[b]
-	if always := obj.Spec.UnhealthyPodEvictionPolicy; always != nil && *always == policyv1.AlwaysAllow && !podReady(p) {
+	if alwaysAllows(obj) && !podReady(p) {
 		return
 	}
 	if r.cover.allowed[b] <= 0 && out.PodsFixed == "" {

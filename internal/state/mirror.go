@@ -26,7 +26,7 @@ const wasteNames = 64
 type MirrorOptions struct {
 	Options
 	// Types is what a node class can launch now: the names of the entries of its resource vectors, the types by name, and a
-	// version that changes with the content. It is asked for each view, so it must answer from memory, and not ask the mirror.
+	// version that changes with the content. For pools with kubelet settings of their own the name is as ClassWith makes it. It is asked for each view, so it must answer from memory, and not ask the mirror.
 	Types func(class string) (resources []string, list []*world.InstanceType, version uint64, err error)
 	// Now is the clock that assumptions expire by.
 	Now func() time.Time
@@ -90,6 +90,14 @@ type Mirror struct {
 	problemList []Problem
 	nameCount   int // how many resource names the first view had after they were numbered; 0 before it
 
+	// idle are pods that take no part, aside nodes and claims that no node of the view shows; behind is what the newest view has of
+	// them and of other kinds, stale what of it must be made again.
+	idle   map[*podEntry]bool
+	aside  map[asideKey]bool
+	behind *behind
+	stale  shelf
+	told   uint64 // how often something was put or dropped
+
 	changed         bool // a view would show something new
 	worldChanged    bool // decisions may come out differently
 	poolsChanged    bool
@@ -111,7 +119,7 @@ func NewMirror(opt MirrorOptions) *Mirror {
 		hostsBy: map[string][]*host{}, claimsBy: map[string][]*claimEntry{}, claimsAt: map[string][]*claimEntry{},
 		assumed: map[string]bool{}, leaving: map[string]time.Time{}, gone: map[types.UID]time.Time{},
 		pools: map[string]*poolEntry{}, types: map[string]*typeList{}, daemons: map[string]*daemonEntry{}, budgets: map[string][]budget{},
-		problems: map[problemKey]error{},
+		problems: map[problemKey]error{}, idle: map[*podEntry]bool{}, aside: map[asideKey]bool{},
 	}
 }
 
@@ -164,6 +172,8 @@ func (m *Mirror) Put(obj Object) {
 }
 
 func (m *Mirror) put(obj Object) {
+	m.told++
+	m.unshelve(obj)
 	switch o := obj.(type) {
 	case *corev1.Pod:
 		m.putPod(o)
@@ -200,6 +210,8 @@ func (m *Mirror) put(obj Object) {
 func (m *Mirror) Drop(obj Object) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.told++
+	m.unshelve(obj)
 	switch o := obj.(type) {
 	case *corev1.Pod:
 		m.dropPod(o)

@@ -57,6 +57,8 @@ type PodMeta struct {
 	CreationTimestamp stamp             `json:"creationTimestamp"`
 	DeletionTimestamp *stamp            `json:"deletionTimestamp"`
 	OwnerReferences   []Owner           `json:"ownerReferences"`
+	// DeletionGracePeriodSeconds is how long before DeletionTimestamp the pod was told to go.
+	DeletionGracePeriodSeconds *int64 `json:"deletionGracePeriodSeconds"`
 }
 
 // Owner is what a pod belongs to.
@@ -79,9 +81,11 @@ type PodStatus struct {
 
 // PodCondition is a fact about a pod.
 type PodCondition struct {
-	Type   string `json:"type"`
-	Status string `json:"status"`
-	Reason string `json:"reason"`
+	Type               string `json:"type"`
+	Status             string `json:"status"`
+	Reason             string `json:"reason"`
+	Message            string `json:"message"`
+	LastTransitionTime stamp  `json:"lastTransitionTime"`
 }
 
 // FromPod reads a typed pod.
@@ -100,17 +104,26 @@ func (o *PodObject) read(p *corev1.Pod) {
 	}
 	for i := range p.Status.Conditions {
 		c := &p.Status.Conditions[i]
-		conditions = append(conditions, PodCondition{string(c.Type), string(c.Status), c.Reason})
+		conditions = append(conditions, PodCondition{string(c.Type), string(c.Status), c.Reason, c.Message, moment(c.LastTransitionTime)})
 	}
 	o.Meta = PodMeta{
 		Name: p.Name, Namespace: cmp.Or(p.Namespace, "default"), UID: string(p.UID), Labels: p.Labels, Annotations: p.Annotations,
 		CreationTimestamp: stamp(p.CreationTimestamp.Unix()), DeletionTimestamp: stampOf(p.DeletionTimestamp), OwnerReferences: owners,
+		DeletionGracePeriodSeconds: p.DeletionGracePeriodSeconds,
 	}
 	o.Spec = &p.Spec
 	o.Status = PodStatus{
 		Phase: p.Status.Phase, NominatedNodeName: p.Status.NominatedNodeName, Conditions: conditions, StartTime: stampOf(p.Status.StartTime),
 		ContainerStatuses: p.Status.ContainerStatuses, InitContainerStatuses: p.Status.InitContainerStatuses,
 	}
+}
+
+// moment is a time as a stamp; 0 for none.
+func moment(t metav1.Time) stamp {
+	if t.IsZero() {
+		return 0
+	}
+	return stamp(t.Unix())
 }
 
 func stampOf(t *metav1.Time) *stamp {

@@ -27,6 +27,8 @@ type podEntry struct {
 	class   int32 // -1 for none
 	pending bool
 	gone    bool
+	// idle says that it takes no part although it is not finished.
+	idle bool
 	// troubled says that a problem is on record.
 	troubled bool
 	todo     todo
@@ -249,6 +251,7 @@ func (m *Mirror) join(e *podEntry) (pendingMoved bool) {
 		e.first = m.now.UnixNano()
 	}
 	m.index(e, w)
+	m.setIdle(e, w == nil && !e.gone && !terminal(o))
 	old := e.world
 	e.world = w
 	m.move(e, at)

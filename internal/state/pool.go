@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"karpenter/api/convert"
 	v1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/req"
 	"karpenter/internal/engine/world"
@@ -45,10 +46,10 @@ func poolReady(p *v1.NodePool) (metav1.ConditionStatus, string) {
 	return "", ""
 }
 
-// poolClass names the class that says what the pool can launch.
+// poolClass names the class that says what the pool can launch, with the pool's own kubelet settings; see ClassWith.
 func poolClass(p *v1.NodePool) string {
 	if ref := p.Spec.Template.Spec.NodeClassRef; ref != nil {
-		return ref.Name
+		return ClassWith(ref.Name, p.Annotations[convert.KubeletAnnotation])
 	}
 	return ""
 }
@@ -168,7 +169,8 @@ func (m *Mirror) dropPool(p *v1.NodePool) {
 func samePool(a, b *v1.NodePool) bool {
 	as, am := poolReady(a)
 	bs, bm := poolReady(b)
-	return as == bs && am == bm && (a.DeletionTimestamp == nil) == (b.DeletionTimestamp == nil) && equality.Semantic.DeepEqual(a.Spec, b.Spec)
+	return as == bs && am == bm && (a.DeletionTimestamp == nil) == (b.DeletionTimestamp == nil) && equality.Semantic.DeepEqual(a.Spec, b.Spec) &&
+		a.Annotations[convert.KubeletAnnotation] == b.Annotations[convert.KubeletAnnotation]
 }
 
 // refreshPools converts pools that have changed, or whose types have.

@@ -9,10 +9,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
@@ -46,30 +42,7 @@ func sampleTypes(string) ([]string, []*world.InstanceType, uint64, error) {
 func objectsOf(list map[string]Object) *Objects {
 	o := &Objects{}
 	for _, key := range slices.Sorted(maps.Keys(list)) {
-		switch x := list[key].(type) {
-		case *corev1.Pod:
-			o.Pods = append(o.Pods, FromPod(x))
-		case *corev1.Node:
-			o.Nodes = append(o.Nodes, x)
-		case *v1.NodeClaim:
-			o.Claims = append(o.Claims, x)
-		case *v1.NodePool:
-			o.Pools = append(o.Pools, x)
-		case *appsv1.DaemonSet:
-			o.DaemonSets = append(o.DaemonSets, x)
-		case *policyv1.PodDisruptionBudget:
-			o.Budgets = append(o.Budgets, x)
-		case *corev1.PersistentVolumeClaim:
-			o.VolumeUses = append(o.VolumeUses, x)
-		case *corev1.PersistentVolume:
-			o.Volumes = append(o.Volumes, x)
-		case *storagev1.StorageClass:
-			o.Storage = append(o.Storage, x)
-		case *storagev1.CSINode:
-			o.CSINodes = append(o.CSINodes, x)
-		case *corev1.Namespace:
-			o.Namespaces = append(o.Namespaces, x)
-		}
+		o.Put(list[key])
 	}
 	return o
 }
@@ -289,6 +262,7 @@ func checkEmpty(t *rapid.T, m *Mirror) {
 		"hosts": len(m.hosts), "claims": len(m.claims), "pods": len(m.pods), "wakes": len(m.wakes), "users of volumes": len(m.volumes.users),
 		"claim infos": len(m.volumes.info), "claims by volume": len(m.volumes.named), "hosts by machine": len(m.hostsBy), "claims by machine": len(m.claimsBy),
 		"claims by node": len(m.claimsAt), "problems": len(m.problems), "budgets": len(m.budgets), "queue": len(m.queue),
+		"idle pods": len(m.idle), "objects set aside": len(m.aside),
 	} {
 		if n != 0 {
 			t.Fatalf("%d %s are left", n, what)

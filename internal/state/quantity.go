@@ -47,6 +47,17 @@ func quantityText(list corev1.ResourceList, k string) string {
 	return q.String()
 }
 
+// quantityOf is an amount of a resource in the form of the API.
+func quantityOf(name string, n int64) *resource.Quantity {
+	switch name {
+	case "cpu":
+		return resource.NewMilliQuantity(n, resource.DecimalSI)
+	case "memory", "ephemeral-storage":
+		return resource.NewQuantity(n, resource.BinarySI)
+	}
+	return newQuantity(n)
+}
+
 func newQuantity(n int64) *resource.Quantity { return resource.NewQuantity(n, resource.DecimalSI) }
 
 // podRequests is what the scheduler counts for a pod: containers and sidecars together, or the init container that needs

@@ -274,11 +274,29 @@ func (r *reader) pod(raw json.RawMessage, o *Objects) *Problem {
 		p := problem("Pod", fullName(doc.Metadata.Namespace, doc.Metadata.Name), "has no spec")
 		return &p
 	}
-	s := r.podSpec(doc.Spec)
+	node, shared := splitNode(doc.Spec)
+	s := r.podSpec(shared)
+	if node != "" && s.err == nil {
+		own := *s.spec
+		own.NodeName = node
+		s = &spec{spec: &own}
+	}
 	if s.err != nil {
 		p := problem("Pod", fullName(doc.Metadata.Namespace, doc.Metadata.Name), "spec is not readable: %v", s.err)
 		return &p
 	}
 	o.Pods = append(o.Pods, &PodObject{Meta: doc.Metadata, Spec: s.spec, Status: doc.Status})
 	return nil
+}
+
+// splitNode takes the name of the node out of a spec that begins with it, as WriteList has them: the rest is the same for pods of
+// one template.
+func splitNode(raw json.RawMessage) (node string, rest json.RawMessage) {
+	after, ok := bytes.CutPrefix(raw, []byte(nodeFirst+`"`))
+	end := bytes.IndexByte(after, '"')
+	if !ok || end < 0 || bytes.IndexByte(after[:end], '\\') >= 0 || len(after) < end+3 || after[end+1] != ',' {
+		return "", raw
+	}
+	rest = json.RawMessage(append([]byte{'{'}, after[end+2:]...))
+	return string(after[:end]), rest
 }

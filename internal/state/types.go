@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"karpenter/api/convert"
 	v1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/req"
 	"karpenter/internal/engine/world"
@@ -165,9 +166,24 @@ func (m *Mirror) followPools() {
 
 func claimClass(c *v1.NodeClaim) string {
 	if c.Spec.NodeClassRef != nil {
-		return c.Spec.NodeClassRef.Name
+		return ClassWith(c.Spec.NodeClassRef.Name, c.Annotations[convert.KubeletAnnotation])
 	}
 	return ""
+}
+
+// ClassWith names a class as it is for pools and claims with kubelet settings of their own (A68), in the text of
+// convert.KubeletAnnotation: they decide how much room its machines have. MirrorOptions.Types is asked by that name.
+func ClassWith(class, kubelet string) string {
+	if kubelet == "" {
+		return class
+	}
+	return class + " " + kubelet
+}
+
+// SplitClass takes such a name apart again. Names of classes have no blanks.
+func SplitClass(name string) (class, kubelet string) {
+	class, kubelet, _ = strings.Cut(name, " ")
+	return class, kubelet
 }
 
 // price looks up what a node costs by its labels: in the types of its claim's class, or else in those of the pools. 0 is unknown.

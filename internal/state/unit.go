@@ -46,10 +46,16 @@ func (m *Mirror) refreshUnits() {
 			delete(m.claims, c.name)
 		}
 	}
+	m.applyUnits(edits)
+	for _, h := range m.dirtyHosts {
+		m.setAside(h)
+	}
+	for _, c := range m.dirtyClaims {
+		m.claimAside(c)
+	}
 	clear(m.dirtyHosts)
 	clear(m.dirtyClaims)
 	m.dirtyHosts, m.dirtyClaims = m.dirtyHosts[:0], m.dirtyClaims[:0]
-	m.applyUnits(edits)
 }
 
 // applyUnits changes the list of nodes, which is in order of name, those in flight last.

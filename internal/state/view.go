@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "karpenter/api/karpenter/v1"
@@ -24,10 +23,14 @@ type View struct {
 	// Problems names objects that were set aside, and why.
 	Problems []Problem
 
+	// Told counts what the mirror had been told by then: between two views no more objects than that have changed.
+	Told uint64
+
 	pools   map[string]*Pool
 	claims  *frozen[*Node]
 	pods    *frozen[podRef]
 	budgets map[string][]budget
+	behind  *behind
 
 	once  sync.Once
 	usage map[string]Usage
@@ -128,20 +131,4 @@ func (v *View) Usage(pool string) Usage {
 }
 
 // List writes resources of this view in the form of the API.
-func (v *View) List(r world.Resources) corev1.ResourceList {
-	out := corev1.ResourceList{}
-	for i, q := range r {
-		if q == 0 || i >= len(v.World.Resources) {
-			continue
-		}
-		switch name := v.World.Resources[i]; name {
-		case "cpu":
-			out[corev1.ResourceCPU] = *resource.NewMilliQuantity(q, resource.DecimalSI)
-		case "memory", "ephemeral-storage":
-			out[corev1.ResourceName(name)] = *resource.NewQuantity(q, resource.BinarySI)
-		default:
-			out[corev1.ResourceName(name)] = *newQuantity(q)
-		}
-	}
-	return out
-}
+func (v *View) List(r world.Resources) corev1.ResourceList { return resourceList(v.World.Resources, r) }

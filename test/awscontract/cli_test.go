@@ -40,8 +40,7 @@ func runScript(t *testing.T, w *world, name string) string {
 	if testing.Short() {
 		t.Skip("a script of aws commands takes a minute; not with -short")
 	}
-	path := findCLI()
-	if path == "" {
+	if findCLI() == "" {
 		if os.Getenv(requireCLI) != "" {
 			t.Fatal("the aws command is missing; on Debian: apt-get install -y awscli")
 		}
@@ -55,7 +54,15 @@ func runScript(t *testing.T, w *world, name string) string {
 	if err := os.Mkdir(bin, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	wrapper := "#!/bin/sh\nexec " + path + ` --endpoint-url "$AWS_ENDPOINT_URL" "$@"` + "\n"
+	command := realCLI()
+	if address := cliServer(); address != "" {
+		self, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		command = "env " + socketVariable + "=" + address + " " + self
+	}
+	wrapper := "#!/bin/sh\nexec " + command + ` --endpoint-url "$AWS_ENDPOINT_URL" "$@"` + "\n"
 	if err := os.WriteFile(filepath.Join(bin, "aws"), []byte(wrapper), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +175,7 @@ func TestCLIRefreshesTheCatalogue(t *testing.T) {
 // TestCLIOperations drives everything else, a service per script.
 func TestCLIOperations(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"ec2-describe", "ec2-launch", "ec2-capacity", "iam", "messages", "clusters"} {
+	for _, name := range []string{"ec2-describe", "ec2-launch", "ec2-capacity", "iam", "messages", "clusters", "groups"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, "cli", nil)

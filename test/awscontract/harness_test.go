@@ -20,6 +20,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/arczonalshift"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
@@ -52,7 +53,11 @@ func record(client string) func(simaws.Call) {
 }
 
 func TestMain(m *testing.M) {
+	if address := os.Getenv(socketVariable); address != "" {
+		os.Exit(runRemotely(address, os.Args[1:]))
+	}
 	code := m.Run()
+	stopServer()
 	// Only a run of everything can be asked whether it drove everything.
 	if run := flag.Lookup("test.run"); code == 0 && (run == nil || run.Value.String() == "") {
 		code = checkCoverage()
@@ -104,6 +109,7 @@ type world struct {
 	events  *eventbridge.Client
 	shifts  *arczonalshift.Client
 	faults  *fis.Client
+	scaling *autoscaling.Client
 }
 
 // newWorld starts a world; client is "sdk" or "cli" for the coverage count.
@@ -148,7 +154,7 @@ func (w *world) use(key string) {
 	w.ec2, w.iam, w.sts = ec2.NewFromConfig(cfg), iam.NewFromConfig(cfg), sts.NewFromConfig(cfg)
 	w.sqs, w.ssm, w.eks = sqs.NewFromConfig(cfg), ssm.NewFromConfig(cfg), eks.NewFromConfig(cfg)
 	w.pricing, w.stacks, w.events = pricing.NewFromConfig(cfg), cloudformation.NewFromConfig(cfg), eventbridge.NewFromConfig(cfg)
-	w.shifts, w.faults = arczonalshift.NewFromConfig(cfg), fis.NewFromConfig(cfg)
+	w.shifts, w.faults, w.scaling = arczonalshift.NewFromConfig(cfg), fis.NewFromConfig(cfg), autoscaling.NewFromConfig(cfg)
 }
 
 // advance moves the clock and lets what is due happen.

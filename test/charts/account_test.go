@@ -171,11 +171,15 @@ func account(t *testing.T, s *site) {
 	})
 	claim := s.provision(t)
 	s.join(t, claim)
-	if err := s.Client.Delete(t.Context(), claim.DeepCopy()); err != nil {
+	// AWS calls the machine back: its node is drained and goes.
+	id := claim.Status.ProviderID[strings.LastIndexByte(claim.Status.ProviderID, '/')+1:]
+	if err := world.Sim.SendHealthEvent(world.Config.Region, "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED", id); err != nil {
 		t.Fatal(err)
 	}
-	s.gone(claim.DeepCopy(), "", claim.Name)
-	s.gone(&corev1.Node{}, "", "joined")
+	s.kill(t, "slow")
+	s.left(t, claim)
+	s.disrupt(t)
+	s.audited(t)
 	text := scrape(t, metrics)
 	if refused := regexp.MustCompile(`(?m)^client_go_request_total\{code="403".*$`).FindString(text); refused != "" || !strings.Contains(text, `client_go_request_total{code="20`) {
 		t.Errorf("the API server has refused something: %q", refused)
@@ -185,22 +189,44 @@ func account(t *testing.T, s *site) {
 	}
 }
 
+// kill is what a kubelet does when the time of a pod that was deleted is up.
+func (s *site) kill(t *testing.T, name string) {
+	t.Helper()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+	until(t, "the pod that takes too long is deleted", func() bool { return s.get(pod, "default", name) == nil && pod.DeletionTimestamp != nil })
+	if err := s.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// left waits until a claim and its node are gone.
+func (s *site) left(t *testing.T, claim *karpv1.NodeClaim) {
+	t.Helper()
+	until(t, "claim and node are gone", func() bool {
+		return apierrors.IsNotFound(s.get(&karpv1.NodeClaim{}, "", claim.Name)) && apierrors.IsNotFound(s.get(&corev1.Node{}, "", "joined"))
+	})
+}
+
 // provision has a pod without a place, and waits for the claim that is launched for it.
 func (s *site) provision(t *testing.T) *karpv1.NodeClaim {
 	t.Helper()
 	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "pocket"}}
 	pool.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "pocket"}
 	pool.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{{Key: "kubernetes.io/arch", Operator: "In", Values: []string{"amd64"}}}
+	pool.Spec.Template.Spec.TerminationGracePeriod = &karpv1.Duration{Duration: 5 * time.Second} // so that a slow pod is deleted
+	for _, object := range []client.Object{pocket.NewClass("pocket", "my-cluster"), pool} {
+		if err := s.Client.Create(t.Context(), object); err != nil && !apierrors.IsAlreadyExists(err) {
+			t.Fatal(err)
+		}
+	}
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pending"},
 		Spec: corev1.PodSpec{NodeSelector: map[string]string{karpv1.NodePoolLabelKey: "pocket"}, Containers: []corev1.Container{{
 			Name: "c", Image: "i", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}},
 		}}},
 	}
-	for _, object := range []client.Object{pocket.NewClass("pocket", "my-cluster"), pool, pod} {
-		if err := s.Client.Create(t.Context(), object); err != nil {
-			t.Fatal(err)
-		}
+	if err := s.Client.Create(t.Context(), pod); err != nil {
+		t.Fatal(err)
 	}
 	before := pod.DeepCopy()
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
@@ -218,8 +244,28 @@ func (s *site) provision(t *testing.T) *karpv1.NodeClaim {
 	return &claims.Items[0]
 }
 
-// join is the kubelet's part: the node of a claim appears and gets a pod that has to be evicted later.
+// join is the kubelet's part: the node of a claim appears and gets a pod that can be evicted later, and one that takes longer to
+// go than nodes of the pool may.
 func (s *site) join(t *testing.T, claim *karpv1.NodeClaim) {
+	t.Helper()
+	s.node(t, claim)
+	until(t, "the claim is registered", func() bool {
+		err := s.get(claim, "", claim.Name)
+		return err == nil && claim.StatusConditions().IsTrue(karpv1.ConditionRegistered)
+	})
+	for name, grace := range map[string]int64{"evicted": 0, "slow": 60} {
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+			Spec:       corev1.PodSpec{NodeName: "joined", TerminationGracePeriodSeconds: &grace, Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+		}
+		if err := s.Client.Create(t.Context(), pod); err != nil && !apierrors.IsAlreadyExists(err) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// node makes the node of a claim, as it registers.
+func (s *site) node(t *testing.T, claim *karpv1.NodeClaim) *corev1.Node {
 	t.Helper()
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "joined", Labels: claim.Labels},
@@ -228,17 +274,7 @@ func (s *site) join(t *testing.T, claim *karpv1.NodeClaim) {
 	if err := s.Client.Create(t.Context(), node); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the claim is registered", func() bool {
-		err := s.get(claim, "", claim.Name)
-		return err == nil && claim.StatusConditions().IsTrue(karpv1.ConditionRegistered)
-	})
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "evicted"},
-		Spec:       corev1.PodSpec{NodeName: "joined", TerminationGracePeriodSeconds: new(int64), Containers: []corev1.Container{{Name: "c", Image: "i"}}},
-	}
-	if err := s.Client.Create(t.Context(), pod); err != nil && !apierrors.IsAlreadyExists(err) {
-		t.Fatal(err)
-	}
+	return node
 }
 
 func scrape(t *testing.T, port string) string {

@@ -36,7 +36,7 @@ func newSite(t *testing.T) *site {
 		t.Skip("starts a control plane; not with -short")
 	}
 	newHelm(t, "") // skips without it, before anything is started
-	cluster := harness.Start(t, harness.Options{Controllers: true, NoCRDs: true})
+	cluster := harness.Start(t, harness.Options{Controllers: true, NoCRDs: true, Audit: auditPolicy})
 	return &site{Cluster: cluster, t: t, h: newHelm(t, cluster.Kubeconfig)}
 }
 

@@ -52,6 +52,9 @@ settings:
   ignoreDRARequests: false
   preferencePolicy: Ignore
   amiRefreshInterval: 5m
+  decisionAPI: false
+  dashboardAddress: ":8082"
+  ledgerDir: /scratch
   schedulerConfig: '{"podTopologySpread": {"defaultConstraints": [{"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway"}]}}'
   featureGates: {nodeRepair: true, spotToSpotConsolidation: true, reservedCapacity: false}
 `

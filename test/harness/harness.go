@@ -41,6 +41,8 @@ type Options struct {
 	NoCRDs bool
 	// Conversion runs the webhook that converts between v1beta1 and v1.
 	Conversion bool
+	// Audit is a policy by which the API server notes requests in Cluster.AuditLog.
+	Audit string
 }
 
 // Cluster is a running control plane with our API in it.
@@ -49,8 +51,10 @@ type Cluster struct {
 	Kubeconfig string
 	Client     client.WithWatch
 	Plane      *plane.Plane
-	binary     string
-	kinds      *local.Kinds
+	// AuditLog is where requests are noted that Options.Audit asks for.
+	AuditLog string
+	binary   string
+	kinds    *local.Kinds
 }
 
 // Scheme knows Kubernetes' own kinds, definitions of kinds, and ours.
@@ -96,11 +100,18 @@ func start(ctx context.Context, dir string, opts Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := plane.Start(ctx, plane.Options{Binary: binary, Dir: dir, Controllers: opts.Controllers, Scheduler: opts.Scheduler})
+	policy := ""
+	if opts.Audit != "" {
+		policy = filepath.Join(dir, "audit-policy.yaml")
+		if err := os.WriteFile(policy, []byte(opts.Audit), 0o600); err != nil {
+			return nil, fmt.Errorf("writing the audit policy: %w", err)
+		}
+	}
+	p, err := plane.Start(ctx, plane.Options{Binary: binary, Dir: dir, Controllers: opts.Controllers, Scheduler: opts.Scheduler, AuditPolicy: policy})
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{Config: p.Config, Kubeconfig: p.Kubeconfig, Plane: p, binary: binary}
+	c := &Cluster{Config: p.Config, Kubeconfig: p.Kubeconfig, Plane: p, AuditLog: filepath.Join(dir, "logs", "audit.log"), binary: binary}
 	c.Client, err = client.NewWithWatch(p.Config, client.Options{Scheme: Scheme()})
 	switch {
 	case err != nil || opts.NoCRDs:

@@ -32,6 +32,7 @@ type bench struct {
 	scale           float64
 	bars            []string
 	verbose         bool
+	kept            bool
 	lines           []line
 }
 
@@ -63,6 +64,7 @@ func main() {
 	flag.StringVar(&b.kube, "kube", filepath.Join("bin", "kube"), "the control plane")
 	flag.StringVar(&b.out, "json", filepath.Join("bin", "live.json"), "where to keep the figures")
 	flag.Float64Var(&b.scale, "scale", 1, "size of the clusters, as a share of what the bars are about")
+	flag.BoolVar(&b.kept, "keep", false, "keep the clusters' folders, with their logs")
 	flag.BoolVar(&b.verbose, "v", false, "print what the cluster tells")
 	flag.Parse()
 	b.bars = flag.Args()

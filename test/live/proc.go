@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -66,4 +69,29 @@ func cpuTime(pid int) (time.Duration, error) {
 		return 0, fmt.Errorf("reading a process's CPU time: %w", err)
 	}
 	return time.Duration(user+system) * time.Second / clockTicks, nil
+}
+
+// computed is how long each process of the cluster has computed; those that have just ended are left out.
+func (s *site) computed() busy {
+	out := busy{}
+	for name, pid := range s.Pids() {
+		if t, err := cpuTime(pid); err == nil {
+			out[name] = t
+		}
+	}
+	if t, err := cpuTime(os.Getpid()); err == nil {
+		out["this program with the pocket AWS"] = t
+	}
+	return out
+}
+
+type busy map[string]time.Duration
+
+// since says what has been computed since an earlier look, the busiest first.
+func (b busy) since(before busy) string {
+	names := slices.SortedFunc(maps.Keys(b), func(x, y string) int { return cmp.Compare(b[y]-before[y], b[x]-before[x]) })
+	for i, name := range names {
+		names[i] = fmt.Sprintf("%s %.1f s", name, (b[name] - before[name]).Seconds())
+	}
+	return strings.Join(names, ", ")
 }

@@ -19,7 +19,8 @@ import (
 // site is a cluster to measure.
 type site struct {
 	*local.Cluster
-	dir string
+	dir  string
+	kept bool
 }
 
 // open starts a cluster whose default pool has no limits and keeps its nodes.
@@ -39,7 +40,7 @@ func (b *bench) open(ctx context.Context, boot time.Duration) (*site, error) {
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	s := &site{Cluster: cluster, dir: dir}
+	s := &site{Cluster: cluster, dir: dir, kept: b.kept}
 	if err := s.changePool(ctx, func(p *karpv1.NodePool) {
 		p.Spec.Limits = nil
 		p.Spec.Disruption.ConsolidateAfter = karpv1.NeverDuration()
@@ -53,6 +54,10 @@ func (b *bench) open(ctx context.Context, boot time.Duration) (*site, error) {
 // close stops the cluster and removes it.
 func (s *site) close() {
 	_ = s.Stop()
+	if s.kept {
+		fmt.Printf("        the cluster's folder is %s\n", s.dir)
+		return
+	}
 	_ = os.RemoveAll(s.dir)
 }
 

@@ -96,7 +96,9 @@ func (b *bench) widely(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p := &progress{claims: map[string]bool{}, launched: map[string]bool{}, ready: map[string]bool{}, bound: map[string]bool{}}
+	p := &progress{
+		pods: map[string]bool{}, waiting: map[string]bool{}, claims: map[string]bool{}, launched: map[string]bool{}, ready: map[string]bool{}, bound: map[string]bool{},
+	}
 	if err := b.wide(ctx, s, events, p); err != nil || !b.wants(barSettle) {
 		return err
 	}
@@ -109,6 +111,7 @@ func (b *bench) wide(ctx context.Context, s *site, events <-chan seen, p *progre
 	if err != nil {
 		return err
 	}
+	others := s.computed()
 	began := time.Now()
 	for i := range wideCPU {
 		if err := s.Client.Create(ctx, wideShape(i, share(i, n))); err != nil {
@@ -139,9 +142,12 @@ func (b *bench) wide(ctx context.Context, s *site, events <-chan seen, p *progre
 		return err
 	}
 	since := func(t time.Time) float64 { return t.Sub(began).Seconds() }
+	b.note("%s: pods made from %.1f to %.1f s, found unschedulable (%d) from %.1f to %.1f s", barWide,
+		since(p.firstPod), since(p.lastPod), len(p.waiting), since(p.firstWaiting), since(p.lastWaiting))
 	b.note("%s: claims from %.1f to %.1f s, the last instance at %.1f s, nodes ready from %.1f to %.1f s, the last pod at %.1f s", barWide,
 		since(p.firstClaim), since(p.lastClaim), since(p.lastLaunch), since(p.firstReady), since(p.lastReady), since(p.lastBound))
 	b.note("%s: %d claims, $%.2f/h; the controller took %.1f s of CPU and has %.0f MB resident, %.0f at most", barWide, len(p.claims), price, (after - before).Seconds(), now, most)
+	b.note("%s: CPU of the others: %s", barWide, s.computed().since(others))
 	if b.wants(barWide) {
 		b.say(figure{barWide, "s", since(p.lastBound), wideSeconds}, "%d pods of %d shapes bound, machines up in %v", n, len(wideCPU), wideBoot)
 	}
@@ -227,10 +233,10 @@ func (s *site) price(ctx context.Context) (float64, error) {
 
 // progress is what a watch has shown of claims, nodes and pods, and when.
 type progress struct {
-	claims, launched, ready, bound map[string]bool
-	came, gone, rebound            int
+	pods, waiting, claims, launched, ready, bound map[string]bool
+	came, gone, rebound                           int
 
-	firstClaim, lastClaim, lastLaunch, firstReady, lastReady, lastBound time.Time
+	firstPod, lastPod, firstWaiting, lastWaiting, firstClaim, lastClaim, lastLaunch, firstReady, lastReady, lastBound time.Time
 	// changed is when a claim came or went or a workload's pod was bound or went.
 	changed time.Time
 }
@@ -271,6 +277,10 @@ func (p *progress) notePod(pod *corev1.Pod, e seen) {
 		delete(p.bound, pod.Name)
 		p.changed = e.at
 		return
+	}
+	stamp(p.pods, pod.Name, &p.firstPod, &p.lastPod, e.at)
+	if pod.Spec.NodeName == "" && len(pod.Status.Conditions) > 0 {
+		stamp(p.waiting, pod.Name, &p.firstWaiting, &p.lastWaiting, e.at)
 	}
 	if pod.Spec.NodeName != "" && !p.bound[pod.Name] && pod.DeletionTimestamp == nil {
 		if p.gone > 0 {

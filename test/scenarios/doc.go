@@ -15,4 +15,6 @@
 //	    + general-1  m.large  a  on-demand  $0.1000/h  web×2   what replaces them
 //	    = n2  web×1                                            nodes that take their pods
 //	. n3: reason                                           a node that stays
+//
+// Lines of the form explain pod|node|nodeclaim|nodepool|move NAME show what is answered about an object instead.
 package scenarios

@@ -51,8 +51,8 @@ func TestScenarios(t *testing.T) {
 				s.want = got
 			})
 		}
-		if *update {
-			if err := os.WriteFile(file, []byte(join(head, list)), 0o644); err != nil {
+		if text := join(head, list); *update && text != string(data) {
+			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -100,6 +100,9 @@ func run(t *testing.T, input string) string {
 	t.Helper()
 	if slices.Contains(strings.Split(input, "\n"), "consolidate") {
 		return consolidate(t, input)
+	}
+	if strings.Contains("\n"+input, "\nexplain ") {
+		return explained(t, input)
 	}
 	c, err := parse(input)
 	if err != nil {

@@ -1,10 +1,10 @@
 // Command gendocs writes the reference pages of our kinds (docs/reference/nodepool.md and so on) from their definitions in
 // api/crds: a section per field with its type, default, validation and description. The text is that of the definitions,
-// so that kubectl explain and the pages say the same.
+// so that kubectl explain and the pages say the same. docs/reference/chart.md lists the values of the chart.
 //
 // Usage:
 //
-//	go run ./tools/gendocs [-out docs/reference]
+//	go run ./tools/gendocs [-out docs/reference] [-chart charts/karpenter]
 package main
 
 import (
@@ -20,8 +20,9 @@ import (
 
 func main() {
 	out := flag.String("out", "docs/reference", "folder to write to")
+	chart := flag.String("chart", "charts/karpenter", "folder of the chart")
 	flag.Parse()
-	pages, err := pages()
+	pages, err := pages(*chart)
 	if err == nil {
 		err = write(*out, pages)
 	}
@@ -32,8 +33,13 @@ func main() {
 }
 
 // pages are the texts by file name.
-func pages() (map[string]string, error) {
+func pages(chart string) (map[string]string, error) {
 	texts := map[string]string{}
+	text, err := chartPage(chart)
+	if err != nil {
+		return nil, err
+	}
+	texts["chart.md"] = text
 	for _, definition := range crds.Objects() {
 		text, err := page(definition)
 		if err != nil {

@@ -7,15 +7,18 @@ import (
 	"testing"
 )
 
-const reference = "../../docs/reference"
+const (
+	reference   = "../../docs/reference"
+	chartFolder = "../../charts/karpenter"
+)
 
 func TestPagesAreCurrent(t *testing.T) {
-	all, err := pages()
+	all, err := pages(chartFolder)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(all) != 3 {
-		t.Errorf("%d pages, want one each for NodePool, NodeClaim and EC2NodeClass", len(all))
+	if len(all) != 4 {
+		t.Errorf("%d pages, want one each for NodePool, NodeClaim, EC2NodeClass and the chart", len(all))
 	}
 	for name, want := range all {
 		has, err := os.ReadFile(filepath.Join(reference, name))
@@ -27,10 +30,11 @@ func TestPagesAreCurrent(t *testing.T) {
 
 // TestEveryFieldIsDescribed: a page says of every field what it is and what it may hold.
 func TestEveryFieldIsDescribed(t *testing.T) {
-	all, err := pages()
+	all, err := pages(chartFolder)
 	if err != nil {
 		t.Fatal(err)
 	}
+	delete(all, "chart.md")
 	for name, text := range all {
 		sections := strings.Split(text, "\n### `")[1:]
 		if len(sections) < 20 {
@@ -59,5 +63,24 @@ func TestEveryFieldIsDescribed(t *testing.T) {
 		if !strings.Contains(class, want) {
 			t.Errorf("ec2nodeclass.md lacks %q", want)
 		}
+	}
+}
+
+// TestChartValues: the page has every value, with its note and its type.
+func TestChartValues(t *testing.T) {
+	text, err := chartPage(chartFolder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"| `settings.clusterName` | string | `\"\"` | ", "| `webhook.port` | integer | `8443` | ", "| `replicas` | integer | `2` | ",
+		"| `serviceAccount.annotations` | object | `{}` | With IRSA: eks.amazonaws.com/role-arn. EKS Pod Identity needs none. |",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page lacks %s", want)
+		}
+	}
+	if rows := strings.Count(text, "\n| `"); rows < 60 {
+		t.Errorf("%d values", rows)
 	}
 }

@@ -2,11 +2,14 @@ package v1
 
 import (
 	stdjson "encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	karpv1 "karpenter/api/karpenter/v1"
 )
@@ -23,21 +26,28 @@ type KubeletConfiguration struct {
 	// clusterDNS are the addresses of the cluster's DNS servers that pods get. Unset means what the cluster uses.
 	// +optional
 	ClusterDNS []string `json:"clusterDNS,omitempty"`
-	// maxPods is how many pods a node can run. Unset means what the network plugin has addresses for.
-	// +kubebuilder:validation:Minimum=0
+	// maxPods is how many pods a node can run: a number, or an expression in quotes that gives one for each instance type, for
+	// example "min(110, max_pods)". Unset means what the network plugin has addresses for.
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:message="kubelet.maxPods must be from 0 to 2147483647",rule="type(self) != int || self >= 0 && self <= 2147483647"
+	// +kubebuilder:validation:XValidation:message="kubelet.maxPods must be a number, or an expression over vcpus, memory_mib, default_enis, ips_per_eni, max_pods and instance_type",rule="type(self) != string || self.matches('^[0-9]+$') || !self.startsWith('-') && self.matches('[(]| [-+*/?] |vcpus|memory_mib|default_enis|ips_per_eni|max_pods|instance_type')"
 	// +optional
 	MaxPods *int32 `json:"maxPods,omitempty"`
 	// podsPerCore caps pods by virtual CPU; the smaller of this and maxPods counts. 0 means no cap. Not for Bottlerocket.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	PodsPerCore *int32 `json:"podsPerCore,omitempty"`
-	// systemReserved is kept from pods for the operating system: cpu, memory, ephemeral-storage, pid. Example: {cpu: 100m, memory: 100Mi}.
+	// systemReserved is kept from pods for the operating system: cpu, memory, ephemeral-storage, pid. A quantity, or an expression
+	// as for kubeReserved. Example: {cpu: 100m, memory: 100Mi}.
 	// +kubebuilder:validation:MaxProperties=4
 	// +kubebuilder:validation:XValidation:message="kubelet.systemReserved may only have the keys cpu, memory, ephemeral-storage and pid",rule="self.all(resource, resource in ['cpu', 'ephemeral-storage', 'memory', 'pid'])"
 	// +optional
 	SystemReserved map[string]ReservedQuantity `json:"systemReserved,omitempty"`
-	// kubeReserved is kept from pods for the kubelet and container runtime: cpu, memory, ephemeral-storage, pid. Unset means
-	// a formula over the instance type.
+	// kubeReserved is kept from pods for the kubelet and container runtime: cpu, memory, ephemeral-storage, pid. A quantity, or
+	// an expression that gives millicores, Mi, Gi and processes, for example {memory: 11 * max_pods + 255}. Unset means a formula
+	// over the instance type.
 	// +kubebuilder:validation:MaxProperties=4
 	// +kubebuilder:validation:XValidation:message="kubelet.kubeReserved may only have the keys cpu, memory, ephemeral-storage and pid",rule="self.all(resource, resource in ['cpu', 'ephemeral-storage', 'memory', 'pid'])"
 	// +optional
@@ -78,11 +88,15 @@ type KubeletConfiguration struct {
 	CPUCFSQuota *bool `json:"cpuCFSQuota,omitempty"`
 	// Extra holds every other field that was given, by name, as JSON text with sorted keys.
 	Extra map[string]string `json:"-"`
+	// MaxPodsExpression is maxPods where it was given as text. It is not beside MaxPods, and has no name of its own on the
+	// wire, so that the drift hash of classes that give a number stays what it was.
+	MaxPodsExpression string `json:"-"`
 }
 
-// ReservedQuantity is an amount kept from pods, for example 100m or 1Gi. At most 64 characters.
-// +kubebuilder:validation:MaxLength=64
-// +kubebuilder:validation:XValidation:message="a reserved amount must be a quantity that is not negative, for example 100m or 1Gi",rule="self.matches('^[+]?([0-9]+([.][0-9]*)?|[.][0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][-+]?[0-9]{1,2})?$')"
+// ReservedQuantity is an amount kept from pods, for example 100m or 1Gi, or an expression that gives one for each
+// instance type, for example max(60, vcpus * 30). At most 1024 characters.
+// +kubebuilder:validation:MaxLength=1024
+// +kubebuilder:validation:XValidation:message="a reserved amount must be a quantity that is not negative, for example 100m or 1Gi, or an expression over vcpus, memory_mib, default_enis, ips_per_eni, max_pods and instance_type",rule="self.matches('^[+]?([0-9]+([.][0-9]*)?|[.][0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][-+]?[0-9]{1,2})?$') || !self.startsWith('-') && self.matches('[(]| [-+*/?] |vcpus|memory_mib|default_enis|ips_per_eni|max_pods|instance_type')"
 type ReservedQuantity = string
 
 // EvictionThreshold is a quantity such as 500Mi or a percentage such as 10%. At most 64 characters.
@@ -94,6 +108,13 @@ type EvictionThreshold = string
 // +kubebuilder:object:generate=false
 type knownKubelet KubeletConfiguration
 
+// wireKubelet is knownKubelet with maxPods in both of its forms.
+// +kubebuilder:object:generate=false
+type wireKubelet struct {
+	knownKubelet
+	MaxPods *intstr.IntOrString `json:"maxPods,omitempty"`
+}
+
 // kubeletFields are the JSON names that KubeletConfiguration has fields for.
 var kubeletFields = []string{
 	"clusterDNS", "maxPods", "podsPerCore", "systemReserved", "kubeReserved", "evictionHard", "evictionSoft",
@@ -103,9 +124,16 @@ var kubeletFields = []string{
 
 // UnmarshalJSON reads the known fields and keeps all others in Extra.
 func (k *KubeletConfiguration) UnmarshalJSON(data []byte) error {
-	var known knownKubelet
-	if err := json.Unmarshal(data, &known); err != nil {
+	var wire wireKubelet
+	if err := json.Unmarshal(data, &wire); err != nil {
 		return fmt.Errorf("kubelet: %w", err)
+	}
+	known := wire.knownKubelet
+	switch pods := wire.MaxPods; {
+	case pods != nil && pods.Type == intstr.Int:
+		known.MaxPods = &pods.IntVal
+	case pods != nil: // an empty text is as good as none; the API server refuses it
+		known.MaxPodsExpression = pods.StrVal
 	}
 	var all map[string]any
 	if err := json.Unmarshal(data, &all); err != nil {
@@ -130,7 +158,16 @@ func (k *KubeletConfiguration) UnmarshalJSON(data []byte) error {
 
 // MarshalJSON writes the known fields and Extra as one object.
 func (k KubeletConfiguration) MarshalJSON() ([]byte, error) {
-	data, err := json.Marshal(knownKubelet(k))
+	wire := wireKubelet{knownKubelet: knownKubelet(k)}
+	switch {
+	case k.MaxPods != nil && k.MaxPodsExpression != "":
+		return nil, errors.New("kubelet.maxPods: is given as a number and as an expression")
+	case k.MaxPods != nil:
+		wire.MaxPods = &intstr.IntOrString{Type: intstr.Int, IntVal: *k.MaxPods}
+	case k.MaxPodsExpression != "":
+		wire.MaxPods = &intstr.IntOrString{Type: intstr.String, StrVal: k.MaxPodsExpression}
+	}
+	data, err := json.Marshal(wire)
 	if err != nil || len(k.Extra) == 0 {
 		return data, err
 	}
@@ -145,6 +182,44 @@ func (k KubeletConfiguration) MarshalJSON() ([]byte, error) {
 		all[name] = stdjson.RawMessage(text)
 	}
 	return json.Marshal(all)
+}
+
+// KubeletExpression is a field of kubelet whose value is to be worked out for each instance type.
+type KubeletExpression struct {
+	// Field is maxPods, kubeReserved or systemReserved; Key is the resource of the latter two, and empty for the first.
+	Field, Key string
+	Text       string
+}
+
+// Path names the field in an object.
+func (e KubeletExpression) Path() *field.Path {
+	path := field.NewPath("spec", "kubelet", e.Field)
+	if e.Key != "" {
+		path = path.Key(e.Key)
+	}
+	return path
+}
+
+// Expressions lists the values that are expressions, in the order in which they are worked out. A reserved amount that cannot
+// be read as a quantity is one.
+func (k *KubeletConfiguration) Expressions() []KubeletExpression {
+	if k == nil {
+		return nil
+	}
+	var out []KubeletExpression
+	if k.MaxPodsExpression != "" {
+		out = append(out, KubeletExpression{Field: "maxPods", Text: k.MaxPodsExpression})
+	}
+	list := func(name string, reserved map[string]string) {
+		for _, key := range slices.Sorted(maps.Keys(reserved)) {
+			if _, err := karpv1.ParseQuantity(reserved[key]); err != nil {
+				out = append(out, KubeletExpression{Field: name, Key: key, Text: reserved[key]})
+			}
+		}
+	}
+	list("kubeReserved", k.KubeReserved)
+	list("systemReserved", k.SystemReserved)
+	return out
 }
 
 // DeepCopyInto copies k. It is written by hand because the generator cannot follow ReservedQuantity and

@@ -77,13 +77,20 @@ func TestValidateKubelet(t *testing.T) {
 		{"other fields with Bottlerocket", "bottlerocket@latest", `{registryPullQPS: 10}`, ReasonUnsupportedKubeletConfiguration, "AMI family Bottlerocket cannot pass it on"},
 		{"other fields with Windows", "windows2022@latest", `{registryPullQPS: 10}`, ReasonUnsupportedKubeletConfiguration, "Windows2022"},
 		{"registerWithTaints", "al2023@latest", `{registerWithTaints: []}`, ReasonInvalidKubeletConfiguration, "spec.kubelet.registerWithTaints"},
-		{"a reserved amount that is none", "al2023@latest", `{systemReserved: {cpu: lots}}`, ReasonInvalidKubeletConfiguration, "spec.kubelet.systemReserved[cpu]"},
+		{"a negative maxPods", "al2023@latest", `{maxPods: -1}`, ReasonInvalidKubeletConfiguration, "spec.kubelet.maxPods"},
+		{"a reserved amount that is none", "al2023@latest", `{systemReserved: {cpu: lots}}`, ReasonKubeletExpressionsDisabled, "spec.kubelet.systemReserved[cpu]"},
+		{"1.5 maxPods as an expression", "al2@latest", `{maxPods: "min(110, max_pods)"}`, ReasonKubeletExpressionsDisabled, "NodeClassCEL=true"},
+		{"1.5 kubeReserved as an expression", "bottlerocket@latest", `{kubeReserved: {memory: 11 * max_pods + 255}}`, ReasonKubeletExpressionsDisabled, "spec.kubelet.kubeReserved[memory]"},
 		{"a reserved amount below zero", "al2023@latest", `{kubeReserved: {memory: -1Gi}}`, ReasonInvalidKubeletConfiguration, "spec.kubelet.kubeReserved[memory]"},
 		{"a reserved amount of something else", "al2023@latest", `{kubeReserved: {gpu: "1"}}`, ReasonInvalidKubeletConfiguration, "supported values"},
 		{"a threshold of 101%", "al2023@latest", `{evictionHard: {memory.available: 101%}}`, ReasonInvalidKubeletConfiguration, "spec.kubelet.evictionHard[memory.available]"},
 		{"a threshold that is none", "al2023@latest", `{evictionSoft: {memory.available: lots}}`, ReasonInvalidKubeletConfiguration, "spec.kubelet.evictionSoft[memory.available]"},
 		{"a threshold for something else", "al2023@latest", `{evictionHard: {x: 5%}}`, ReasonInvalidKubeletConfiguration, "supported values"},
 		{"a negative grace period", "al2023@latest", `{evictionSoftGracePeriod: {memory.available: -1m}}`, ReasonInvalidKubeletConfiguration, "evictionSoftGracePeriod"},
+		{"1.5 a field that no kubelet has", "al2023@latest", `{registryPullQps: 10}`, ReasonInvalidKubeletConfiguration, "spec.kubelet.registryPullQps"},
+		{"1.5 a field of another kind", "al2023@latest", `{registryPullQPS: fast}`, ReasonInvalidKubeletConfiguration, "must be a number"},
+		{"1.5 a field of nothing", "al2023@latest", `{registryPullQPS: null}`, "", ""},
+		{"1.5 fields of every kind", "al2023@latest", `{failSwapOn: false, podPidsLimit: 100, syncFrequency: 1m, tlsCipherSuites: [a], featureGates: {A: true}, memoryThrottlingFactor: 0.9}`, "", ""},
 		{"minimum reclaim", "al2023@latest", `{evictionMinimumReclaim: {memory.available: 500Mi}}`, "", ""},
 		{"minimum reclaim that is none", "al2023@latest", `{evictionMinimumReclaim: {memory.available: lots}}`, ReasonInvalidKubeletConfiguration, "spec.kubelet.evictionMinimumReclaim[memory.available]"},
 		{"minimum reclaim that is a list", "al2023@latest", `{evictionMinimumReclaim: [5]}`, ReasonInvalidKubeletConfiguration, "must be an object"},
@@ -91,7 +98,7 @@ func TestValidateKubelet(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			c := &EC2NodeClass{Spec: EC2NodeClassSpec{AMISelectorTerms: []AMISelectorTerm{{Alias: test.alias}}, Kubelet: kubelet(t, test.kubelet)}}
-			reason, problems := c.ValidateKubelet()
+			reason, problems := c.ValidateKubelet(false)
 			text := ""
 			if len(problems) > 0 {
 				text = problems.ToAggregate().Error()
@@ -101,13 +108,43 @@ func TestValidateKubelet(t *testing.T) {
 			}
 		})
 	}
-	if reason, problems := (&EC2NodeClass{}).ValidateKubelet(); reason != "" || problems != nil {
+	if reason, problems := (&EC2NodeClass{}).ValidateKubelet(false); reason != "" || problems != nil {
 		t.Error(reason, problems)
+	}
+}
+
+// TestAWS_1_5_Expressions: a text in maxPods and a reserved amount that is no quantity are expressions, which survive being
+// read and written and count for drift; a class with plain values has none.
+func TestAWS_1_5_Expressions(t *testing.T) {
+	k := kubelet(t, `{maxPods: "min(110, max_pods)", systemReserved: {memory: 100Mi, cpu: vcpus * 10}, kubeReserved: {pid: "1000", memory: 11 * max_pods + 255}}`)
+	want := []KubeletExpression{{"maxPods", "", "min(110, max_pods)"}, {"kubeReserved", "memory", "11 * max_pods + 255"}, {"systemReserved", "cpu", "vcpus * 10"}}
+	if diff := cmp.Diff(want, k.Expressions()); diff != "" {
+		t.Error(diff)
+	}
+	data, err := json.Marshal(k)
+	if err != nil || !strings.Contains(string(data), `"maxPods":"min(110, max_pods)"`) {
+		t.Errorf("written as %s, %v", data, err)
+	}
+	c := &EC2NodeClass{Spec: EC2NodeClassSpec{AMISelectorTerms: []AMISelectorTerm{{Alias: "al2023@latest"}}, Kubelet: k}}
+	if reason, problems := c.ValidateKubelet(true); reason != "" {
+		t.Error(reason, problems)
+	}
+	other := c.DeepCopy()
+	other.Spec.Kubelet.MaxPodsExpression = "min(111, max_pods)"
+	if c.Hash("") == other.Hash("") {
+		t.Error("a changed expression does not drift")
+	}
+	if got := kubelet(t, `{maxPods: 20, kubeReserved: {cpu: 100m}}`).Expressions(); got != nil {
+		t.Error(got)
+	}
+	if _, err := json.Marshal(KubeletConfiguration{MaxPods: new(int32), MaxPodsExpression: "1"}); err == nil {
+		t.Error("a number and an expression at once are written")
 	}
 }
 
 func FuzzKubelet(f *testing.F) {
 	for _, text := range []string{
+		`{"maxPods":"vcpus * 2"}`, `{"maxPods":""}`, `{"maxPods":1e3}`, `{"kubeReserved":{"cpu":"vcpus"}}`,
 		`{}`, `null`, `{"maxPods":5,"x":[1,2.5,{"b":null,"a":"c"}]}`, `{"systemReserved":{"cpu":"1e-999999999"}}`,
 		`{"evictionSoftGracePeriod":{"memory.available":"1m"}}`, `{"evictionHard":{"memory.available":"%"}}`, `{"evictionMinimumReclaim":5}`,
 	} {
@@ -131,6 +168,7 @@ func FuzzKubelet(f *testing.F) {
 		}
 		c := &EC2NodeClass{Spec: EC2NodeClassSpec{Kubelet: k}}
 		c.Hash("")
-		c.ValidateKubelet()
+		c.ValidateKubelet(false)
+		c.ValidateKubelet(true)
 	})
 }

@@ -89,6 +89,8 @@ const (
 	ResourcePodENI       corev1.ResourceName = "vpc.amazonaws.com/pod-eni"
 	ResourceEFA          corev1.ResourceName = "vpc.amazonaws.com/efa"
 	ResourceNitroSandbox corev1.ResourceName = "eks.amazonaws.com/nitro-sandbox"
+	// ResourceNIPSlots is what ResourceNitroSandbox was called until v1.14.
+	ResourceNIPSlots corev1.ResourceName = "eks.amazonaws.com/nip-slots"
 )
 
 // wellKnownLabels are the keys of this domain that a requirement or a template label may use.

@@ -46,13 +46,17 @@ const registerWithTaints = "registerWithTaints"
 const evictionMinimumReclaim = "evictionMinimumReclaim"
 
 // ValidateKubelet checks spec.kubelet as far as the API server cannot, or did not when the object was written. It returns
-// the reason for ValidationSucceeded to be False and the problems by field, or nothing.
-func (c *EC2NodeClass) ValidateKubelet() (reason string, problems field.ErrorList) {
+// the reason for ValidationSucceeded to be False and the problems by field, or nothing. expressions says whether they are
+// turned on; what they say is for the caller to check, who knows the instance types.
+func (c *EC2NodeClass) ValidateKubelet(expressions bool) (reason string, problems field.ErrorList) {
 	kubelet := c.Spec.Kubelet
 	if kubelet == nil {
 		return "", nil
 	}
 	path := field.NewPath("spec", "kubelet")
+	if pods := kubelet.MaxPods; pods != nil && *pods < 0 {
+		problems = append(problems, field.Invalid(path.Child("maxPods"), *pods, "cannot be negative"))
+	}
 	problems = append(problems, validateReserved(kubelet.SystemReserved, path.Child("systemReserved"))...)
 	problems = append(problems, validateReserved(kubelet.KubeReserved, path.Child("kubeReserved"))...)
 	problems = append(problems, validateThresholds(kubelet.EvictionHard, path.Child("evictionHard"))...)
@@ -62,6 +66,7 @@ func (c *EC2NodeClass) ValidateKubelet() (reason string, problems field.ErrorLis
 			problems = append(problems, field.Invalid(path.Child("evictionSoftGracePeriod").Key(signal), grace.String(), "cannot be negative"))
 		}
 	}
+	problems = append(problems, validateOther(kubelet.Extra, path)...)
 	if _, given := kubelet.Extra[registerWithTaints]; given {
 		problems = append(problems, field.Forbidden(path.Child(registerWithTaints), "Karpenter sets it: use taints and startupTaints of the NodePool"))
 	}
@@ -69,7 +74,7 @@ func (c *EC2NodeClass) ValidateKubelet() (reason string, problems field.ErrorLis
 		at := path.Child(evictionMinimumReclaim)
 		var reclaim map[string]string
 		if err := json.Unmarshal([]byte(text), &reclaim); err != nil {
-			problems = append(problems, field.Invalid(at, text, "must be an object with signals and amounts, for example {memory.available: 500Mi}"))
+			problems = append(problems, field.Invalid(at, text, "must be an object of signals and amounts, for example {memory.available: 500Mi}"))
 		}
 		problems = append(problems, validateThresholds(reclaim, at)...)
 	}
@@ -78,6 +83,19 @@ func (c *EC2NodeClass) ValidateKubelet() (reason string, problems field.ErrorLis
 	}
 	if problems = c.validateCarried(path); len(problems) > 0 {
 		return ReasonUnsupportedKubeletConfiguration, problems
+	}
+	if expressions {
+		return "", nil
+	}
+	for _, e := range kubelet.Expressions() {
+		what := "is no quantity such as 100m or 1Gi"
+		if e.Key == "" {
+			what = "is no number"
+		}
+		problems = append(problems, field.Invalid(e.Path(), e.Text, what+", and expressions are turned off: set NodeClassCEL=true in AWS_FEATURE_GATES to use one"))
+	}
+	if len(problems) > 0 {
+		return ReasonKubeletExpressionsDisabled, problems
 	}
 	return "", nil
 }
@@ -103,7 +121,7 @@ func validateReserved(reserved map[string]string, path *field.Path) field.ErrorL
 		if !slices.Contains(reservable, name) {
 			problems = append(problems, field.NotSupported(at, name, reservable))
 		}
-		if amount, err := karpv1.ParseQuantity(text); err != nil || amount.Sign() < 0 {
+		if amount, err := karpv1.ParseQuantity(text); err == nil && amount.Sign() < 0 {
 			problems = append(problems, field.Invalid(at, text, "must be a quantity that is not negative, for example 100m or 1Gi"))
 		}
 	}

@@ -74,10 +74,7 @@ func (b *Budget) AppliesTo(reason DisruptionReason) bool {
 // matching budget allows (D14). No budgets at all means the default of 10%, an empty list means Unlimited. A budget that
 // cannot be understood allows none and is named in the error.
 func (p *NodePool) AllowedDisruptions(reason DisruptionReason, total int, now time.Time) (int, error) {
-	budgets := p.Spec.Disruption.Budgets
-	if budgets == nil {
-		budgets = []Budget{defaultBudget()}
-	}
+	budgets := p.DisruptionBudgets()
 	allowed := Unlimited
 	var problems []error
 	for i := range budgets {

@@ -116,6 +116,9 @@ func (s *ConditionSet) Clear(conditionType string, now time.Time) (bool, error) 
 	if conditionType == s.types.Root || slices.Contains(s.types.Dependents, conditionType) {
 		return false, fmt.Errorf("condition %s cannot be removed: %s depends on it; set it to Unknown", conditionType, s.types.Root)
 	}
+	if find(s.object.GetConditions(), conditionType) == nil {
+		return false, nil
+	}
 	conditions := slices.DeleteFunc(s.All(), func(c Condition) bool { return c.Type == conditionType })
 	return s.write(conditions, now), nil
 }

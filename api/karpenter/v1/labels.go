@@ -55,6 +55,12 @@ const (
 	MoveAnnotationKey = Group + "/move"
 	// MovedFromAnnotationKey, on a claim that replaces others, names the move that it was made for and what is replaced.
 	MovedFromAnnotationKey = Group + "/moved-from"
+	// PlannedPodsAnnotationKey, on a claim, tells which pods it was made for, in short: so that a process that takes over does not
+	// make nodes for them again.
+	PlannedPodsAnnotationKey = Group + "/planned-pods"
+	// FailedReplacementsAnnotationKey, on a pool, says how often in a row replacements of its nodes have come to nothing, why, and
+	// until when none is tried.
+	FailedReplacementsAnnotationKey = Group + "/failed-replacements"
 	// BufferPodAnnotationKey marks the imaginary pods that stand for a capacity buffer.
 	BufferPodAnnotationKey = Group + "/capacity-buffer-fake-pod"
 	// BufferNameAnnotationKey names the buffer of an imaginary pod.

@@ -101,6 +101,7 @@ func touring(t *testing.T) *testWorld {
 
 // TestAWS_7_1_WhatIsUsedIsGranted: the tour goes through under the shipped policies. (Every other test runs under them too.)
 func TestAWS_7_1_WhatIsUsedIsGranted(t *testing.T) {
+	t.Parallel()
 	w := touring(t)
 	w.must(w.RefreshTypes(w.ctx))
 	w.must(w.RefreshOnDemand(w.ctx))
@@ -118,6 +119,7 @@ func TestAWS_7_1_WhatIsUsedIsGranted(t *testing.T) {
 // TestAWS_7_1_WhatIsGrantedIsUsed takes one action or one resource after the other from the shipped policies and repeats the
 // tour. A grant without which nothing is refused is one that nothing needs.
 func TestAWS_7_1_WhatIsGrantedIsUsed(t *testing.T) {
+	t.Parallel()
 	w := touring(t)
 	n := 0
 	// lacking repeats the tour without the grant that take removes.

@@ -133,18 +133,21 @@ func (p *Provider) describe(in *cloud.Instance, now inputs, w *wish) {
 	for _, l := range t.Labels {
 		in.Labels[l.Key] = l.Value
 	}
-	counted := w.efa || len(now.class.Spec.NetworkInterfaces) > 0
-	in.Capacity, in.Allocatable = resourceList(t.Capacity, counted), resourceList(t.Allocatable, counted)
+	attached := map[corev1.ResourceName]bool{
+		awsv1.ResourceEFA: w.efa || len(now.class.Spec.NetworkInterfaces) > 0, awsv1.ResourceNitroSandbox: w.enclave, awsv1.ResourceNIPSlots: w.enclave,
+	}
+	in.Capacity, in.Allocatable = resourceList(t.Capacity, attached), resourceList(t.Allocatable, attached)
 }
 
-// resourceList puts a vector into Kubernetes' form. What a machine has none of is left out, and so are EFA devices that
-// nothing attaches.
-func resourceList(r world.Resources, efas bool) corev1.ResourceList {
+// resourceList puts a vector into Kubernetes' form. What a machine has none of is left out, and so is what it has only if it
+// was launched with it, and was not.
+func resourceList(r world.Resources, attached map[corev1.ResourceName]bool) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for i, v := range r {
 		name := corev1.ResourceName(shapeResources[i])
+		given, optional := attached[name]
 		switch {
-		case v == 0 || name == awsv1.ResourceEFA && !efas:
+		case v == 0 || optional && !given:
 		case i == world.CPU:
 			out[name] = *resource.NewMilliQuantity(v, resource.DecimalSI)
 		case i == world.Memory || i == world.Storage:

@@ -14,6 +14,7 @@ import (
 // TestBadInput goes through what users get wrong. Each time the condition, or the error that becomes an event, names the field,
 // the value and the cure, says the same the next time, and leaves a class beside it alone.
 func TestBadInput(t *testing.T) {
+	t.Parallel()
 	condition := func(kind string) func(*testWorld, *awsv1.EC2NodeClass) string {
 		return func(_ *testWorld, c *awsv1.EC2NodeClass) string {
 			got := c.StatusConditions(true).Get(kind)

@@ -26,6 +26,7 @@ func (w *testWorld) harness() cloudtest.Harness {
 }
 
 func TestAWS_Conformance(t *testing.T) {
+	t.Parallel()
 	cloudtest.Run(t, func(t *testing.T) cloudtest.Harness {
 		w := newWorld(t)
 		w.load()
@@ -36,6 +37,7 @@ func TestAWS_Conformance(t *testing.T) {
 // TestAWS_ConformanceUnderFaults runs the same suite while answers get lost after the effect, calls are throttled and new
 // instances stay invisible for a while.
 func TestAWS_ConformanceUnderFaults(t *testing.T) {
+	t.Parallel()
 	cloudtest.Run(t, func(t *testing.T) cloudtest.Harness {
 		w := newWorld(t, func(s *simaws.Options, o *Options) { s.Timing.Consistency = 5 * time.Second })
 		w.load()

@@ -130,18 +130,27 @@ func (c *cluster) check(w *testWorld) error {
 	return nil
 }
 
+// end deletes the machines, so that the world does not grow.
+func (c *cluster) end(w *testWorld) error {
+	for _, id := range c.recorded {
+		if err := w.Delete(w.ctx, id); err != nil {
+			return err
+		}
+	}
+	w.advance(time.Minute)
+	return nil
+}
+
 // TestT2_CutLine kills the process before and after every call of a launch and while results are being recorded, changes
 // the market meanwhile, and expects that every claim ends with one machine of its own and that nothing is left over.
 func TestT2_CutLine(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, func(s *simaws.Options, _ *Options) { s.Timing.Consistency = 8 * time.Second })
 	w.load()
+	w.narrow("m5.large", "c5.large", "m5.xlarge")
 	l := &line{left: -1}
 	onLine(w, l)
-	seeds := uint64(200)
-	if testing.Short() {
-		seeds = 20
-	}
-	for seed := range seeds {
+	for seed := range uint64(usually(60, 200)) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		// A label of its own makes every seed need a launch template of its own: making it is one of the steps.
 		b := w.batch(fmt.Sprint("seed-", seed), 1+rng.IntN(4), onDemandOnly, typeIs("m5.large", "c5.large", "m5.xlarge"))
@@ -173,21 +182,21 @@ func TestT2_CutLine(t *testing.T) {
 		if len(c.gaveUp) > 0 {
 			t.Fatalf("seed %d: %d claims got nothing although there is stock", seed, len(c.gaveUp))
 		}
+		w.must(c.end(w))
 	}
 }
 
 // TestT3_EffectThenTimeout loses one in twenty answers of CreateFleet and TerminateInstances after they took effect.
 func TestT3_EffectThenTimeout(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.load()
+	w.narrow("m5.large", "c5.large")
 	onLine(w, &line{left: -1})
 	for _, action := range []string{"ec2:CreateFleet", "ec2:TerminateInstances"} {
 		w.must(w.sim.AddFault(simaws.Fault{Kind: simaws.FaultDrop, Action: action, Percent: 5}))
 	}
-	launches := 2000
-	if testing.Short() {
-		launches = 200
-	}
+	launches := usually(600, 2000)
 	n := 0
 	var clusters []*cluster
 	for batch := 0; n < launches; batch++ {

@@ -34,6 +34,8 @@ type order struct {
 
 	configs   []types.FleetLaunchTemplateConfigRequest
 	templates []string
+	// kubelets has kubelet settings by what they reserve; in all else but pods, which templates keep apart, they are equal.
+	kubelets map[string]*awsv1.KubeletConfiguration
 }
 
 // labelOf is a label that a node from the option will carry.
@@ -54,6 +56,7 @@ func labelOf(o option, key string) (string, bool) {
 type groupKey struct {
 	image       int
 	pods, efas  int64
+	reserved    string
 	reservation string
 	partition   string
 }
@@ -61,15 +64,26 @@ type groupKey struct {
 // arrange picks subnets, makes the launch templates and writes the overrides.
 func (p *Provider) arrange(ctx context.Context, o *order) error {
 	images := imageNeeds(o.in.class.Status.AMIs)
+	kubelets, _ := p.kubelets(p.settings(o.in))
+	o.kubelets = map[string]*awsv1.KubeletConfiguration{}
 	groups := map[groupKey][]option{}
 	var keys []groupKey
 	pods := int64(math.MaxInt32)
 	for _, opt := range o.choice.options {
 		k := groupKey{image: pickImage(images, opt.typ.Labels), pods: opt.typ.Capacity.Get(world.PodSlot), reservation: opt.off.Reservation}
-		if k.image < 0 {
+		machine := o.in.machines.get(opt.typ.Name)
+		if k.image < 0 || machine == nil {
 			continue
 		}
-		k.partition, _ = opt.off.Labels.Get(awsv1.LabelPlacementGroupPartition)
+		kubelet, problems := kubelets.of(machine)
+		if len(problems) > 0 {
+			continue
+		}
+		k.reserved = reserves(kubelet)
+		o.kubelets[k.reserved] = kubelet
+		if o.wish.partitioned() {
+			k.partition, _ = opt.off.Labels.Get(awsv1.LabelPlacementGroupPartition)
+		}
 		if o.wish.efa && len(o.in.class.Spec.NetworkInterfaces) == 0 {
 			k.efas = opt.typ.Capacity.Get(slices.Index(shapeResources, string(awsv1.ResourceEFA)))
 		}
@@ -93,7 +107,8 @@ func (p *Provider) arrange(ctx context.Context, o *order) error {
 	return nil
 }
 
-// onePartition keeps the options of the lowest partition: the machines of one request share it.
+// onePartition keeps the options of the lowest partition that the claim asks for: the machines of one request share it. Where it
+// asks for none EC2 spreads them.
 func onePartition(keys []groupKey) []groupKey {
 	lowest := math.MaxInt
 	for _, k := range keys {
@@ -115,7 +130,8 @@ func (p *Provider) addConfig(ctx context.Context, o *order, k groupKey, options 
 	}
 	b := blueprint{
 		class: o.in.class, claim: o.batch.Claims[0], tags: o.templateTags(), market: o.choice.market, tenancy: o.wish.tenancy(),
-		image: o.in.class.Status.AMIs[k.image], pods: k.pods, efas: k.efas, reservation: k.reservation, kind: reservationKind(options[0].off),
+		image: o.in.class.Status.AMIs[k.image], pods: k.pods, kubelet: o.kubelets[k.reserved], efas: k.efas, enclave: o.wish.enclave,
+		reservation: k.reservation, kind: reservationKind(options[0].off),
 	}
 	if o.in.placement != nil {
 		b.group = o.in.placement.id
@@ -215,7 +231,7 @@ func (p *Provider) learn(o *order, out *ec2.CreateFleetOutput) {
 		p.launchFailed(o, aws.ToString(at.AvailabilityZone), cmp.Or(m.reason, reasonWord(aws.ToString(e.ErrorCode))))
 		switch m.scope {
 		case scopeOffering:
-			empty = append(empty, o.pool(at))
+			empty = append(empty, o.pools(at)...)
 		case scopeSpot:
 			p.stock.emptySpot()
 		case scopeSubnet:
@@ -232,7 +248,7 @@ func (p *Provider) learn(o *order, out *ec2.CreateFleetOutput) {
 	for _, i := range out.Instances {
 		at := overridden(i.LaunchTemplateAndOverrides)
 		used[aws.ToString(at.SubnetId)] = true
-		had = append(had, o.pool(at))
+		had = append(had, o.pools(at)...)
 		if opt, ok := o.option(at); ok && opt.off.Reservation != "" {
 			p.stock.takeReserved(opt.off.Reservation, len(i.InstanceIds))
 		}
@@ -274,14 +290,23 @@ func overridden(l *types.LaunchTemplateAndOverridesResponse) types.FleetLaunchTe
 	return *l.Overrides
 }
 
-// pool is where an override takes its machines from.
-func (o *order) pool(at types.FleetLaunchTemplateOverrides) pool {
+// pools is where an override takes its machines from. In a placement group it is the partition that was asked for, or else any.
+func (o *order) pools(at types.FleetLaunchTemplateOverrides) []pool {
 	p := pool{market: o.choice.market, typ: string(at.InstanceType), zone: aws.ToString(at.AvailabilityZone)}
-	if opt, ok := o.option(at); ok && o.in.placement != nil {
-		partition, _ := opt.off.Labels.Get(awsv1.LabelPlacementGroupPartition)
-		p.group = o.in.placement.id + "/" + partition
+	if o.in.placement == nil {
+		return []pool{p}
 	}
-	return p
+	partitions := o.in.placement.partitions()
+	if opt, ok := o.option(at); ok && o.wish.partitioned() {
+		one, _ := opt.off.Labels.Get(awsv1.LabelPlacementGroupPartition)
+		partitions = []string{one}
+	}
+	var out []pool
+	for _, partition := range partitions {
+		p.group = o.in.placement.id + "/" + partition
+		out = append(out, p)
+	}
+	return out
 }
 
 // zonePools are the pools of everything that the order offered in a zone.
@@ -289,7 +314,7 @@ func (o *order) zonePools(zone string) []pool {
 	var out []pool
 	for _, opt := range o.choice.options {
 		if opt.off.Zone == zone {
-			out = append(out, o.pool(types.FleetLaunchTemplateOverrides{InstanceType: types.InstanceType(opt.typ.Name), AvailabilityZone: aws.String(zone)}))
+			out = append(out, o.pools(types.FleetLaunchTemplateOverrides{InstanceType: types.InstanceType(opt.typ.Name), AvailabilityZone: aws.String(zone)})...)
 		}
 	}
 	return out

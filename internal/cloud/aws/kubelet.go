@@ -73,7 +73,7 @@ func withKubelet(class *awsv1.EC2NodeClass, text string) (*awsv1.EC2NodeClass, e
 	kubelet.Extra = nil // v1beta1 knew the fields that we know, and containerRuntime, which means nothing any more
 	other := class.DeepCopy()
 	other.Spec.Kubelet = kubelet
-	if _, problems := other.ValidateKubelet(); len(problems) > 0 {
+	if _, problems := other.ValidateKubelet(false); len(problems) > 0 {
 		return nil, fail(problems.ToAggregate())
 	}
 	return other, nil

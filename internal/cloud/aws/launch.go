@@ -239,6 +239,9 @@ func (p *Provider) launched(o *order, i types.CreateFleetInstance) []*cloud.Inst
 				in.Labels[l.Key] = l.Value
 			}
 		}
+		if !o.wish.partitioned() {
+			delete(in.Labels, awsv1.LabelPlacementGroupPartition) // EC2 chooses, see Provider.Partition
+		}
 		in.Labels[awsv1.LabelInstanceTenancy] = o.wish.tenancy()
 		out = append(out, in)
 	}

@@ -139,7 +139,7 @@ func TestAWS_2_7_EqualClaimsShareCalls(t *testing.T) {
 	}
 }
 
-func TestAWS_2_4_StockOut(t *testing.T) {
+func TestAWS_2_4_11_2_StockOut(t *testing.T) {
 	w := newWorld(t)
 	w.load()
 	w.must(w.sim.SetStock(simaws.StockRule{Type: "m5.large", Zone: "*", Market: "*", Count: 0}))

@@ -13,6 +13,7 @@ import (
 func toMachine(t *types.InstanceTypeInfo) *shape.Machine {
 	m := &shape.Machine{
 		Name: string(t.InstanceType), Hypervisor: string(t.Hypervisor), BareMetal: aws.ToBool(t.BareMetal), Arch: shape.AMD64,
+		Enclaves: t.NitroEnclavesSupport == types.NitroEnclavesSupportSupported,
 	}
 	for _, u := range t.SupportedUsageClasses {
 		m.UsageClasses = append(m.UsageClasses, string(u))

@@ -50,7 +50,7 @@ func series(t *testing.T, registry *prometheus.Registry, name string, labels ...
 	return out
 }
 
-func TestAWS_7_5_LaunchMetrics(t *testing.T) {
+func TestAWS_7_5_11_12_LaunchMetrics(t *testing.T) {
 	w, registry := metered(t)
 	w.must(w.sim.SetStock(simaws.StockRule{Type: "m5.large", Zone: "us-west-2a", Market: "on-demand", Count: 0}))
 	b := w.batch("dry", 4, onDemandOnly, typeIs("m5.large"), need("topology.kubernetes.io/zone", "us-west-2a"))

@@ -23,6 +23,9 @@ type Facts struct {
 	Profile      string
 
 	AMIsErr, SubnetsErr, GroupsErr, ReservationsErr, ProfileErr, PlacementErr error
+
+	// Kubelet is what is wrong with spec.kubelet.
+	Kubelet Verdict
 }
 
 // Resolve looks up everything that the class selects. One lookup that fails keeps no other from being made.
@@ -38,6 +41,7 @@ func (p *Provider) Resolve(ctx context.Context, class *awsv1.EC2NodeClass) Facts
 	group, err := p.findPlacement(ctx, class)
 	f.PlacementErr = err
 	p.notePlacement(class.Name, group, err)
+	f.Kubelet = p.checkKubelet(class)
 	return f
 }
 
@@ -75,7 +79,7 @@ func (f Facts) Apply(class *awsv1.EC2NodeClass, reservedCapacity bool, now time.
 		status.InstanceProfile = f.Profile
 	}
 	a.judge(awsv1.ConditionPlacementGroupReady, f.PlacementErr, awsv1.ReasonPlacementGroupNotFound, "")
-	return a.validate(class)
+	return a.validate(class, f.Kubelet)
 }
 
 // applier writes conditions.
@@ -105,14 +109,14 @@ func (a *applier) judge(condition string, err error, reason, problem string) (kn
 }
 
 // validate checks what needs no call to AWS, and says whether all is well so far.
-func (a *applier) validate(class *awsv1.EC2NodeClass) bool {
+func (a *applier) validate(class *awsv1.EC2NodeClass, kubelet Verdict) bool {
 	if bad := restrictedTags(class.Spec.Tags); len(bad) > 0 {
 		a.set.SetFalse(awsv1.ConditionValidationSucceeded, awsv1.ReasonTagValidationFailed,
 			fmt.Sprintf("spec.tags: %s set by Karpenter; remove %s", strings.Join(bad, ", "), plural(len(bad), "it", "them")), a.now)
 		return false
 	}
-	if reason, problems := class.ValidateKubelet(); reason != "" {
-		a.set.SetFalse(awsv1.ConditionValidationSucceeded, reason, problems.ToAggregate().Error(), a.now)
+	if kubelet.Reason != "" {
+		a.set.SetFalse(awsv1.ConditionValidationSucceeded, kubelet.Reason, kubelet.Message, a.now)
 		return false
 	}
 	for _, dependency := range []string{awsv1.ConditionAMIsReady, awsv1.ConditionSubnetsReady, awsv1.ConditionSecurityGroupsReady, awsv1.ConditionInstanceProfileReady} {

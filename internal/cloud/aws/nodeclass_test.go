@@ -139,7 +139,7 @@ func TestAWS_1_2_BadInput(t *testing.T) {
 			c.Spec.Tags = map[string]string{"karpenter.sh/nodepool": "x"}
 		}},
 		{"kubelet", awsv1.ConditionValidationSucceeded, "False InvalidKubeletConfiguration", "spec.kubelet.kubeReserved", func(c *awsv1.EC2NodeClass) {
-			c.Spec.Kubelet = &awsv1.KubeletConfiguration{KubeReserved: map[string]string{"cpu": "lots"}}
+			c.Spec.Kubelet = &awsv1.KubeletConfiguration{KubeReserved: map[string]string{"cpu": "-1"}}
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -163,7 +163,7 @@ func TestAWS_1_2_BadInput(t *testing.T) {
 	}
 }
 
-func TestAWS_2_6_InstanceProfile(t *testing.T) {
+func TestAWS_2_6_11_15_InstanceProfile(t *testing.T) {
 	w := newWorld(t)
 	class := w.load()
 	first := class.Status.InstanceProfile

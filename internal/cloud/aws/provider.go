@@ -89,6 +89,8 @@ type Options struct {
 	ReservedENIs int64
 	// ReservedCapacity turns the use of capacity reservations on.
 	ReservedCapacity bool
+	// KubeletExpressions turns expressions in spec.kubelet on (NodeClassCEL).
+	KubeletExpressions bool
 	// DisableDryRun leaves out the calls that try whether a class can launch (DISABLE_DRY_RUN).
 	DisableDryRun bool
 	// IsolatedVPC says that services without a VPC endpoint cannot be reached: Pricing and IAM are not called.

@@ -18,9 +18,23 @@ import (
 
 const (
 	reservationsPage = 1000
-	// blockNotice is how long before its end EC2 begins to take a capacity block back, with ten minutes to drain.
-	blockNotice = 40 * time.Minute
+	// blockNotice is how long before the end of a capacity block its nodes are replaced: EC2 begins to take machines back half an
+	// hour before, and ten minutes more are for draining. Those of UltraServers go a whole hour before.
+	blockNotice       = 40 * time.Minute
+	ultraServerNotice = 70 * time.Minute
 )
+
+// ultraServers are the families of machines that are sold in UltraServers only.
+var ultraServers = []string{"p6e-gb200", "p6e-gb300", "trn2u"}
+
+// noticeFor is how long before its end a block of machines of the type counts as ending.
+func noticeFor(instanceType string) time.Duration {
+	family, _, _ := strings.Cut(instanceType, ".")
+	if slices.Contains(ultraServers, family) {
+		return ultraServerNotice
+	}
+	return blockNotice
+}
 
 // findReservations finds the capacity reservations that the class selects, by id, and notes what they have left.
 func (p *Provider) findReservations(ctx context.Context, class *awsv1.EC2NodeClass) ([]awsv1.CapacityReservation, error) {
@@ -86,7 +100,7 @@ func toReservation(r types.CapacityReservation, now time.Time) awsv1.CapacityRes
 	}
 	if r.ReservationType == types.CapacityReservationTypeCapacityBlock {
 		out.ReservationType = awsv1.CapacityReservationTypeCapacityBlock
-		if r.EndDate != nil && !now.Before(r.EndDate.Add(-blockNotice)) {
+		if r.EndDate != nil && !now.Before(r.EndDate.Add(-noticeFor(out.InstanceType))) {
 			out.State = awsv1.CapacityReservationStateExpiring
 		}
 	}

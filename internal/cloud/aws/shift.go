@@ -83,12 +83,19 @@ func (p *Provider) RefreshShifts(ctx context.Context) ([]cloud.Shift, error) {
 	if old := p.shifts.look(); !sameShifts(old, next) {
 		p.shifts.now.Store(next)
 	}
-	list := make([]cloud.Shift, 0, len(next.until))
-	for zone, end := range next.until {
+	return next.list(), nil
+}
+
+// Shifts returns the zones that the cluster is shifted away from now, by zone id, as far as RefreshShifts has heard.
+func (p *Provider) Shifts() []cloud.Shift { return p.shifts.look().list() }
+
+func (v *shiftView) list() []cloud.Shift {
+	list := make([]cloud.Shift, 0, len(v.until))
+	for zone, end := range v.until {
 		list = append(list, cloud.Shift{ZoneID: zone, Until: end})
 	}
 	slices.SortFunc(list, func(a, b cloud.Shift) int { return strings.Compare(a.ZoneID, b.ZoneID) })
-	return list, nil
+	return list
 }
 
 // sameShifts says whether two views hold the same, so that types are not worked out anew for nothing.

@@ -132,7 +132,7 @@ func TestAWS_5_3_OffByDefault(t *testing.T) {
 	}
 }
 
-func TestAWS_7_FindCluster(t *testing.T) {
+func TestAWS_7_11_18_FindCluster(t *testing.T) {
 	w := newWorld(t)
 	got, err := FindCluster(w.ctx, w.opt.Clients, "test")
 	w.must(err)

@@ -30,8 +30,12 @@ type blueprint struct {
 	tenancy string
 	image   awsv1.AMI
 	pods    int64
+	// kubelet are the class's settings as they are for the types that the template is for.
+	kubelet *awsv1.KubeletConfiguration
 	// efas is how many EFA devices to attach, where the class does not list interfaces itself.
 	efas int64
+	// enclave turns Nitro enclaves on.
+	enclave bool
 	// reservation, group and partition are empty where there are none. kind ranks the reservation, see reservationKind.
 	reservation string
 	kind        int
@@ -78,6 +82,9 @@ func (p *Provider) newTemplate(b blueprint) (*template, error) {
 	if o := spec.CPUOptions; o != nil && o.NestedVirtualization != nil {
 		data.CpuOptions = &types.LaunchTemplateCpuOptionsRequest{NestedVirtualization: types.NestedVirtualizationSpecification(*o.NestedVirtualization)}
 	}
+	if b.enclave {
+		data.EnclaveOptions = &types.LaunchTemplateEnclaveOptionsRequest{Enabled: aws.Bool(true)}
+	}
 	if p.opt.ReservedCapacity {
 		addReservation(data, b)
 	}
@@ -97,7 +104,7 @@ func (p *Provider) userData(b blueprint) (userdata.Document, error) {
 	c := p.opt.Cluster
 	o := userdata.Options{
 		ClusterName: c.Name, Endpoint: c.Endpoint, CABundle: c.CABundle, ServiceCIDR: c.ServiceCIDR,
-		Labels: map[string]string{karpv1.CapacityTypeLabelKey: b.market}, Kubelet: kubeletOf(b.class.Spec.Kubelet, c.DNS, b.pods),
+		Labels: map[string]string{karpv1.CapacityTypeLabelKey: b.market}, Kubelet: kubeletOf(b.kubelet, c.DNS, b.pods),
 		UserData: aws.ToString(b.class.Spec.UserData),
 	}
 	for k, v := range b.claim.Labels {

@@ -146,8 +146,10 @@ func (p *Provider) specimen(class *awsv1.EC2NodeClass) (b blueprint, typ string,
 	}
 	t := shapes[at].typ
 	claim := &karpv1.NodeClaim{}
+	kubelets, _ := p.kubelets(p.settings(in))
+	kubelet, _ := kubelets.of(shapes[at].machine) // a type that it does not work out for is not usable
 	b = blueprint{
-		class: class, claim: claim, market: karpv1.CapacityTypeOnDemand, tenancy: tenancyDefault, pods: t.Capacity.Get(world.PodSlot),
+		class: class, claim: claim, market: karpv1.CapacityTypeOnDemand, tenancy: tenancyDefault, pods: t.Capacity.Get(world.PodSlot), kubelet: kubelet,
 		image: class.Status.AMIs[pickImage(imageNeeds(class.Status.AMIs), t.Labels)],
 	}
 	if in.placement != nil {

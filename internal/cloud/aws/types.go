@@ -153,12 +153,15 @@ func (p *Provider) settings(in inputs) shape.Settings {
 // shapes works out what every machine gives a node of the class.
 func (p *Provider) shapes(in inputs) []shaped {
 	s := p.settings(in)
+	kubelets, _ := p.kubelets(s) // problems are said in the class's status
 	images := imageNeeds(in.class.Status.AMIs)
 	list := make([]shaped, len(in.machines.list))
 	for i, m := range in.machines.list {
+		kubelet, problems := kubelets.of(m)
+		s.Kubelet = kubelet
 		t := world.InstanceType{Name: m.Name, Labels: shape.Labels(m, s.Family, p.opt.Region), Capacity: shape.Capacity(m, &s)}
 		t.Allocatable = shape.Allocatable(m, &s, t.Capacity)
-		list[i] = shaped{machine: m, typ: t, usable: shape.Incompatible(m, &s) == "" && pickImage(images, t.Labels) >= 0}
+		list[i] = shaped{machine: m, typ: t, usable: len(problems) == 0 && shape.Incompatible(m, &s) == "" && pickImage(images, t.Labels) >= 0}
 	}
 	return list
 }

@@ -23,6 +23,8 @@ type wish struct {
 	// flexible means that the claim counts values (minValues), so that choices must not be narrowed.
 	flexible bool
 	efa      bool
+	// enclave means that the claim asks for room in Nitro enclaves, which must be turned on at launch.
+	enclave  bool
 	labels   map[string]string
 	overlaid bool
 	relaxed  bool
@@ -72,6 +74,7 @@ func newWish(claim *karpv1.NodeClaim) (*wish, error) {
 		}
 		w.requests = w.requests.Set(i, v)
 		w.efa = w.efa || name == awsv1.ResourceEFA
+		w.enclave = w.enclave || name == awsv1.ResourceNitroSandbox || name == awsv1.ResourceNIPSlots
 	}
 	return w, nil
 }
@@ -107,6 +110,12 @@ func (w *wish) tenancy() string {
 		return tenancyDedicated
 	}
 	return tenancyDefault
+}
+
+// partitioned says whether the claim asks for partitions of a placement group by number.
+func (w *wish) partitioned() bool {
+	_, asked := w.need.Get(awsv1.LabelPlacementGroupPartition)
+	return asked
 }
 
 // fits says whether the requests fit on a node from this offering.

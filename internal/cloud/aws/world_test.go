@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -24,8 +25,17 @@ import (
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/cloud"
+	"karpenter/internal/cloud/aws/shape"
 	"karpenter/internal/cloud/simaws"
 )
+
+// usually is the first number, and in a long run (KARPENTER_TEST_LONG=1), which takes minutes, the second.
+func usually(n, long int) int {
+	if os.Getenv("KARPENTER_TEST_LONG") != "" {
+		return long
+	}
+	return n
+}
 
 var epoch = time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
 
@@ -210,6 +220,19 @@ func (w *testWorld) refresh() {
 	w.must(w.RefreshOnDemand(w.ctx))
 	w.must(w.RefreshSpot(w.ctx))
 	downloads.Store(w.opt.Region, download{w.catalogue.now.Load(), w.prices.now.Load()})
+}
+
+// narrow leaves the provider with a few types, for tests that launch hundreds of times: working out eight hundred types each time
+// proves nothing more.
+func (w *testWorld) narrow(names ...string) {
+	w.t.Helper()
+	known := w.catalogue.now.Load()
+	few := &machines{zones: known.zones}
+	for _, name := range names {
+		few.list = append(few.list, known.get(name))
+	}
+	slices.SortFunc(few.list, func(a, b *shape.Machine) int { return strings.Compare(a.Name, b.Name) })
+	w.catalogue.now.Store(few)
 }
 
 func newClass(name string) *awsv1.EC2NodeClass {

@@ -459,3 +459,21 @@ func TestSameSeedSameWorld(t *testing.T) {
 		t.Errorf("two runs differ:\n%s\n%s", a, b)
 	}
 }
+
+// TestStartAndStop: an instance that is on its way somewhere else can be neither started nor stopped.
+func TestStartAndStop(t *testing.T) {
+	w := newTestWorld(t, nil)
+	w.prepareLaunch()
+	id := launched(w.must("ec2", "CreateFleet", fleetPairs("tpl", "on-demand", 1, "m5.large@"+subnetA)...))[0]
+	w.advance(time.Minute)
+	w.must("ec2", "StopInstances", "InstanceId.1", id)
+	if body := w.refused("IncorrectInstanceState", "StartInstances", "InstanceId.1", id); !strings.Contains(body, id) {
+		t.Errorf("the message does not name the instance: %s", body)
+	}
+	w.must("ec2", "StopInstances", "InstanceId.1", id)
+	w.advance(time.Minute)
+	w.must("ec2", "StartInstances", "InstanceId.1", id)
+	w.must("ec2", "TerminateInstances", "InstanceId.1", id)
+	w.refused("IncorrectInstanceState", "StopInstances", "InstanceId.1", id)
+	w.refused("IncorrectInstanceState", "StartInstances", "InstanceId.1", id)
+}

@@ -311,7 +311,10 @@ func (s *Sim) Load(r io.Reader) error {
 			if err != nil {
 				return fmt.Errorf("loading the simulated world: %w", err)
 			}
-			st.Accounts[id].Regions[name].offers = offers
+			r := st.Accounts[id].Regions[name]
+			if r.offers = offers; r.ScalingGroups == nil { // a file of a version that had none
+				r.ScalingGroups = newTable[autoScalingGroup]()
+			}
 		}
 	}
 	s.mu.Lock()

@@ -278,11 +278,31 @@ func terminateInstances(c *call) error {
 	})
 }
 
+// inState refuses a change for which an instance is in no fit state.
+func (c *call) inState(verb string, fit ...string) error {
+	all, err := c.byID()
+	if err != nil {
+		return err
+	}
+	for _, in := range all {
+		if !slices.Contains(fit, in.state()) {
+			return fail("IncorrectInstanceState", "The instance '%s' is not in a state from which it can be %s.", in.ID, verb)
+		}
+	}
+	return nil
+}
+
 func stopInstances(c *call) error {
+	if err := c.inState("stopped", statePending, stateRunning, stateStopping, stateStopped); err != nil {
+		return err
+	}
 	return c.changeState("ec2:StopInstances", "instancesSet", c.stop)
 }
 
 func startInstances(c *call) error {
+	if err := c.inState("started", statePending, stateRunning, stateStopped); err != nil {
+		return err
+	}
 	return c.changeState("ec2:StartInstances", "instancesSet", c.start)
 }
 

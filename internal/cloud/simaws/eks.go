@@ -11,8 +11,9 @@ type cluster struct {
 	IPv6                                              bool
 	Created                                           time.Time
 	Tags                                              map[string]string
-	// Access are the access entries by principal.
-	Access map[string]*accessEntry
+	// Access are the access entries by principal, Nodegroups the managed node groups by name.
+	Access     map[string]*accessEntry
+	Nodegroups map[string]*nodegroup
 }
 
 type accessEntry struct {
@@ -210,4 +211,8 @@ var eksOperations = map[string]*operation{
 	"CreateAccessEntry":   {json: createAccessEntry, writes: true, authorizes: true},
 	"DescribeAccessEntry": {json: describeAccessEntry, authorizes: true},
 	"DeleteAccessEntry":   {json: deleteAccessEntry, writes: true, authorizes: true},
+	"ListNodegroups":      {json: listNodegroups, authorizes: true},
+	"CreateNodegroup":     {json: createNodegroup, writes: true, authorizes: true},
+	"DescribeNodegroup":   {json: describeNodegroup, authorizes: true},
+	"DeleteNodegroup":     {json: deleteNodegroup, writes: true, authorizes: true},
 }

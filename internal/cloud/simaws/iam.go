@@ -51,7 +51,7 @@ func newIAMState(account string) *iamState {
 // own policies allow does not matter here, so they allow nothing.
 var awsPolicies = map[string]string{
 	"AdministratorAccess":                `{"Statement":{"Effect":"Allow","Action":"*","Resource":"*"}}`,
-	"ReadOnlyAccess":                     `{"Statement":{"Effect":"Allow","Action":["ec2:Describe*","iam:Get*","iam:List*","eks:Describe*","eks:List*","ssm:Get*","sqs:Get*","pricing:Get*"],"Resource":"*"}}`,
+	"ReadOnlyAccess":                     `{"Statement":{"Effect":"Allow","Action":["ec2:Describe*","iam:Get*","iam:List*","eks:Describe*","eks:List*","autoscaling:Describe*","ssm:Get*","sqs:Get*","pricing:Get*"],"Resource":"*"}}`,
 	"AmazonEKSWorkerNodePolicy":          nothing,
 	"AmazonEKS_CNI_Policy":               nothing,
 	"AmazonEC2ContainerRegistryReadOnly": nothing,

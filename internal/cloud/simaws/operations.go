@@ -10,7 +10,7 @@ import (
 var operations = map[string]map[string]*operation{
 	"ec2": ec2Operations, "iam": iamOperations, "sts": stsOperations, "sqs": sqsOperations, "ssm": ssmOperations,
 	"pricing": pricingOperations, "eks": eksOperations, "arc-zonal-shift": arcOperations, "events": eventsOperations,
-	"fis": fisOperations, "cloudformation": cloudformationOperations,
+	"fis": fisOperations, "cloudformation": cloudformationOperations, "autoscaling": autoscalingOperations,
 }
 
 // Operations lists what the world understands, as service:Operation, sorted.

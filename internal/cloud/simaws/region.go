@@ -29,6 +29,8 @@ type region struct {
 	Clusters     *table[cluster]
 	Experiments  *table[experiment]
 	Shifts       *table[zonalShift]
+	// ScalingGroups are Auto Scaling groups by name.
+	ScalingGroups *table[autoScalingGroup]
 	// Parameters are SSM parameters by path.
 	Parameters map[string]*parameter
 	// InUse counts vCPUs by market, for quotas.
@@ -108,7 +110,8 @@ func (s *Sim) region(a *account, name string) (*region, error) {
 		Volumes: newTable[volume](), SpotRequests: newTable[spotRequest](), Reservations: newTable[reservation](),
 		Placements: newTable[placementGroup](), Fleets: newTable[fleet](), Queues: newTable[queue](), Rules: newTable[rule](),
 		Stacks: newTable[stack](), Clusters: newTable[cluster](), Experiments: newTable[experiment](), Shifts: newTable[zonalShift](),
-		Parameters: map[string]*parameter{}, InUse: map[string]int{}, Tokens: newTable[remembered](),
+		ScalingGroups: newTable[autoScalingGroup](),
+		Parameters:    map[string]*parameter{}, InUse: map[string]int{}, Tokens: newTable[remembered](),
 	}
 	a.Regions[name] = r
 	p := place{s, a, r}

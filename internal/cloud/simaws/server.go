@@ -29,11 +29,13 @@ var namespaces = map[string]string{
 	"sts":            "https://sts.amazonaws.com/doc/2011-06-15/",
 	"sqs":            "http://queue.amazonaws.com/doc/2012-11-05/",
 	"cloudformation": "http://cloudformation.amazonaws.com/doc/2010-05-15/",
+	"autoscaling":    "http://autoscaling.amazonaws.com/doc/2011-01-01/",
 }
 
 // versions tell the service of a query request that is not signed.
 var versions = map[string]string{
 	"2016-11-15": "ec2", "2010-05-08": "iam", "2011-06-15": "sts", "2012-11-05": "sqs", "2010-05-15": "cloudformation",
+	"2011-01-01": "autoscaling",
 }
 
 // targets are the prefixes of the X-Amz-Target header.

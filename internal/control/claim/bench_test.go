@@ -316,6 +316,10 @@ func (d *direct) List(ctx context.Context, list client.ObjectList, opts ...clien
 // indexed is the value of an index for an object.
 func indexed(obj client.Object, field string) (string, error) {
 	switch o := obj.(type) {
+	case *corev1.Pod:
+		if field == indexPodNode {
+			return o.Spec.NodeName, nil
+		}
 	case *corev1.Node:
 		if field == indexNodeProviderID {
 			return o.Spec.ProviderID, nil

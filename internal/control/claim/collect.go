@@ -16,6 +16,7 @@ import (
 	"karpenter/internal/cloud"
 	"karpenter/internal/control"
 	"karpenter/internal/engine/life"
+	"karpenter/internal/ledger"
 	"karpenter/internal/meter"
 )
 
@@ -39,6 +40,8 @@ type Collect struct {
 	Clock control.Clock
 	Meter *meter.Set
 	Log   *slog.Logger
+	// Ledger keeps what has been collected; optional.
+	Ledger *ledger.Ledger
 
 	lost, orphans life.Muster
 }
@@ -153,6 +156,7 @@ func (r *Collect) collectClaim(ctx context.Context, id string, claim *karpv1.Nod
 	removed, err := remove(ctx, r.Client, claim)
 	if removed {
 		control.CountDisrupted(r.Meter, claim, causeCollected)
+		r.Ledger.Removed(claim, ledger.Removal, causeCollected, "goes, because its machine is gone")
 		r.Log.Info("deleted nodeclaim", "NodeClaim", claim.Name, "NodePool", claim.Labels[karpv1.NodePoolLabelKey], "Node", claim.Status.NodeName,
 			"provider-id", claim.Status.ProviderID, "reason", causeCollected, "message", "its machine is gone")
 	}
@@ -208,6 +212,10 @@ func (r *Collect) collectMachine(ctx context.Context, in *cloud.Instance, fleet 
 	if err := r.Fleet.Delete(ctx, in.ID); err != nil && cloud.ClassOf(err) != cloud.NotFound {
 		return fmt.Errorf("ending machine %s, which has no claim: %w", in.ID, err)
 	}
+	r.Ledger.Add(ledger.Entry{
+		Kind: ledger.Removal, Reason: causeCollected, Outcome: ledger.Done, Summary: fmt.Sprintf("machine %s (%s in %s) is ended, because no claim has it", in.ID, in.Type, in.Zone),
+		Remove: []ledger.Machine{{Claim: in.Claim, Pool: in.Pool, Type: in.Type, Zone: in.Zone, CapacityType: in.CapacityType}},
+	})
 	r.Log.Info("ended machine without nodeclaim", "provider-id", in.ProviderID, "instance-type", in.Type, "zone", in.Zone, "NodePool", in.Pool, "batch", in.Batch)
 	nodes := &corev1.NodeList{}
 	if err := r.Client.List(ctx, nodes, client.MatchingFields{indexNodeProviderID: in.ProviderID}); err != nil {

@@ -14,6 +14,7 @@ import (
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/control"
 	"karpenter/internal/engine/life"
+	"karpenter/internal/ledger"
 	"karpenter/internal/meter"
 )
 
@@ -28,6 +29,8 @@ type Expire struct {
 	Clock control.Clock
 	Meter *meter.Set
 	Log   *slog.Logger
+	// Ledger keeps what has expired; optional.
+	Ledger *ledger.Ledger
 }
 
 // Register makes the manager run the reconciler for every claim.
@@ -51,6 +54,7 @@ func (r *Expire) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	removed, err := remove(ctx, r.Client, claim)
 	if removed {
 		control.CountDisrupted(r.Meter, claim, causeExpired)
+		r.Ledger.Removed(claim, ledger.Removal, causeExpired, fmt.Sprintf("has reached its age (expireAfter %s) and goes", claim.Spec.ExpireAfter))
 		r.Log.Info("deleted nodeclaim", "NodeClaim", claim.Name, "NodePool", claim.Labels[karpv1.NodePoolLabelKey], "Node", claim.Status.NodeName,
 			"provider-id", claim.Status.ProviderID, "reason", causeExpired, "message", fmt.Sprintf("expireAfter is %s", claim.Spec.ExpireAfter))
 	}

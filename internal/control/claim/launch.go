@@ -35,8 +35,10 @@ const (
 // was tried a moment ago, is waited for.
 func (r *Lifecycle) launch(ctx context.Context, claim *karpv1.NodeClaim, left time.Duration) (more bool, after time.Duration, err error) {
 	if in := r.flights.machine(claim.UID); in != nil {
-		more, err = r.record(ctx, claim, in)
-		return more, overtaken, err
+		if more, err = r.record(ctx, claim, in); more {
+			r.book([]answer{{claim, cloud.Result{Instance: in}}})
+		}
+		return more, soon, err
 	}
 	batch := cloud.BatchID(claim)
 	window, err := r.window(ctx, claim)
@@ -212,7 +214,7 @@ func alike(members []*karpv1.NodeClaim) [][]*karpv1.NodeClaim {
 
 // settle writes down what became of each claim. One that cannot be written holds up no other.
 func (r *Lifecycle) settle(ctx context.Context, answers []answer) error {
-	errs := make([]error, len(answers))
+	errs, news := make([]error, len(answers)), make([]bool, len(answers))
 	gate := make(chan struct{}, recorders)
 	var wg sync.WaitGroup
 	for i, a := range answers {
@@ -220,13 +222,20 @@ func (r *Lifecycle) settle(ctx context.Context, answers []answer) error {
 		wg.Go(func() {
 			defer func() { <-gate }()
 			if a.Err != nil {
-				errs[i] = r.refused(ctx, a.claim, a.Err)
+				news[i], errs[i] = r.refused(ctx, a.claim, a.Err)
 			} else {
-				_, errs[i] = r.record(ctx, a.claim, a.Instance)
+				news[i], errs[i] = r.record(ctx, a.claim, a.Instance)
 			}
 		})
 	}
 	wg.Wait()
+	var told []answer
+	for i, a := range answers {
+		if news[i] {
+			told = append(told, a)
+		}
+	}
+	r.book(told)
 	return errors.Join(errs...)
 }
 
@@ -276,8 +285,9 @@ func labels(claim *karpv1.NodeClaim, in *cloud.Instance) map[string]string {
 	return out
 }
 
-// refused writes down why a claim has no machine, or deletes it if trying again would not help (L4).
-func (r *Lifecycle) refused(ctx context.Context, claim *karpv1.NodeClaim, cause error) error {
+// refused writes down why a claim has no machine, or deletes it if trying again would not help (L4). news says that this was not
+// known before.
+func (r *Lifecycle) refused(ctx context.Context, claim *karpv1.NodeClaim, cause error) (news bool, err error) {
 	class, message := cloud.ClassOf(cause), cut(cause.Error(), maxMessage)
 	if class.Response().GiveUp {
 		event, reason := eventNoCapacity, causeNoCapacity
@@ -285,13 +295,11 @@ func (r *Lifecycle) refused(ctx context.Context, claim *karpv1.NodeClaim, cause 
 			event, reason = eventClassNotReady, causeClassNotReady
 		}
 		r.Recorder.Tell(control.Event{Object: claim, Warning: true, Reason: event, Message: fmt.Sprintf("NodeClaim %s: %s", claim.Name, message)})
-		_, err := r.remove(ctx, claim, reason, message)
-		return err
+		return r.remove(ctx, claim, reason, message)
 	}
-	_, err := r.status(ctx, claim, func(now time.Time) {
+	return r.status(ctx, claim, func(now time.Time) {
 		claim.StatusConditions().SetUnknown(karpv1.ConditionLaunched, word(cloud.ReasonOf(cause)), message, now)
 	})
-	return err
 }
 
 // cut shortens a text to so many bytes, at the end of a character.

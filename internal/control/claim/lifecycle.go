@@ -21,6 +21,7 @@ import (
 	"karpenter/internal/cloud"
 	"karpenter/internal/control"
 	"karpenter/internal/engine/life"
+	"karpenter/internal/ledger"
 	"karpenter/internal/meter"
 )
 
@@ -102,6 +103,8 @@ type Lifecycle struct {
 	Recorder *control.Recorder
 	Meter    *meter.Set
 	Log      *slog.Logger
+	// Ledger keeps what is launched, refused and given up; optional.
+	Ledger *ledger.Ledger
 
 	flights flights
 	begin   sync.Once
@@ -200,7 +203,7 @@ func (r *Lifecycle) carryOut(ctx context.Context, t *task) (more bool, after tim
 		before := t.claim.DeepCopy()
 		controllerutil.AddFinalizer(t.claim, karpv1.TerminationFinalizer)
 		more, err = control.Patch(ctx, r.Client, t.claim, before)
-		return more, overtaken, err
+		return more, soon, err
 	case life.Launch:
 		return r.launch(ctx, t.claim, t.step.After)
 	case life.Register:
@@ -218,7 +221,20 @@ func (r *Lifecycle) carryOut(ctx context.Context, t *task) (more bool, after tim
 	if t.step.Reason == life.DRADriverPoolsNotPublished && (after == 0 || after > devicesWait) {
 		after = devicesWait // nothing watches devices
 	}
+	if wait := r.settling(t); wait > 0 {
+		return false, wait, nil
+	}
 	return false, after, r.note(ctx, t.claim, t.step)
+}
+
+// settling is how long it is too early to say what a node lacks: kubelets, drivers and cloud controllers take a moment, and what
+// is written down only to be overtaken costs the API server as much as what lasts.
+func (r *Lifecycle) settling(t *task) time.Duration {
+	registered := t.claim.StatusConditions().Get(karpv1.ConditionRegistered)
+	if t.step.Of != life.Initialized || registered.Status != metav1.ConditionTrue {
+		return 0
+	}
+	return incomplete - r.Clock.Since(registered.LastTransitionTime.Time)
 }
 
 // note writes what a claim waits for.
@@ -273,6 +289,9 @@ func (r *Lifecycle) giveUp(ctx context.Context, t *task) (after time.Duration, e
 		}
 	}
 	removed, err := r.remove(ctx, claim, cause, message)
+	if removed {
+		r.Ledger.Removed(claim, ledger.Removal, cause, gaveUp(t.step.Of)+": "+message)
+	}
 	if removed && r.Health != nil {
 		if cause == life.RegistrationTimeout {
 			reason = karpv1.ReasonRegistrationFailed

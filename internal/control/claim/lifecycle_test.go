@@ -41,6 +41,10 @@ func TestL1_FromClaimToNode(t *testing.T) {
 	b.node("whole-node", b.get("whole"))
 	b.run(r, "whole")
 	b.checkRegistered(startup.Key)
+	if got := b.condition("whole", karpv1.ConditionInitialized); got != "Unknown/AwaitingReconciliation" {
+		t.Errorf("a node that has just come is said to lack something: %s", got)
+	}
+	b.clock.Step(incomplete)
 	b.checkInitialized(r, startup.Key)
 	if health.joined != 1 || len(health.failed) != 0 {
 		t.Errorf("L14: %+v", health)
@@ -326,6 +330,7 @@ func TestL25_DevicesMustBePublished(t *testing.T) {
 	b.run(r, "devices")
 	b.report("devices-node", corev1.ConditionTrue, enough)
 	b.untaint("devices-node", corev1.TaintNodeNotReady)
+	b.clock.Step(incomplete)
 	if after := b.run(r, "devices"); after != devicesWait {
 		t.Errorf("again in %v", after)
 	}

@@ -47,7 +47,7 @@ func startManager(t *testing.T, w *pocket.World) {
 		Purse: control.NewPurse(clock.Now), Clock: clock, Log: log,
 	}
 	for _, err := range []error{
-		index(&corev1.Node{}, indexNodeProviderID), index(&karpv1.NodeClaim{}, indexClaimProviderID), Index(ctx, m.GetFieldIndexer()),
+		index(&corev1.Pod{}, indexPodNode), index(&corev1.Node{}, indexNodeProviderID), index(&karpv1.NodeClaim{}, indexClaimProviderID), Index(ctx, m.GetFieldIndexer()),
 		lifecycle.Register(m),
 		(&Hydrate{Client: m.GetClient(), Class: class, Clock: clock}).Register(m),
 		(&Consistency{Client: m.GetClient(), Class: class, Clock: clock}).Register(m),

@@ -25,23 +25,22 @@ const (
 	// The back-off of a claim whose step has failed at the API server.
 	firstRetry = 200 * time.Millisecond
 	lastRetry  = time.Minute
-	// soon is when something is looked at again that was not finished.
+	// soon is when something is looked at again that another writer, or a cache that lags, has got in the way of.
 	soon = 250 * time.Millisecond
-	// overtaken is when something is looked at again that another writer was faster to change. That change comes as an event, so
-	// this is only for when it does not: to try before would be refused again, and a cache that lags behind a busy API server
-	// would lag the more for it.
-	overtaken = 5 * time.Second
+	// incomplete is how long after its registration a node may still be incomplete without anything being said about that.
+	incomplete = 5 * time.Second
 )
 
 // Index names, for clients that read from a cache.
 const (
+	indexPodNode         = "spec.nodeName"
 	indexNodeProviderID  = "spec.providerID"
 	indexClaimProviderID = "status.providerID"
 	indexClaimBatch      = "launch-batch"
 )
 
 // Index adds the index that only this package needs: claims by launch batch. Nodes and claims must be indexed by provider ID
-// too, under spec.providerID and status.providerID (O59), which package drain shares.
+// too, under spec.providerID and status.providerID, and pods by spec.nodeName (O59), which package drain shares.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	err := indexer.IndexField(ctx, &karpv1.NodeClaim{}, indexClaimBatch, func(o client.Object) []string {
 		return []string{cloud.BatchID(o.(*karpv1.NodeClaim))}

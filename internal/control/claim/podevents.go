@@ -2,6 +2,7 @@ package claim
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -28,7 +30,8 @@ type PodEvents struct {
 	Clock control.Clock
 }
 
-// Register makes the manager run the reconciler on every change of a pod that is on a node.
+// Register makes the manager run the reconciler on every change of a pod that is on a node. The pods of a node are looked at
+// together: they often come all at once.
 func (r *PodEvents) Register(m manager.Manager) error {
 	counted := predicate.NewPredicateFuncs(func(obj client.Object) bool { return counts(obj.(*corev1.Pod)) })
 	counted.UpdateFunc = func(e event.UpdateEvent) bool {
@@ -36,23 +39,28 @@ func (r *PodEvents) Register(m manager.Manager) error {
 		return counts(now) && (!counts(before) || !slices.Equal(happenings(before), happenings(now)))
 	}
 	counted.DeleteFunc = func(event.DeleteEvent) bool { return false }
-	return builder.ControllerManagedBy(m).Named("nodeclaim.podevents").For(&corev1.Pod{}, builder.WithPredicates(counted)).
+	byNode := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: obj.(*corev1.Pod).Spec.NodeName}}}
+	})
+	return builder.ControllerManagedBy(m).Named("nodeclaim.podevents").Watches(&corev1.Pod{}, byNode, builder.WithPredicates(counted)).
 		WithOptions(workers(slowWorkers, r.Clock)).Complete(r)
 }
 
-// Reconcile moves the time of the claim whose node one pod is on.
+// Reconcile moves the time of the claim of one node.
 func (r *PodEvents) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	pod := &corev1.Pod{}
-	if err := r.Client.Get(ctx, request.NamespacedName, pod); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
-	}
-	happened := happenings(pod)
-	if _, any := life.PodActivity(time.Time{}, happened...); !any || !counts(pod) {
-		return reconcile.Result{}, nil
-	}
 	node := &corev1.Node{}
-	if err := r.Client.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, node); err != nil {
+	if err := r.Client.Get(ctx, request.NamespacedName, node); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	pods := &corev1.PodList{}
+	if err := r.Client.List(ctx, pods, client.MatchingFields{indexPodNode: node.Name}, client.UnsafeDisableDeepCopy); err != nil {
+		return reconcile.Result{}, fmt.Errorf("listing the pods of node %s: %w", node.Name, err)
+	}
+	var happened []time.Time
+	for i := range pods.Items {
+		if counts(&pods.Items[i]) {
+			happened = append(happened, happenings(&pods.Items[i])...)
+		}
 	}
 	claims, err := claimsOf(ctx, r.Client, node.Spec.ProviderID)
 	if err != nil {

@@ -42,7 +42,7 @@ func (r *Lifecycle) register(ctx context.Context, t *task) (more bool, after tim
 	if !equality.Semantic.DeepEqual(before, node) {
 		written, err := control.Patch(ctx, r.Client, node, before)
 		if err != nil || !written {
-			return false, overtaken, err
+			return false, soon, err
 		}
 		if r.Wrote != nil {
 			r.Wrote(node)
@@ -56,7 +56,7 @@ func (r *Lifecycle) register(ctx context.Context, t *task) (more bool, after tim
 		claim.StatusConditions().SetTrue(karpv1.ConditionRegistered, now)
 	})
 	if !written {
-		return false, overtaken, err
+		return false, soon, err
 	}
 	pool := claim.Labels[karpv1.NodePoolLabelKey]
 	r.Meter.Add(meter.NodeClaimsRegistered, 1, "nodepool", pool)
@@ -89,7 +89,8 @@ func (r *Lifecycle) adorn(claim *karpv1.NodeClaim, node *corev1.Node) {
 		node.Labels[key] = value
 	}
 	for key, value := range claim.Annotations {
-		if key != corev1.LastAppliedConfigAnnotation { // what was applied was a claim
+		// What was applied was a claim, and which pods that was made for is no matter of its node.
+		if key != corev1.LastAppliedConfigAnnotation && key != karpv1.PlannedPodsAnnotationKey {
 			control.Annotate(node, key, value)
 		}
 	}
@@ -189,7 +190,7 @@ func (r *Lifecycle) initialize(ctx context.Context, t *task) (more bool, after t
 	if !equality.Semantic.DeepEqual(before, node) {
 		written, err := control.Patch(ctx, r.Client, node, before)
 		if err != nil || !written {
-			return false, overtaken, err
+			return false, soon, err
 		}
 		if r.Wrote != nil {
 			r.Wrote(node)
@@ -197,6 +198,9 @@ func (r *Lifecycle) initialize(ctx context.Context, t *task) (more bool, after t
 	}
 	written, err := r.status(ctx, claim, func(now time.Time) {
 		claim.StatusConditions().SetTrue(karpv1.ConditionInitialized, now)
+		if len(shortages(claim, node)) == 0 { // Consistency would say so in a moment, and need another write for it
+			claim.StatusConditions().SetTrue(karpv1.ConditionConsistentStateFound, now)
+		}
 	})
 	if written {
 		pool := claim.Labels[karpv1.NodePoolLabelKey]
@@ -204,7 +208,7 @@ func (r *Lifecycle) initialize(ctx context.Context, t *task) (more bool, after t
 		r.Log.Info("initialized nodeclaim", "NodeClaim", claim.Name, "NodePool", pool, "Node", node.Name,
 			"provider-id", claim.Status.ProviderID, "allocatable", amounts(node.Status.Allocatable))
 	}
-	return written, overtaken, err
+	return written, soon, err
 }
 
 // published names the drivers whose devices on the node are complete (L25).

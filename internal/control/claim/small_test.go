@@ -47,6 +47,28 @@ func TestD57_Expiration(t *testing.T) {
 	}
 }
 
+// Budgets bind what is done by choice. A claim expires whatever its pool's budgets and its pods say (D57).
+func TestD18_ExpiryKeepsToNoBudget(t *testing.T) {
+	b := newBench(t)
+	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "frozen"}}
+	pool.Spec.Template.Spec = karpv1.NodeClaimTemplateSpec{
+		NodeClassRef: &karpv1.NodeClassReference{Group: class.Group, Kind: class.Kind, Name: "default"},
+		Requirements: []karpv1.NodeSelectorRequirementWithMinValues{}, ExpireAfter: karpv1.NeverDuration(),
+	}
+	pool.Spec.Disruption = karpv1.Disruption{ConsolidateAfter: karpv1.NeverDuration(), Budgets: []karpv1.Budget{{Nodes: "0"}}}
+	b.must(b.client.Create(t.Context(), pool))
+	t.Cleanup(func() { b.must(b.client.Delete(context.Background(), pool)) })
+	b.claim("old", func(c *karpv1.NodeClaim) {
+		c.Labels[karpv1.NodePoolLabelKey] = pool.Name
+		c.Spec.ExpireAfter = karpv1.NewNillableDuration(time.Hour)
+		c.Finalizers = []string{karpv1.TerminationFinalizer}
+	})
+	b.clock.Step(time.Hour)
+	if b.run(&Expire{Client: b.client, Class: class, Clock: b.clock, Meter: b.meter, Log: slog.New(slog.DiscardHandler)}, "old"); !b.going("old") {
+		t.Error("a budget has kept a claim from expiring")
+	}
+}
+
 func TestL16_Consistency(t *testing.T) {
 	b := newBench(t)
 	r := &Consistency{Client: b.client, Class: class, Clock: b.clock, Recorder: b.recorder}
@@ -84,32 +106,32 @@ func TestL17_PodEvents(t *testing.T) {
 	b.registered("busy", machine(1).ProviderID)
 	b.node("busy-node", b.get("busy"))
 	last := func() time.Time { return b.get("busy").Status.LastPodEventTime.UTC() }
-	run := func(name string) {
+	run := func() {
 		t.Helper()
-		if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "default", Name: name}}); err != nil {
+		if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: "busy-node"}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	bound := b.clock.Now()
 	b.pod("daemon", &metav1.OwnerReference{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d", UID: "u", Controller: new(true)}, bound)
-	run("daemon")
+	run()
 	if !last().IsZero() {
 		t.Error("a daemon counts")
 	}
 	b.pod("web", nil, bound)
-	run("web")
+	run()
 	if !last().Equal(bound) {
 		t.Errorf("bound at %v, got %v", bound, last())
 	}
 	b.pod("web-2", nil, bound.Add(9*time.Second))
-	run("web-2")
+	run()
 	if !last().Equal(bound) {
 		t.Errorf("less than ten seconds later moved it to %v", last())
 	}
 	// A restart sees all pods again, and nothing changes.
 	b.clock.Step(time.Hour)
-	run("web")
-	run("web-2")
+	run()
+	run()
 	if !last().Equal(bound) {
 		t.Errorf("seeing a pod again moved it to %v", last())
 	}
@@ -118,12 +140,12 @@ func TestL17_PodEvents(t *testing.T) {
 	pod.Status.Phase = corev1.PodSucceeded
 	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: "PodCompleted", LastTransitionTime: metav1.NewTime(finished)})
 	b.must(b.client.Status().Update(t.Context(), pod))
-	run("web-2")
+	run()
 	if !last().Equal(finished) {
 		t.Errorf("finished at %v, got %v", finished, last())
 	}
 	b.must(b.client.Delete(t.Context(), b.getPod("web")))
-	run("web")
+	run()
 	told := b.getPod("web").DeletionTimestamp.Add(-30 * time.Second)
 	if !last().Equal(told) {
 		t.Errorf("told to leave at %v, got %v", told, last())

@@ -11,6 +11,7 @@ import (
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/cloud"
 	"karpenter/internal/control"
+	"karpenter/internal/ledger"
 	"karpenter/internal/meter"
 )
 
@@ -37,6 +38,8 @@ type Ailing struct {
 	Recorder   *control.Recorder
 	Meter      *meter.Set
 	Log        *slog.Logger
+	// Ledger keeps what is replaced; optional.
+	Ledger *ledger.Ledger
 }
 
 // Loop is what the manager runs.
@@ -95,6 +98,7 @@ func (r *Ailing) treat(ctx context.Context, a cloud.Ailment, claim *karpv1.NodeC
 	}
 	r.Meter.Add(meter.InstanceStatusUnhealthy, 1, "category", string(a.Kind))
 	control.CountDisrupted(r.Meter, claim, "instance_status_unhealthy")
+	r.Ledger.Removed(claim, ledger.Interruption, "InstanceUnhealthy", "is replaced: "+message)
 	r.Log.Info("deleted nodeclaim", "NodeClaim", claim.Name, "Node", claim.Status.NodeName, "provider-id", claim.Status.ProviderID, "reason", "instance_status_unhealthy", "message", message)
 	return nil
 }

@@ -117,7 +117,7 @@ func (r *resolver) DeleteTemplates(_ context.Context, name string) error {
 }
 func (r *resolver) Forget(name string) { r.calls = append(r.calls, "forget "+name) }
 
-func TestAWS6_ClassStaysUntilItsClaimsAreGone(t *testing.T) {
+func TestAWS_6_ClassStaysUntilItsClaimsAreGone(t *testing.T) {
 	events := record.NewFakeRecorder(10)
 	aws := &resolver{}
 	r := &class.Status{Client: cluster.Client, Resolver: aws, Recorder: control.NewRecorder(events, time.Now)}
@@ -162,7 +162,7 @@ func TestAWS6_ClassStaysUntilItsClaimsAreGone(t *testing.T) {
 	}
 }
 
-func TestAWS6_ClassHashIsStampedOnOldClaims(t *testing.T) {
+func TestAWS_6_ClassHashIsStampedOnOldClaims(t *testing.T) {
 	c, claim := newClass("hashed"), newClaim("of-hashed", "hashed")
 	claim.Annotations = map[string]string{awsv1.EC2NodeClassHashAnnotationKey: "1", awsv1.EC2NodeClassHashVersionAnnotationKey: "v4"}
 	create(t, c, claim)
@@ -193,7 +193,7 @@ func (b *inbox) Delete(_ context.Context, m cloud.Message) error {
 	return nil
 }
 
-func TestT12_NoticesAreActedOnOnceAndForOwnMachinesOnly(t *testing.T) {
+func TestD60_T12_NoticesAreActedOnOnceAndForOwnMachinesOnly(t *testing.T) {
 	spot, stopped, calm, old := launched(t, "spot", "i-0000000000000001"), launched(t, "stopped", "i-0000000000000002"), launched(t, "calm", "i-0000000000000003"), launched(t, "old", "i-0000000000000004")
 	now := time.Now()
 	box := &inbox{messages: []cloud.Message{
@@ -238,7 +238,7 @@ type clinic []cloud.Ailment
 
 func (c clinic) Ailing(context.Context) ([]cloud.Ailment, error) { return c, nil }
 
-func TestAWS52_BrokenMachinesAreReplacedWithinThePurse(t *testing.T) {
+func TestAWS_5_2_11_8_BrokenMachinesAreReplacedWithinThePurse(t *testing.T) {
 	var claims []*karpv1.NodeClaim
 	var sick clinic
 	for i := range 12 {
@@ -272,17 +272,18 @@ type fleet []*cloud.Instance
 
 func (f fleet) List(context.Context) ([]*cloud.Instance, error) { return f, nil }
 
-func TestAWS28_ReservedMachinesFollowTheirReservations(t *testing.T) {
+func TestAWS_2_8_11_10_ReservedMachinesFollowTheirReservations(t *testing.T) {
 	lost, ending := launched(t, "lost", "i-0000000000000201"), launched(t, "ending", "i-0000000000000202")
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-of-lost", Labels: map[string]string{}}}
 	for claim, id := range map[*karpv1.NodeClaim]string{lost: "cr-1", ending: "cr-2"} {
 		claim.Labels[karpv1.CapacityTypeLabelKey] = karpv1.CapacityTypeReserved
 		claim.Labels[awsv1.LabelCapacityReservationID] = id
+		claim.Labels[awsv1.LabelCapacityReservationInterruptible] = "false"
 		if err := cluster.Client.Update(t.Context(), claim); err != nil {
 			t.Fatal(err)
 		}
 	}
-	node.Labels = map[string]string{karpv1.CapacityTypeLabelKey: karpv1.CapacityTypeReserved, awsv1.LabelCapacityReservationID: "cr-1"}
+	node.Labels = map[string]string{karpv1.CapacityTypeLabelKey: karpv1.CapacityTypeReserved, awsv1.LabelCapacityReservationID: "cr-1", awsv1.LabelCapacityReservationInterruptible: "false"}
 	create(t, node)
 	lost.Status.NodeName = node.Name
 	if err := cluster.Client.Status().Update(t.Context(), lost); err != nil {
@@ -312,6 +313,11 @@ func TestAWS28_ReservedMachinesFollowTheirReservations(t *testing.T) {
 	}
 	if node.Labels[karpv1.CapacityTypeLabelKey] != karpv1.CapacityTypeOnDemand {
 		t.Errorf("its node too: %v", node.Labels)
+	}
+	for _, labels := range []map[string]string{lost.Labels, node.Labels} {
+		if _, stale := labels[awsv1.LabelCapacityReservationInterruptible]; stale {
+			t.Errorf("a label of the reservation is left: %v", labels)
+		}
 	}
 	if !leaving(t, ending) {
 		t.Error("a machine whose reservation is about to end must be replaced")

@@ -1,6 +1,7 @@
 package class
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -15,6 +16,7 @@ import (
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/cloud"
 	"karpenter/internal/control"
+	"karpenter/internal/ledger"
 	"karpenter/internal/meter"
 )
 
@@ -60,6 +62,8 @@ type Interruption struct {
 	Recorder   *control.Recorder
 	Meter      *meter.Set
 	Log        *slog.Logger
+	// Ledger keeps what is announced; optional.
+	Ledger *ledger.Ledger
 
 	mu   sync.Mutex
 	done map[string]time.Time // notices that have been dealt with
@@ -172,6 +176,7 @@ func (r *Interruption) act(ctx context.Context, n cloud.Notice, what verdict, cl
 		r.Interrupted(claim.Labels)
 	}
 	if !what.remove || !claim.DeletionTimestamp.IsZero() {
+		r.book(what, claim, message)
 		return nil
 	}
 	if err := remove(ctx, r.Client, claim); err != nil {
@@ -181,8 +186,25 @@ func (r *Interruption) act(ctx context.Context, n cloud.Notice, what verdict, cl
 		r.Recorder.Tell(control.Event{Object: obj, Warning: true, Reason: "TerminatingOnInterruption", Message: "Replacing the node: " + message})
 	}
 	control.CountDisrupted(r.Meter, claim, string(n.Kind))
+	r.Ledger.Removed(claim, ledger.Interruption, what.reason, "is replaced: "+message)
 	r.Log.Info("deleted nodeclaim", "NodeClaim", claim.Name, "Node", claim.Status.NodeName, "provider-id", claim.Status.ProviderID, "reason", n.Kind, "message", message)
 	return nil
+}
+
+// book keeps a notice that nothing is done about: it only warns, or its machine is on its way out already.
+func (r *Interruption) book(what verdict, claim *karpv1.NodeClaim, message string) {
+	if r.Ledger == nil {
+		return
+	}
+	m := r.Ledger.Machine(claim)
+	then := "nothing is done about it"
+	if what.remove {
+		then = "it is on its way out already"
+	}
+	r.Ledger.Add(ledger.Entry{
+		Kind: ledger.Interruption, Reason: what.reason, Summary: fmt.Sprintf("node %s (%s): %s; %s", cmp.Or(m.Node, m.Claim), m.Words(), message, then),
+		About: []ledger.Ref{{Kind: "NodeClaim", Name: m.Claim}, {Kind: "Node", Name: m.Node}},
+	})
 }
 
 // withNode are the objects that an event on the claim's machine is told on: the claim, and its node if there is one.

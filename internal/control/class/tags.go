@@ -16,8 +16,12 @@ import (
 	"karpenter/internal/control"
 )
 
-// tagWorkers bounds how many machines are tagged at once, far below what EC2 allows an account.
-const tagWorkers = 5
+const (
+	// tagWorkers bounds how many machines are tagged at once, far below what EC2 allows an account.
+	tagWorkers = 5
+	// tagAfter is how long after its registration a node's machine is tagged: it is more urgent to bring up the others.
+	tagAfter = 30 * time.Second
+)
 
 // Tagger puts tags on machines.
 type Tagger interface {
@@ -32,6 +36,7 @@ type Tags struct {
 	Cluster string
 	// InstanceID reads the instance's id out of a provider ID.
 	InstanceID func(providerID string) (string, error)
+	Clock      control.Clock
 }
 
 // Register makes the manager run the reconciler on every change of a claim.
@@ -48,6 +53,10 @@ func (r *Tags) Reconcile(ctx context.Context, request reconcile.Request) (reconc
 	}
 	if !mine(claim) || !claim.DeletionTimestamp.IsZero() || claim.Status.NodeName == "" || claim.Annotations[awsv1.TaggedAnnotationKey] == "true" {
 		return reconcile.Result{}, nil
+	}
+	registered := claim.StatusConditions().Get(karpv1.ConditionRegistered)
+	if wait := tagAfter - r.Clock.Since(registered.LastTransitionTime.Time); wait > 0 {
+		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	id, err := r.InstanceID(claim.Status.ProviderID)
 	if err != nil {

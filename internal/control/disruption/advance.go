@@ -15,6 +15,7 @@ import (
 
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/disrupt"
+	"karpenter/internal/ledger"
 	"karpenter/internal/meter"
 	"karpenter/internal/state"
 )
@@ -165,8 +166,7 @@ func (l *Loop) fail(ctx context.Context, view *state.View, c *command, because s
 	if !ok {
 		return nil // whoever should have created it has ended: that says nothing about the pool
 	}
-	count := l.brake.failed(w.pool, l.version(view, w.pool), why, l.Clock.Now())
-	l.speaker.struck(view, w.pool, count)
+	l.strike(ctx, view, w.pool, why)
 	return nil
 }
 
@@ -177,6 +177,7 @@ func (l *Loop) callOff(ctx context.Context, c *command, level slog.Level, why st
 	}
 	l.memory.leave(c.stay, l.Clock.Now())
 	l.speaker.calledOff(c, why)
+	l.book.ended(c.id, ledger.Failed, "the nodes stay: "+why)
 	l.Log.Log(ctx, level, "disruption was called off", "command-id", c.id, "reason", lower(c.reason), "disrupted-nodes", firstFew(nodeNames(c.stay)),
 		"replacement-nodes", firstFew(c.to), "error", why)
 	return nil
@@ -194,12 +195,18 @@ func (l *Loop) finish(ctx context.Context, c *command) (did bool, err error) {
 		}
 	}
 	for _, n := range c.made {
-		l.brake.joined(poolOf(n.Claim))
+		if l.brake.joined(poolOf(n.Claim)) {
+			l.noteStrikes(ctx, poolOf(n.Claim))
+		}
 		if up := n.Claim.StatusConditions().Get(karpv1.ConditionInitialized); up != nil {
 			l.Meter.Observe(meter.ReplacementInitialized, up.LastTransitionTime.Sub(n.Claim.CreationTimestamp.Time).Seconds())
 		}
 	}
-	return true, l.end(ctx, c.stay, c.record)
+	if err := l.end(ctx, c.stay, c.record); err != nil {
+		return true, err
+	}
+	l.book.ended(c.id, ledger.Done, "what replaces the nodes is up, and they are deleted")
+	return true, nil
 }
 
 // forbidden says why a node must not be taken away although its move has gone so far.

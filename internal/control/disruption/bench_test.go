@@ -35,6 +35,7 @@ import (
 	"karpenter/internal/control/claim"
 	"karpenter/internal/control/provision"
 	"karpenter/internal/engine/world"
+	"karpenter/internal/ledger"
 	"karpenter/internal/meter"
 	"karpenter/internal/state"
 	"karpenter/test/harness"
@@ -63,6 +64,7 @@ type bench struct {
 	meter    *meter.Set
 	log      *bytes.Buffer
 
+	ledger    *ledger.Ledger
 	mirror    *state.Mirror
 	loop      *Loop
 	lifecycle *claim.Lifecycle
@@ -81,6 +83,7 @@ func newBench(t *testing.T) *bench {
 	b.recorder, b.meter = control.NewRecorder(b.events, fake.Now), meter.New(b.registry)
 	b.restart()
 	t.Cleanup(func() {
+		b.replay()
 		sweep(t)
 		if t.Failed() {
 			t.Log("\n" + b.log.String())
@@ -110,6 +113,11 @@ func (b *bench) restart() {
 		Client: b.client, Live: b.client, Mirror: b.mirror, Turn: &Turn{}, Clock: b.clock, Log: log, Recorder: b.recorder, Meter: b.meter,
 		Creator: &provision.Creator{Client: b.client, Mirror: b.mirror, Clock: b.clock, Log: log, Meter: b.meter},
 	}
+	if b.ledger == nil {
+		b.ledger = ledger.New(ledger.DefaultSize, "p", b.clock.Now)
+		b.ledger.KeepRecordings(ledger.DefaultRecordings, "v")
+	}
+	b.loop.Ledger, b.loop.Reading = b.ledger, state.Options{ProviderDomains: []string{awsv1.Group, "topology.k8s.aws"}}
 	b.loop.prepare()
 	b.lifecycle = &claim.Lifecycle{
 		Client: b.client, Launcher: b.world.Provider, InstanceID: awscloud.ParseProviderID, Class: class,
@@ -446,7 +454,7 @@ func (b *bench) expectEvent(words ...string) {
 	b.Errorf("no event with %q among\n%s", words, strings.Join(events, "\n"))
 }
 
-// counted is the sum of a metric's series that have the label values.
+// counted is the sum of a metric's series that have the label values; of histograms it is how often something was observed.
 func (b *bench) counted(name meter.Name, labels map[string]string) (sum float64) {
 	b.Helper()
 	families, err := b.registry.Gather()
@@ -465,7 +473,7 @@ func (b *bench) counted(name meter.Name, labels map[string]string) (sum float64)
 				match = match && have[k] == v
 			}
 			if match {
-				sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+				sum += m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
 			}
 		}
 	}

@@ -2,6 +2,8 @@ package disruption
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -13,12 +15,17 @@ const (
 	// more are tried: then whatever was wrong with the cloud may be over.
 	firstHold = time.Minute
 	longHold  = time.Hour
+	// strikesFor is how long after the end of a hold failures still count.
+	strikesFor = 24 * time.Hour
 )
 
-// brake keeps pools whose replacements fail from being tried for ever.
+// brake keeps pools whose replacements fail from being tried for ever. What it knows is written on the pools too, for the next
+// process.
 type brake struct {
 	mu    sync.Mutex
 	pools map[string]*strikes
+	// read says that what the process before has written has been read.
+	read bool
 }
 
 // strikes are failures in a row.
@@ -30,33 +37,82 @@ type strikes struct {
 	why     string
 }
 
+// String is what is written on a pool.
+func (s *strikes) String() string {
+	return fmt.Sprintf("count=%d until=%s version=%s why=%s", s.count, s.until.UTC().Format(time.RFC3339), s.version, s.why)
+}
+
+// parseStrikes reads what String has written; nil is for what it has not.
+func parseStrikes(text string) *strikes {
+	s := &strikes{}
+	text, s.why, _ = strings.Cut(text, " why=")
+	for _, field := range strings.Fields(text) {
+		key, value, _ := strings.Cut(field, "=")
+		var err error
+		switch key {
+		case "count":
+			s.count, err = strconv.Atoi(value)
+		case "until":
+			s.until, err = time.Parse(time.RFC3339, value)
+		case "version":
+			s.version = value
+		}
+		if err != nil {
+			return nil
+		}
+	}
+	if s.count <= 0 || s.until.IsZero() {
+		return nil
+	}
+	return s
+}
+
+// restore takes over what the process before has written on pools, once. text is what a pool says.
+func (b *brake) restore(pools []string, text func(pool string) string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.read {
+		return
+	}
+	b.read = true
+	for _, pool := range pools {
+		if s := parseStrikes(text(pool)); s != nil {
+			b.set(pool, s)
+		}
+	}
+}
+
+func (b *brake) set(pool string, s *strikes) {
+	if b.pools == nil {
+		b.pools = map[string]*strikes{}
+	}
+	b.pools[pool] = s
+}
+
 // failed notes that a replacement of the pool came to nothing. It returns how often that has happened in a row.
 func (b *brake) failed(pool, version, why string, now time.Time) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.pools == nil {
-		b.pools = map[string]*strikes{}
+	s := &strikes{count: 1, version: version, why: why}
+	if had := b.pools[pool]; had != nil && had.version == version {
+		s.count += had.count
 	}
-	s := b.pools[pool]
-	if s == nil || s.version != version {
-		s = &strikes{version: version}
-		b.pools[pool] = s
-	}
-	s.count++
-	s.why = why
 	wait := firstHold << min(s.count-1, maxStrikes)
 	if s.count >= maxStrikes {
 		wait = longHold
 	}
 	s.until = now.Add(wait)
+	b.set(pool, s)
 	return s.count
 }
 
-// joined notes that a replacement of the pool works.
-func (b *brake) joined(pool string) {
+// joined notes that a replacement of the pool works. news says that others had failed before.
+func (b *brake) joined(pool string) (news bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	news = b.pools[pool] != nil
 	delete(b.pools, pool)
+	return news
 }
 
 // held says until when the pool is left alone, and why. The zero time is for pools that are not.
@@ -84,13 +140,28 @@ func (b *brake) count(pool, version string) int {
 	return 0
 }
 
-// forget drops pools that are not there any more.
-func (b *brake) forget(there func(pool string) bool) {
+// text is what is to be written on the pool, empty for nothing.
+func (b *brake) text(pool string) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for pool := range b.pools {
-		if !there(pool) {
+	if s := b.pools[pool]; s != nil {
+		return s.String()
+	}
+	return ""
+}
+
+// forget drops pools that are not there any more, and failures of long ago; it returns the pools of the latter.
+func (b *brake) forget(there func(pool string) bool, now time.Time) (old []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for pool, s := range b.pools {
+		late := now.Sub(s.until) >= strikesFor
+		if late {
+			old = append(old, pool)
+		}
+		if late || !there(pool) {
 			delete(b.pools, pool)
 		}
 	}
+	return old
 }

@@ -13,6 +13,7 @@ import (
 	"karpenter/internal/control"
 	"karpenter/internal/control/provision"
 	"karpenter/internal/engine/disrupt"
+	"karpenter/internal/ledger"
 	"karpenter/internal/meter"
 	"karpenter/internal/state"
 )
@@ -33,6 +34,8 @@ type plan struct {
 	view  *state.View
 	in    *disrupt.Input
 	moves []*disrupt.Move
+	// input names the recording of all that.
+	input string
 }
 
 // start is a move that has been found to hold a moment ago.
@@ -52,11 +55,15 @@ func (l *Loop) carryOut(ctx context.Context, p *plan) (begun int) {
 		moves = moves[len(lot):]
 		starts := l.verify(p, lot)
 		for i, err := range each(starts, func(s *start) error { return l.begin(ctx, s) }) {
+			s := starts[i]
 			if err == nil {
 				begun++
+				if len(s.to) == 0 {
+					l.book.ended(s.id, ledger.Done, "deleted")
+				}
 				continue
 			}
-			s := starts[i]
+			l.book.ended(s.id, ledger.Failed, err.Error())
 			l.memory.leave(s.nodes, l.Clock.Now())
 			l.Meter.Add(meter.DisruptionQueueFailures, 1, "decision", s.decision(), "reason", lower(s.reason), "consolidation_type", s.kind)
 			level := slog.LevelError
@@ -75,7 +82,8 @@ func (l *Loop) verify(p *plan, moves []*disrupt.Move) []*start {
 	now := l.Clock.Now()
 	view := l.Mirror.View()
 	list, _ := read(view)
-	in := l.input(view, list, now)
+	facts := l.facts(view, list, now)
+	in := facts.Input(view, now)
 	check := disrupt.NewCheck(in, l.Options, now)
 	trials := l.newTrials(view, in, list)
 	var out []*start
@@ -83,7 +91,7 @@ func (l *Loop) verify(p *plan, moves []*disrupt.Move) []*start {
 		if !trials.take(m) {
 			continue // not now: others of the pool are being tried
 		}
-		s := &start{plan: p, move: m, kind: kindOf(m)}
+		s := &start{plan: p, move: m, kind: kindOf(m.Reason, len(m.Remove))}
 		reason, ok := check.Holds(m)
 		if ok {
 			s.nodes, ok = p.find(view, m)
@@ -134,6 +142,7 @@ func (l *Loop) begin(ctx context.Context, s *start) error {
 			return errors.Join(err, l.putBack(ctx, s.nodes))
 		}
 		l.speaker.begun(s)
+		l.book.begun(s)
 		return l.create(ctx, s, drafts)
 	}
 	var ready, rest []*state.Node
@@ -152,6 +161,7 @@ func (l *Loop) begin(ctx context.Context, s *start) error {
 		return errors.Join(errs...)
 	}
 	l.speaker.begun(s)
+	l.book.begun(s)
 	return l.end(ctx, ready, s.record)
 }
 
@@ -183,8 +193,7 @@ func (l *Loop) create(ctx context.Context, s *start, drafts []*provision.Draft) 
 	}
 	for i, d := range drafts {
 		if errs[i] != nil {
-			pool := poolOf(d.Claim)
-			l.brake.failed(pool, l.version(s.plan.view, pool), errs[i].Error(), l.Clock.Now())
+			l.strike(ctx, s.plan.view, poolOf(d.Claim), errs[i].Error())
 		}
 	}
 	return errors.Join(err, l.putBack(ctx, s.nodes))
@@ -214,17 +223,24 @@ func gone(err error) error {
 	return err
 }
 
-// kindOf is what metrics call the type of a consolidation.
-func kindOf(m *disrupt.Move) string {
+// What metrics call the type of a consolidation.
+const (
+	kindEmpty  = "empty"
+	kindMulti  = "multi"
+	kindSingle = "single"
+)
+
+// kindOf is the type of a move that takes so many nodes away for a reason.
+func kindOf(reason disrupt.Reason, nodes int) string {
 	switch {
-	case m.Reason == disrupt.Empty:
-		return "empty"
-	case m.Reason == disrupt.Drifted:
+	case reason == disrupt.Empty:
+		return kindEmpty
+	case reason == disrupt.Drifted:
 		return ""
-	case len(m.Remove) > 1:
-		return "multi"
+	case nodes > 1:
+		return kindMulti
 	}
-	return "single"
+	return kindSingle
 }
 
 func lower(r disrupt.Reason) string { return strings.ToLower(string(r)) }

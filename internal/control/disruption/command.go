@@ -18,6 +18,9 @@ type command struct {
 	lost []string
 }
 
+// kind is what metrics call the type of a consolidation.
+func (c *command) kind() string { return kindOf(c.reason, len(c.stay)+len(c.going)) }
+
 // done says whether nothing is left to be decided: every node of the move has been deleted.
 func (c *command) done() bool { return len(c.stay) == 0 }
 

@@ -88,6 +88,7 @@ func TestT24_AfterThreeFailuresNoMoreAreTried(t *testing.T) {
 	}
 	b.expectEvent("Warning DisruptionBlocked", "3 replacements in a row have failed", "not allowed to launch")
 
+	b.must(b.client.Get(t.Context(), clientKey("general"), pool))
 	pool.Spec.Template.Labels = map[string]string{"team": "a"}
 	b.must(b.client.Update(t.Context(), pool))
 	if b.pass(); len(b.made()) != 1 {
@@ -121,9 +122,69 @@ func TestT24_AfterALongWhileOneMoreIsTried(t *testing.T) {
 	if n := s.failed("p", "other", "x", now); n != 1 {
 		t.Errorf("%d strikes of another version", n)
 	}
-	s.forget(func(string) bool { return false })
-	if s.count("p", "other") != 0 {
+	here := func(string) bool { return true }
+	if old := s.forget(here, now.Add(strikesFor)); len(old) != 0 || s.count("p", "other") != 1 {
+		t.Errorf("forgotten too early: %v", old)
+	}
+	if old := s.forget(here, now.Add(strikesFor+firstHold)); len(old) != 1 || s.count("p", "other") != 0 {
+		t.Errorf("what failed a day ago still counts: %v", old)
+	}
+	s.failed("p", "other", "x", now)
+	if old := s.forget(func(string) bool { return false }, now); len(old) != 0 || s.count("p", "other") != 0 {
 		t.Error("a pool that is gone is remembered")
+	}
+}
+
+func TestT24_FailuresOutliveTheProcess(t *testing.T) {
+	b := newBench(t)
+	b.pool("general")
+	b.big("big", "general")
+	b.clock.Step(time.Minute)
+	tries := 0
+	for range 15 {
+		b.pass()
+		for _, c := range b.made() {
+			tries++
+			b.lose(c.Name)
+			b.look()
+			b.drain()
+		}
+		b.restart()
+		b.clock.Step(2 * time.Minute)
+	}
+	pool := &karpv1.NodePool{}
+	b.must(b.client.Get(t.Context(), clientKey("general"), pool))
+	text := pool.Annotations[karpv1.FailedReplacementsAnnotationKey]
+	if left := b.asBefore("big"); tries != maxStrikes || left != "" || !strings.Contains(text, "count=3") || !strings.Contains(text, "not allowed to launch") {
+		t.Errorf("%d tries; %s; the pool says %q", tries, left, text)
+	}
+
+	b.clock.Step(longHold)
+	if b.pass(); len(b.made()) != 1 {
+		t.Fatalf("an hour later %d replacements are tried", len(b.made()))
+	}
+	b.restart()
+	name := b.made()[0].Name
+	b.launch(name)
+	b.join(name)
+	if b.pass(); !b.going("big") {
+		t.Error("the node is still there")
+	}
+	b.must(b.client.Get(t.Context(), clientKey("general"), pool))
+	if text, there := pool.Annotations[karpv1.FailedReplacementsAnnotationKey]; there {
+		t.Errorf("after a success the pool says %q", text)
+	}
+}
+
+func TestT24_StrikesAreReadAsTheyWereWritten(t *testing.T) {
+	s := &strikes{count: 2, until: time.Unix(1_700_000_000, 0).UTC(), version: "u/1/c/2/ami-1", why: "it was not Launched: x=y\nwhy=z"}
+	if got := parseStrikes(s.String()); got == nil || *got != *s {
+		t.Errorf("%+v, want %+v", got, s)
+	}
+	for _, text := range []string{"", "count=x until=2026-01-01T00:00:00Z", "count=1", "count=-1 until=2026-01-01T00:00:00Z", "count=1 until=soon", "count=1 why=until=2026-01-01T00:00:00Z"} {
+		if got := parseStrikes(text); got != nil {
+			t.Errorf("%q was read as %+v", text, got)
+		}
 	}
 }
 

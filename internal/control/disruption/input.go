@@ -5,73 +5,57 @@ import (
 	"slices"
 	"time"
 
-	"karpenter/internal/engine/disrupt"
-	"karpenter/internal/engine/world"
+	"karpenter/internal/ledger"
 	"karpenter/internal/state"
 )
 
-// input is what a decision is made from: the view with pods where they are expected, without nodes that are part of a move, and
-// without pools whose replacements fail.
-func (l *Loop) input(view *state.View, list []*command, now time.Time) *disrupt.Input {
-	busy, waiting := map[string]string{}, map[string]string{}
-	for _, c := range list {
-		for _, n := range slices.Concat(c.stay, c.going) {
-			busy[n.Claim.Name] = "it is being taken away already"
-		}
-		for _, name := range c.to {
-			waiting[name] = "it waits for the pods of nodes that it replaces"
-		}
-	}
-	in := view.Disruption(state.DisruptionOptions{
-		Past: l.memory.recent(now), Nominated: l.Nominated, Busy: func(claim string) string { return busy[claim] },
-	}, now)
-	in.World = l.Creator.World(view)
-	for i, n := range view.Nodes {
-		if n.Claim == nil || in.Nodes[i].Fixed != "" {
-			continue
-		}
-		if why := waiting[n.Claim.Name]; why != "" {
-			in.Nodes[i].Fixed = why
-		} else if l.memory.resting(n.Claim.Name, now) {
-			in.Nodes[i].Fixed = "a move of it was called off a moment ago"
-		}
-	}
-	l.hold(view, in, now)
-	return in
+// Facts is what a decision about the view would depend on besides the view.
+func (l *Loop) Facts(view *state.View, now time.Time) ledger.Facts {
+	list, _ := read(view)
+	return l.facts(view, list, now)
 }
 
-// hold keeps pools whose replacements fail out of a decision: no node is made for them, and their nodes do not go elsewhere
-// because they have drifted. What is empty may still go.
-func (l *Loop) hold(view *state.View, in *disrupt.Input, now time.Time) {
-	held := map[string]bool{}
-	var pools []*world.Pool
-	for i, p := range in.World.Pools {
+// facts is what a decision depends on besides the view: where pods are expected, nodes that are part of a move, and pools whose
+// replacements fail.
+func (l *Loop) facts(view *state.View, list []*command, now time.Time) ledger.Facts {
+	f := ledger.Facts{
+		Expected: l.Creator.Expected(view), Held: l.held(view, now), Nominated: map[string]time.Time{}, Busy: map[string]string{}, Fixed: map[string]string{},
+		Past: ledger.NewPast(l.memory.recent(now)),
+	}
+	for _, c := range list {
+		for _, n := range slices.Concat(c.stay, c.going) {
+			f.Busy[n.Claim.Name] = "it is being taken away already"
+		}
+		for _, name := range c.to {
+			f.Fixed[name] = "it waits for the pods of nodes that it replaces"
+		}
+	}
+	for _, n := range view.Nodes {
+		if l.Nominated != nil {
+			if until := l.Nominated(n.World.Name); now.Before(until) {
+				f.Nominated[n.World.Name] = until
+			}
+		}
+		if n.Claim != nil && f.Fixed[n.Claim.Name] == "" && l.memory.resting(n.Claim.Name, now) {
+			f.Fixed[n.Claim.Name] = "a move of it was called off a moment ago"
+		}
+	}
+	return f
+}
+
+// held says which pools make no nodes for now, and why.
+func (l *Loop) held(view *state.View, now time.Time) map[string]string {
+	out := map[string]string{}
+	for _, p := range view.World.Pools {
 		until, why := l.brake.held(p.Name, l.version(view, p.Name), now)
 		if until.IsZero() && l.Gate != nil {
 			until, why = l.Gate.Paused(p.Name)
 		}
-		if !until.After(now) {
-			continue
-		}
-		held[p.Name] = true
-		if pools == nil {
-			pools = slices.Clone(in.World.Pools)
-		}
-		if p.Refused == "" && !p.Static {
-			pools[i] = &world.Pool{Name: p.Name, Weight: p.Weight, MaxNodes: p.MaxNodes, Refused: "is held back: " + why}
+		if until.After(now) {
+			out[p.Name] = "is held back: " + why
 		}
 	}
-	if pools == nil {
-		return
-	}
-	c := *in.World
-	c.Pools = pools
-	in.World = &c
-	for i, n := range c.Nodes {
-		if held[n.Pool] && in.Nodes[i].Cost > 1 {
-			in.Nodes[i].Drift = ""
-		}
-	}
+	return out
 }
 
 // version is that of a pool and its class: it changes with everything that the pool's nodes are made from.

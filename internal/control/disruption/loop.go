@@ -14,6 +14,7 @@ import (
 	"karpenter/internal/control"
 	"karpenter/internal/control/provision"
 	"karpenter/internal/engine/disrupt"
+	"karpenter/internal/ledger"
 	"karpenter/internal/meter"
 	"karpenter/internal/state"
 )
@@ -68,11 +69,17 @@ type Loop struct {
 	Meter    *meter.Set
 	// Beat, if any, is called after every round, also when there is nothing to do.
 	Beat func(loop string)
+	// Ledger keeps what is decided; nil keeps nothing. Reading says how the mirror reads objects, for recordings.
+	Ledger  *ledger.Ledger
+	Reading state.Options
+	// Decided, if any, is shown every decision with what it was made from.
+	Decided func(view *state.View, in *disrupt.Input, d *disrupt.Decision, at time.Time)
 
 	informers cache.Informers
 	wakes     wakes
 	brake     brake
 	speaker   *speaker
+	book      book
 	decideAt  time.Time
 	rested    time.Time // before which no news brings a decision forward
 	last      question
@@ -93,6 +100,7 @@ func (l *Loop) prepare() {
 	l.wakes = newWakes()
 	l.replaced = map[string]waited{}
 	l.speaker = newSpeaker(l)
+	l.book = book{ledger: l.Ledger}
 }
 
 // NeedLeaderElection keeps the loop from running in processes that do not lead.
@@ -137,7 +145,7 @@ func (l *Loop) decideBy(at time.Time) {
 func (l *Loop) Pass(ctx context.Context) (again time.Duration, err error) {
 	view := l.Mirror.View()
 	list, stale := read(view)
-	l.brake.forget(func(pool string) bool { return view.Pool(pool) != nil })
+	l.takeOver(ctx, view)
 	l.clean(ctx, stale)
 	if l.advance(ctx, view, list) {
 		view = l.Mirror.View()
@@ -176,37 +184,64 @@ func open(list []*command) (n int) {
 // decide asks the engine what to do, and does it. started is how many moves have begun.
 func (l *Loop) decide(ctx context.Context, view *state.View, list []*command) (started int, err error) {
 	begin := l.Clock.Now()
-	in := l.input(view, list, begin)
+	facts := l.facts(view, list, begin)
+	in := facts.Input(view, begin)
 	l.speaker.budgets(view, in)
 	q := ask(view, in, begin)
 	if l.last.same(q) {
 		return 0, nil
 	}
 	l.last = question{}
-	decision, err := l.ponder(in, begin)
+	options := l.options()
+	decision, err := l.ponder(in, options, begin)
 	if err != nil {
 		return 0, err
 	}
-	took := l.Clock.Since(begin)
-	l.rested = l.Clock.Now().Add(took)
-	l.Meter.Observe(meter.DisruptionEvaluationDuration, took.Seconds(), "reason", "all")
+	l.rested = l.Clock.Now().Add(l.Clock.Since(begin))
 	l.speaker.decided(view, in, decision)
+	p := &plan{view: view, in: in, moves: decision.Moves}
+	l.book.decided(p, decision, ledger.Moment{View: view, Facts: facts, Options: ledger.NewOptions(l.Reading, options), At: begin})
+	if l.Decided != nil {
+		l.Decided(view, in, decision, begin)
+	}
 	if len(decision.Moves) == 0 {
 		l.last = q
 		return 0, nil
 	}
-	return l.carryOut(ctx, &plan{view: view, in: in, moves: decision.Moves}), nil
+	return l.carryOut(ctx, p), nil
+}
+
+// options are those of the next decision.
+func (l *Loop) options() disrupt.Options {
+	o := l.Options
+	o.Turn = l.decisions
+	l.decisions++
+	return o
 }
 
 // ponder asks the engine. A node that it cannot stand must not take the other controllers down with it.
-func (l *Loop) ponder(in *disrupt.Input, now time.Time) (d *disrupt.Decision, err error) {
+func (l *Loop) ponder(in *disrupt.Input, options disrupt.Options, now time.Time) (d *disrupt.Decision, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("deciding panicked: %v\n%s", r, debug.Stack())
 		}
 	}()
-	options := l.Options
-	options.Turn = l.decisions
-	l.decisions++
+	last := now
+	options.Done = func(p disrupt.Part) {
+		part := parts[p]
+		l.Meter.Observe(meter.DisruptionEvaluationDuration, l.Clock.Since(last).Seconds(), "reason", lower(part.reason), "consolidation_type", part.kind)
+		last = l.Clock.Now()
+	}
 	return disrupt.Decide(in, options, now), nil
+}
+
+// parts says what metrics call the parts of a decision (O34).
+var parts = map[disrupt.Part]struct {
+	reason disrupt.Reason
+	kind   string
+}{
+	disrupt.Emptiness: {disrupt.Empty, kindEmpty},
+	disrupt.Drift:     {disrupt.Drifted, ""},
+	disrupt.Groups:    {disrupt.Underutilized, kindMulti},
+	disrupt.Singles:   {disrupt.Underutilized, kindSingle},
 }

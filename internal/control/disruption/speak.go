@@ -144,6 +144,9 @@ func (s *speaker) decided(view *state.View, in *disrupt.Input, d *disrupt.Decisi
 	for reason, n := range eligible {
 		s.l.Meter.Set(meter.DisruptionEligibleNodes, float64(n), "reason", lower(reason))
 	}
+	for _, score := range d.Rejected {
+		s.weighed(in, score, "rejected")
+	}
 	now := s.l.Clock.Now()
 	for claim, last := range s.said {
 		if !now.Before(last.until) {
@@ -201,17 +204,17 @@ func (s *speaker) begun(st *start) {
 		pool := n.World.Pool
 		if !pools[pool] {
 			s.l.Meter.Add(meter.DisruptionDecisionsByPool, 1, append([]string{"nodepool", pool}, labels...)...)
-			if st.reason == disrupt.Underutilized {
-				s.l.Meter.Add(meter.ConsolidationMoves, 1, "nodepool", pool, "decision", "approved", "policy", st.plan.policy(pool))
-			}
 		}
 		pools[pool] = true
 		if st.reason != disrupt.Drifted {
 			s.about(n, control.Event{Reason: EventCandidate, Message: sentence(st.move.Why.Line())})
 		}
-		if st.reason == disrupt.Underutilized && st.plan.policy(pool) == string(disrupt.Balanced) { // D42
+		if st.reason == disrupt.Underutilized && policy(st.plan.in, pool) == string(disrupt.Balanced) { // D42
 			s.about(n, control.Event{Reason: EventApproved, Message: sentence(st.move.Why.Line())})
 		}
+	}
+	for _, score := range st.move.Scores {
+		s.weighed(st.plan.in, score, "approved")
 	}
 	s.l.Log.Info("disrupting node(s)", "command-id", st.id, "reason", reason, "decision", decision,
 		"disrupted-node-count", len(st.nodes), "replacement-node-count", len(st.to), "pod-count", st.move.Evicts,
@@ -219,11 +222,18 @@ func (s *speaker) begun(st *start) {
 		"why", st.move.Why.Line())
 }
 
+// weighed counts a consolidation that was approved or rejected for what it is worth to a pool (O40, O41).
+func (s *speaker) weighed(in *disrupt.Input, score disrupt.Score, decision string) {
+	labels := []string{"nodepool", score.Pool, "decision", decision, "policy", policy(in, score.Pool)}
+	s.l.Meter.Observe(meter.ConsolidationScore, score.Value, labels...)
+	s.l.Meter.Add(meter.ConsolidationMoves, 1, labels...)
+}
+
 // policy is the consolidation policy of a pool.
-func (p *plan) policy(pool string) string {
-	for i := range p.in.Pools {
-		if p.in.Pools[i].Name == pool {
-			return string(p.in.Pools[i].Policy)
+func policy(in *disrupt.Input, pool string) string {
+	for i := range in.Pools {
+		if in.Pools[i].Name == pool {
+			return string(in.Pools[i].Policy)
 		}
 	}
 	return ""
@@ -248,28 +258,29 @@ func (s *speaker) ended(n *state.Node, r record) {
 	reason := lower(r.reason)
 	s.l.memory.removed(n, s.l.Clock.Now())
 	s.about(n, control.Event{Reason: EventTerminating, Message: "Disrupting Node: " + string(r.reason)})
-	control.CountDisrupted(s.l.Meter, n.Claim, reason)
 	moved := 0
 	for _, p := range n.World.Pods {
 		if p.Movable && !p.Terminating {
 			moved++
 		}
 	}
-	mode := "graceful"
-	if grace := n.Claim.Spec.TerminationGracePeriod; grace != nil {
-		mode = "eventual"
-		if grace.Duration <= 0 {
-			mode = "forceful"
-		}
-	}
-	s.l.Meter.Add(meter.PodsDisruptionInitiated, float64(moved), "reason", reason, "nodepool", poolOf(n.Claim),
-		"capacity_type", n.Claim.Labels[karpv1.CapacityTypeLabelKey], "termination_mode", mode)
+	labels := append(control.DisruptedLabels(n.Claim, reason), "consolidation_policy", s.policyOf(n))
+	s.l.Meter.Add(meter.NodeClaimsDisrupted, 1, labels...)
+	s.l.Meter.Add(meter.PodsDisruptionInitiated, float64(moved), labels...)
 	s.l.Meter.Add(meter.DisruptionNodes, 1, "nodepool", poolOf(n.Claim), "action", r.decision(), "method", reason)
+}
+
+// policyOf is the consolidation policy of a node's pool as it is now.
+func (s *speaker) policyOf(n *state.Node) string {
+	if p := s.l.Mirror.View().Pool(poolOf(n.Claim)); p != nil {
+		return string(p.Object.Spec.Disruption.ConsolidationPolicy)
+	}
+	return ""
 }
 
 // calledOff tells that the nodes of a move stay after all.
 func (s *speaker) calledOff(c *command, because string) {
-	s.l.Meter.Add(meter.DisruptionQueueFailures, 1, "decision", c.decision(), "reason", lower(c.reason))
+	s.l.Meter.Add(meter.DisruptionQueueFailures, 1, "decision", c.decision(), "reason", lower(c.reason), "consolidation_type", c.kind())
 	for _, n := range c.stay {
 		s.about(n, control.Event{Reason: EventBlocked, Message: "The node stays: " + because})
 	}

@@ -14,6 +14,7 @@ import (
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/control"
 	"karpenter/internal/engine/life"
+	"karpenter/internal/state"
 )
 
 // maxNamed bounds how many pods or volumes a message names.
@@ -59,7 +60,7 @@ func (r *nodes) empty(ctx context.Context, v *visit) (bool, time.Duration, error
 func (r *nodes) ask(v *visit, pods []corev1.Pod) life.DrainPlan {
 	facts := make([]life.Pod, len(pods))
 	for i := range pods {
-		facts[i] = factsOf(&pods[i])
+		facts[i] = state.Leaving(&pods[i])
 	}
 	plan := life.Drain(facts, v.deadline, r.Clock.Now())
 	reason := evictionReason(v.claim)
@@ -141,48 +142,6 @@ func podsOn(ctx context.Context, reader client.Reader, node string) ([]corev1.Po
 	return pods.Items, nil
 }
 
-// factsOf is what draining needs to know of a pod.
-func factsOf(pod *corev1.Pod) life.Pod {
-	p := life.Pod{
-		Critical:     pod.Spec.PriorityClassName == "system-cluster-critical" || pod.Spec.PriorityClassName == "system-node-critical",
-		Ended:        pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed,
-		Tolerant:     toleratesDisrupted(pod),
-		Grace:        corev1.DefaultTerminationGracePeriodSeconds * time.Second,
-		Leaving:      deletedAt(pod),
-		DoNotDisrupt: pod.Annotations[karpv1.DoNotDisruptAnnotationKey],
-	}
-	_, p.Mirror = pod.Annotations[corev1.MirrorPodAnnotationKey]
-	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
-		p.Daemon = owner.Kind == "DaemonSet"
-		p.Mirror = p.Mirror || owner.Kind == "Node"
-	}
-	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
-		p.Grace = time.Duration(*s) * time.Second
-	}
-	if s := pod.DeletionGracePeriodSeconds; s != nil {
-		p.LeavingGrace = time.Duration(*s) * time.Second
-	}
-	if pod.Status.StartTime != nil {
-		p.Started = pod.Status.StartTime.Time
-	}
-	return p
-}
-
-// toleratesDisrupted says whether the pod may come back onto a node that is being taken away. The taint has no value, and
-// operators that compare numbers never match it.
-func toleratesDisrupted(pod *corev1.Pod) bool {
-	taint := karpv1.DisruptedTaint()
-	for _, t := range pod.Spec.Tolerations {
-		effect := t.Effect == "" || t.Effect == taint.Effect
-		exists := t.Operator == corev1.TolerationOpExists && (t.Key == "" || t.Key == taint.Key)
-		equals := (t.Operator == "" || t.Operator == corev1.TolerationOpEqual) && t.Key == taint.Key && t.Value == taint.Value
-		if effect && (exists || equals) {
-			return true
-		}
-	}
-	return false
-}
-
 // detach waits until the node's volumes are free for their next node (L28), but not beyond the deadline (D63).
 func (r *nodes) detach(ctx context.Context, v *visit) (bool, time.Duration, error) {
 	if v.claim != nil {
@@ -250,7 +209,7 @@ func (r *nodes) keptVolumes(ctx context.Context, v *visit) (map[string]bool, err
 	}
 	volumes := map[string]bool{}
 	for i := range pods {
-		if !factsOf(&pods[i]).KeepsVolumes(v.deadline, r.Clock.Now()) {
+		if !state.Leaving(&pods[i]).KeepsVolumes(v.deadline, r.Clock.Now()) {
 			continue
 		}
 		for _, volume := range pods[i].Spec.Volumes {

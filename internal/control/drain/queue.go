@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"karpenter/internal/engine/life"
+	"karpenter/internal/state"
 )
 
 const (
@@ -137,7 +138,7 @@ func (q *queue) NeedLeaderElection() bool { return true }
 func (q *queue) Add(pod *corev1.Pod, o order) {
 	k := key{pod.Namespace, pod.Name, pod.UID}
 	now := q.Clock.Now()
-	do := factsOf(pod).Next(o.deadline, now).Do
+	do := state.Leaving(pod).Next(o.deadline, now).Do
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.sweep(now)
@@ -208,7 +209,7 @@ func (q *queue) process(ctx context.Context, k key) {
 		q.done(k, "") // gone, or nobody's business any more; a node that still wants it gone says so again
 		return
 	}
-	j := job{key: k, entry: e, pod: pod, step: factsOf(pod).Next(e.deadline, q.Clock.Now())}
+	j := job{key: k, entry: e, pod: pod, step: state.Leaving(pod).Next(e.deadline, q.Clock.Now())}
 	if j.step.Do != life.Evict && j.step.Do != life.Delete {
 		q.done(k, "")
 		return

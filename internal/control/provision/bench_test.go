@@ -12,6 +12,7 @@ import (
 
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/world"
+	"karpenter/internal/ledger"
 	"karpenter/internal/state"
 )
 
@@ -49,11 +50,19 @@ func busy(waiting int) *shelf {
 
 // BenchmarkPass is what lies between the end of the batch window and the claims being sent; the bar is 50 ms.
 func BenchmarkPass(b *testing.B) {
-	for _, waiting := range []int{1, 100, 1000} {
-		b.Run(fmt.Sprintf("nodes=500/pods=5000/waiting=%d", waiting), func(b *testing.B) {
+	for _, c := range []struct {
+		waiting int
+		kept    bool
+	}{{1, false}, {1, true}, {100, false}, {100, true}, {1000, false}, {1000, true}} {
+		b.Run(fmt.Sprintf("nodes=500/pods=5000/waiting=%d/kept=%t", c.waiting, c.kept), func(b *testing.B) {
+			waiting, kept := c.waiting, c.kept
 			view := busy(waiting).View()
 			c := &Creator{Client: yesMan(), Mirror: frozen{view}, Clock: clock.RealClock{}, Log: silent}
 			p := &Provisioner{Mirror: c.Mirror, Creator: c, Batch: NewBatcher(c.Clock, time.Second, 10*time.Second), Clock: c.Clock, Log: silent}
+			if kept {
+				p.Ledger = ledger.New(ledger.DefaultSize, "p", c.Clock.Now)
+				p.Ledger.KeepRecordings(ledger.DefaultRecordings, "")
+			}
 			p.prepare()
 			for b.Loop() {
 				p.last = question{}

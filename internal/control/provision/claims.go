@@ -55,6 +55,9 @@ func drafts(view *state.View, nodes []*pack.NewNode, seed, reason string) []*Dra
 		}
 		claim = claim.DeepCopy()
 		claim.Name = claimName(n.Pool.Name, seed, i)
+		if len(n.Pods) > 0 {
+			claim.Annotations[karpv1.PlannedPodsAnnotationKey] = plannedPods(n.Pods)
+		}
 		claims = append(claims, claim)
 		out = append(out, &Draft{Claim: claim, Node: n, Reason: reason, resources: view.World.Resources})
 	}

@@ -67,6 +67,10 @@ func TestP89_ClaimIsMadeFromItsPool(t *testing.T) {
 		t.Error("no batch")
 	}
 	delete(c.Annotations, cloud.BatchAnnotationKey)
+	if n := len(strings.Split(c.Annotations[karpv1.PlannedPodsAnnotationKey], ",")); n != len(list[0].Node.Pods) {
+		t.Errorf("made for %d pods: %s", len(list[0].Node.Pods), c.Annotations[karpv1.PlannedPodsAnnotationKey])
+	}
+	delete(c.Annotations, karpv1.PlannedPodsAnnotationKey)
 	want = map[string]string{
 		"example.com/note": "hello", convert.KubeletAnnotation: `{"maxPods":20}`, karpv1.NodePoolHashAnnotationKey: pool.Hash(),
 		karpv1.NodePoolHashVersionAnnotationKey: karpv1.NodePoolHashVersion, karpv1.MinValuesRelaxedAnnotationKey: "false",

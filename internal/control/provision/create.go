@@ -58,7 +58,12 @@ type Creator struct {
 // World is the view as plans are to see it: pods that a claim has been made for are on its node already, though it is not there
 // yet.
 func (c *Creator) World(view *state.View) *world.Snapshot {
-	return c.pins.apply(view, c.Clock.Now()).Snapshot
+	return view.Expect(c.Expected(view))
+}
+
+// Expected says on which claim's node pods are expected that want a place, by their UID.
+func (c *Creator) Expected(view *state.View) map[string]string {
+	return c.pins.apply(view, c.Clock.Now()).Expected
 }
 
 // Drafts makes claims for the nodes of a plan over the view. Nothing is created yet.
@@ -122,7 +127,7 @@ func (c *Creator) reserve(list []*Draft) ([]charge, []error) {
 	if c.underway == nil {
 		c.underway = map[string]*charge{}
 	}
-	l := newLedger(c.Mirror.View().World, c.underway)
+	l := newTally(c.Mirror.View().World, c.underway)
 	for i, d := range list {
 		charges[i], errs[i] = l.take(d)
 		if errs[i] != nil {

@@ -1,12 +1,16 @@
 package provision
 
 import (
-	"slices"
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/world"
 	"karpenter/internal/state"
 )
@@ -21,11 +25,13 @@ const (
 // pins remembers which claim each pod was planned for. A claim in flight has room for exactly the pods that it was made for, but
 // were they all planned again, a pod that fits everywhere might take the place of one that fits only there, and the latter
 // would be given yet another node at every pass. So pods stay where they are expected until they are bound, the claim is gone,
-// or its node has been up for a while and the scheduler has put something else there. A process that starts anew knows nothing
-// of this and plans all of them.
+// or its node has been up for a while and the scheduler has put something else there. A process that starts anew reads from the
+// claims which pods they were made for.
 type pins struct {
 	mu sync.Mutex
 	of map[types.UID]*pin
+	// read says that the claims that were there at first have been read.
+	read bool
 }
 
 type pin struct {
@@ -49,27 +55,76 @@ func (p *pins) add(claim string, pods []*world.Pod, now time.Time) {
 	}
 }
 
-// pinned is a snapshot with pods on the nodes where they are expected.
+// restore expects pods where a process before this one did, as the claims tell. Of two claims that were made for a pod the later
+// one counts: the pod was planned anew because it could not go to the first.
+func (p *pins) restore(view *state.View) {
+	p.read = true
+	made := map[string]*state.Node{}
+	for _, n := range view.Nodes {
+		if n.Claim == nil || n.World.Deleting {
+			continue
+		}
+		for _, key := range strings.Split(n.Claim.Annotations[karpv1.PlannedPodsAnnotationKey], ",") {
+			if had := made[key]; had == nil || had.Claim.CreationTimestamp.Before(&n.Claim.CreationTimestamp) {
+				made[key] = n
+			}
+		}
+	}
+	for _, pod := range view.World.Over().Wanting() {
+		n := made[podKey(pod)]
+		if n == nil || p.of[uid(pod)] != nil {
+			continue
+		}
+		if p.of == nil {
+			p.of = map[types.UID]*pin{}
+		}
+		x := &pin{claim: n.Claim.Name, until: n.Claim.CreationTimestamp.Add(maxPin)}
+		if up := n.Claim.StatusConditions().Get(karpv1.ConditionInitialized); up != nil && up.Status == metav1.ConditionTrue {
+			x.started, x.until = true, up.LastTransitionTime.Add(pinAfterStart)
+		}
+		p.of[uid(pod)] = x
+	}
+}
+
+// plannedPods is what is written on a claim about the pods that it is made for.
+func plannedPods(pods []*world.Pod) string {
+	keys := make([]string, len(pods))
+	for i, pod := range pods {
+		keys[i] = podKey(pod)
+	}
+	return strings.Join(keys, ",")
+}
+
+// podKey is short for a pod: a node may have hundreds. Should two pods that wait share it, one of them is expected where the other
+// should be, if it fits there.
+func podKey(pod *world.Pod) string {
+	sum := sha256.Sum256([]byte(pod.UID))
+	return hex.EncodeToString(sum[:5])
+}
+
+// pinned says where pods are expected.
 type pinned struct {
-	*world.Snapshot
-	// Pods is how many pods are expected somewhere, Claims where.
-	Pods   int
+	// Expected names the claim by the pod's UID; Pods is how many there are.
+	Expected map[string]string
+	Pods     int
+	// Claims are those that pods are expected on, in the order of their nodes.
 	Claims []string
 }
 
-// apply puts pods that want a place and are expected somewhere there, and forgets those that do not want one any more.
+// apply finds where pods that want a place are expected, and forgets those that do not want one any more.
 func (p *pins) apply(view *state.View, now time.Time) pinned {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.of) == 0 {
-		return pinned{Snapshot: view.World}
+	if !p.read {
+		p.restore(view)
 	}
-	wanting := view.World.Over().Wanting()
-	moved := map[types.UID]bool{}
-	at := map[*world.Node][]*world.Pod{}
+	if len(p.of) == 0 {
+		return pinned{}
+	}
+	out := pinned{Expected: map[string]string{}}
 	room := map[*world.Node]world.Resources{}
 	keep := map[types.UID]*pin{}
-	for _, pod := range wanting {
+	for _, pod := range view.World.Over().Wanting() {
 		x := p.of[uid(pod)]
 		if x == nil {
 			continue
@@ -79,13 +134,15 @@ func (p *pins) apply(view *state.View, now time.Time) pinned {
 			continue
 		}
 		keep[uid(pod)] = x
-		moved[uid(pod)] = true
-		at[n] = append(at[n], pod)
+		out.Expected[pod.UID] = x.claim
 	}
-	p.of = keep
-	out := pinned{Snapshot: view.World, Pods: len(moved)}
-	if len(moved) > 0 {
-		out.Snapshot, out.Claims = rearranged(view.World, moved, at)
+	p.of, out.Pods = keep, len(keep)
+	if len(keep) > 0 {
+		for _, n := range view.World.Nodes {
+			if _, taken := room[n]; taken {
+				out.Claims = append(out.Claims, n.Claim)
+			}
+		}
 	}
 	return out
 }
@@ -120,32 +177,4 @@ func fits(snap *world.Snapshot, n *world.Node, pod *world.Pod, room map[*world.N
 	}
 	room[n] = left.Minus(request)
 	return true
-}
-
-// rearranged is the snapshot with pods moved from where they are or wait to the nodes where they are expected.
-func rearranged(snap *world.Snapshot, moved map[types.UID]bool, at map[*world.Node][]*world.Pod) (*world.Snapshot, []string) {
-	away := func(pod *world.Pod) bool { return moved[uid(pod)] }
-	c := *snap
-	c.Pending = slices.DeleteFunc(slices.Clone(snap.Pending), away)
-	c.Nodes = slices.Clone(snap.Nodes)
-	var claims []string
-	for i, n := range snap.Nodes {
-		more := at[n]
-		leaving := n.Deleting && slices.ContainsFunc(n.Pods, away)
-		if len(more) == 0 && !leaving {
-			continue
-		}
-		here := n.Pods
-		if leaving {
-			here = slices.DeleteFunc(slices.Clone(n.Pods), away)
-		}
-		if len(more) > 0 {
-			claims = append(claims, n.Claim)
-		}
-		c.Nodes[i] = &world.Node{
-			Name: n.Name, Claim: n.Claim, Pool: n.Pool, Labels: n.Labels, Taints: n.Taints, Capacity: n.Capacity, Allocatable: n.Allocatable,
-			Pods: slices.Concat(here, more), Initialized: n.Initialized, InFlight: n.InFlight, Deleting: n.Deleting, Attached: n.Attached, Price: n.Price,
-		}
-	}
-	return &c, claims
 }

@@ -1,12 +1,11 @@
 package provision
 
 import (
-	"reflect"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/pack"
@@ -30,6 +29,52 @@ func TestP71_PodsKeepTheirPlace(t *testing.T) {
 	}
 	if n := len(stored(t, "places")); n != made {
 		t.Errorf("%d claims after a while, %d at first", n, made)
+	}
+}
+
+// TestP71_ARestartPlansNothingTwice: a process that takes over between the creation of claims and the binding of their pods finds
+// on the claims which pods they are for.
+func TestP71_ARestartPlansNothingTwice(t *testing.T) {
+	s := newShelf(typesOf(twoZones, 2), newPool("taken-over"))
+	s.put(pods(3, "900m")...)
+	s.put(newPod("dear", "900m", selects(world.LabelCapacityType, "on-demand")))
+	first := newDesk(t, s)
+	first.pass()
+	made := stored(t, "taken-over")
+	if len(made) < 2 {
+		t.Fatalf("%d claims", len(made))
+	}
+	for range 3 {
+		s.clock.Step(retry)
+		s.nudge()
+		next := newDesk(t, s)
+		next.pass()
+		if n := len(stored(t, "taken-over")); n != len(made) {
+			t.Fatalf("%d claims after a restart, %d before", n, len(made))
+		}
+		if n := next.Creator.pins.apply(s.View(), s.clock.Now()).Pods; n != 4 {
+			t.Errorf("%d pods are expected on claims, want 4", n)
+		}
+	}
+	t.Run("not for ever", func(t *testing.T) {
+		s.clock.Step(maxPin)
+		if n := newDesk(t, s).Creator.pins.apply(s.View(), s.clock.Now()).Pods; n != 0 {
+			t.Errorf("%d pods are expected on claims that have come to nothing", n)
+		}
+	})
+}
+
+// TestP71_TheLaterClaimCounts: a pod that was planned anew is expected where it was planned last.
+func TestP71_TheLaterClaimCounts(t *testing.T) {
+	s := newShelf(typesOf(twoZones, 2), newPool("twice"))
+	s.put(newPod("a", "1"))
+	cr := &Creator{Client: yesMan(), Mirror: s, Clock: s.clock, Log: silent}
+	early, late := plan(s, cr)[0], plan(s, cr)[0]
+	early.Claim.CreationTimestamp, late.Claim.CreationTimestamp = metav1.NewTime(s.clock.Now()), metav1.NewTime(s.clock.Now().Add(time.Second))
+	s.Assume(late.Claim, early.Claim)
+	anew := &Creator{Client: yesMan(), Mirror: s, Clock: s.clock, Log: silent}
+	if got := anew.pins.apply(s.View(), s.clock.Now()); len(got.Claims) != 1 || got.Claims[0] != late.Claim.Name {
+		t.Errorf("expected on %v, want %s", got.Claims, late.Claim.Name)
 	}
 }
 
@@ -127,43 +172,5 @@ func TestP10_PodsOfNodesThatGoKeepTheirPlace(t *testing.T) {
 	}
 	if at["old"] != 0 || at[list[0].Claim.Name] != 1 {
 		t.Errorf("pods by node: %v", at)
-	}
-}
-
-// TestRearrangedNodesAreCopiedWhole fails when a node gets a field that a rearranged one would lack.
-func TestRearrangedNodesAreCopiedWhole(t *testing.T) {
-	n := &world.Node{}
-	v := reflect.ValueOf(n).Elem()
-	for i := range v.NumField() {
-		f := v.Field(i)
-		if !v.Type().Field(i).IsExported() {
-			continue
-		}
-		switch f.Kind() {
-		case reflect.String:
-			f.SetString("x")
-		case reflect.Bool:
-			f.SetBool(true)
-		case reflect.Float64:
-			f.SetFloat(1)
-		case reflect.Int64, reflect.Int32, reflect.Int:
-			f.SetInt(1)
-		case reflect.Slice:
-			f.Set(reflect.MakeSlice(f.Type(), 1, 1))
-		default:
-			t.Fatalf("field %s has a kind that this test does not know", v.Type().Field(i).Name)
-		}
-	}
-	here, there := &world.Pod{UID: "here"}, &world.Pod{UID: "there"}
-	n.Pods, n.Deleting = []*world.Pod{here}, true
-	got, _ := rearranged(&world.Snapshot{Nodes: []*world.Node{n}, Pending: []*world.Pod{there}}, map[types.UID]bool{"there": true}, map[*world.Node][]*world.Pod{n: {there}})
-	g := reflect.ValueOf(got.Nodes[0]).Elem()
-	for i := range v.NumField() {
-		if field := v.Type().Field(i); field.IsExported() && field.Name != "Pods" && !reflect.DeepEqual(v.Field(i).Interface(), g.Field(i).Interface()) {
-			t.Errorf("field %s is lost", field.Name)
-		}
-	}
-	if len(got.Nodes[0].Pods) != 2 || len(got.Pending) != 0 {
-		t.Errorf("%d pods on the node, %d waiting", len(got.Nodes[0].Pods), len(got.Pending))
 	}
 }

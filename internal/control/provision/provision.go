@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -17,6 +18,7 @@ import (
 	"karpenter/internal/control"
 	"karpenter/internal/engine/pack"
 	"karpenter/internal/engine/world"
+	"karpenter/internal/ledger"
 	"karpenter/internal/meter"
 	"karpenter/internal/state"
 )
@@ -56,11 +58,17 @@ type Provisioner struct {
 	Gate Gate
 	// Beat, if any, is called after every round, also when there is nothing to do.
 	Beat func(loop string)
+	// Ledger keeps what is decided; nil keeps nothing. Reading says how the mirror reads objects, for recordings.
+	Ledger  *ledger.Ledger
+	Reading state.Options
+	// Planned, if any, is shown every plan with what it was made from; a nil plan when no pod is without a place.
+	Planned func(view *state.View, plan *pack.Plan, at time.Time)
 
 	informers cache.Informers
 	ask       func(*world.Snapshot, pack.Options) (*pack.Plan, error)
 	track     *tracker
 	speaker   *speaker
+	book      *book
 	last      question
 	plan      *pack.Plan // the answer to last, if it made no difference
 	zones     map[string]int
@@ -88,6 +96,7 @@ func (p *Provisioner) Register(m manager.Manager) error {
 func (p *Provisioner) prepare() {
 	p.track = newTracker(p.Meter)
 	p.speaker = newSpeaker(p)
+	p.book = newBook(p)
 	p.ask = ask
 }
 
@@ -129,11 +138,14 @@ func (p *Provisioner) Pass(ctx context.Context) error {
 	p.speaker.nominate(placed.Claims...)
 	if len(pods) == placed.Pods {
 		p.speaker.unplaced(0, 0)
+		p.book.placed()
+		p.show(view, nil, now)
 		p.last, p.plan = question{}, nil
 		return nil
 	}
-	snap, paused := p.usable(placed.Snapshot, now)
-	q := question{snap: view.World, paused: paused, placed: placed.Pods}
+	m := &moment{view: view, facts: ledger.Facts{Expected: placed.Expected, Held: p.held(view.World, now)}, options: p.Options, now: now}
+	m.snap = m.facts.World(view)
+	q := question{snap: view.World, paused: text(m.facts.Held), placed: placed.Pods}
 	if q == p.last {
 		if p.plan != nil { // what could not be said at once, or should be said again
 			p.speaker.tell(view.World, p.plan, nil, nil)
@@ -141,40 +153,64 @@ func (p *Provisioner) Pass(ctx context.Context) error {
 		return nil
 	}
 	p.last, p.plan = q, nil
-	if !slices.ContainsFunc(snap.Pools, func(pool *world.Pool) bool { return !pool.Static }) {
+	if !slices.ContainsFunc(m.snap.Pools, func(pool *world.Pool) bool { return !pool.Static }) {
 		p.noPools(pods) // P13
+		p.book.noPools(m, pods)
 		return nil
 	}
-	p.speaker.pools(view, snap)
-	plan, err := p.solve(snap, len(pods)-placed.Pods)
+	p.speaker.pools(view, m.snap)
+	plan, err := p.solve(m, len(pods)-placed.Pods)
 	if err != nil {
 		p.last.open = true
 		p.Meter.Observe(meter.ProvisionerDuration, p.Clock.Since(now).Seconds(), "result", "error")
 		return err
 	}
-	p.carryOut(ctx, view, plan, now)
+	p.show(view, plan, now)
+	p.carryOut(ctx, m, plan)
 	return nil
 }
 
-// usable is the snapshot with the pools that are held back marked as such; paused tells apart which those are.
-func (p *Provisioner) usable(snap *world.Snapshot, now time.Time) (out *world.Snapshot, paused string) {
-	if p.Gate == nil {
-		return snap, ""
+func (p *Provisioner) show(view *state.View, plan *pack.Plan, at time.Time) {
+	if p.Planned != nil {
+		p.Planned(view, plan, at)
 	}
-	c := *snap
-	c.Pools = slices.Clone(snap.Pools)
-	for i, pool := range snap.Pools {
+}
+
+// moment is what a plan is made from.
+type moment struct {
+	view *state.View
+	// facts is what the view does not say, snap what both come to.
+	facts   ledger.Facts
+	snap    *world.Snapshot
+	options pack.Options
+	now     time.Time
+}
+
+// held says which pools are held back, and why.
+func (p *Provisioner) held(snap *world.Snapshot, now time.Time) map[string]string {
+	if p.Gate == nil {
+		return nil
+	}
+	var out map[string]string
+	for _, pool := range snap.Pools {
 		until, why := p.Gate.Paused(pool.Name)
 		if !until.After(now) || pool.Static || pool.Refused != "" {
 			continue
 		}
-		c.Pools[i] = &world.Pool{Name: pool.Name, Weight: pool.Weight, Refused: fmt.Sprintf("is held back until %s: %s", until.UTC().Format(time.RFC3339), why)}
-		paused += pool.Name + " " + c.Pools[i].Refused + "\n"
+		if out == nil {
+			out = map[string]string{}
+		}
+		out[pool.Name] = fmt.Sprintf("is held back until %s: %s", until.UTC().Format(time.RFC3339), why)
 	}
-	if paused == "" {
-		return snap, ""
+	return out
+}
+
+// text is the same for equal maps.
+func text(held map[string]string) (out string) {
+	for _, name := range slices.Sorted(maps.Keys(held)) {
+		out += name + " " + held[name] + "\n"
 	}
-	return &c, paused
+	return out
 }
 
 // noPools notes that nothing can be done about the pods while there is no pool. Nobody is told: a cluster in which Karpenter has
@@ -190,7 +226,7 @@ func (p *Provisioner) noPools(pods []*world.Pod) {
 
 // solve asks the engine, and shows how long it has been at it. When that is too long for the pods that wait, a plan is made
 // without looking for the cheapest (P7), and no other is asked for until the engine has come back.
-func (p *Provisioner) solve(snap *world.Snapshot, pods int) (*pack.Plan, error) {
+func (p *Provisioner) solve(m *moment, pods int) (*pack.Plan, error) {
 	p.passes++
 	labels := []string{"controller", name, "scheduling_id", strconv.Itoa(p.passes)}
 	begin := p.Clock.Now()
@@ -205,7 +241,8 @@ func (p *Provisioner) solve(snap *world.Snapshot, pods int) (*pack.Plan, error) 
 	quick := p.Options
 	quick.Quick = true
 	if p.late.Load() {
-		return p.ask(snap, quick)
+		m.options = quick
+		return p.ask(m.snap, quick)
 	}
 	type answer struct {
 		plan *pack.Plan
@@ -213,7 +250,7 @@ func (p *Provisioner) solve(snap *world.Snapshot, pods int) (*pack.Plan, error) 
 	}
 	answers := make(chan answer, 1)
 	go func() {
-		plan, err := p.ask(snap, p.Options)
+		plan, err := p.ask(m.snap, p.Options)
 		answers <- answer{plan, err}
 	}()
 	for {
@@ -231,7 +268,8 @@ func (p *Provisioner) solve(snap *world.Snapshot, pods int) (*pack.Plan, error) 
 				p.late.Store(false)
 			}()
 			p.Log.Error("planning takes too long, going on with a plan that may cost more", "pod-count", pods, "duration", now.Sub(begin))
-			return p.ask(snap, quick)
+			m.options = quick
+			return p.ask(m.snap, quick)
 		}
 	}
 }
@@ -247,12 +285,15 @@ func ask(snap *world.Snapshot, options pack.Options) (plan *pack.Plan, err error
 }
 
 // carryOut creates the claims of a plan and tells what was decided.
-func (p *Provisioner) carryOut(ctx context.Context, view *state.View, plan *pack.Plan, begin time.Time) {
+func (p *Provisioner) carryOut(ctx context.Context, m *moment, plan *pack.Plan) {
+	view, begin := m.view, m.now
 	list := p.Creator.Drafts(view, plan.Nodes, ReasonProvisioned)
 	if len(list) > 0 {
 		p.speaker.computed(view.World, plan, p.Clock.Since(begin))
 	}
+	entry := p.book.decided(m, plan, list)
 	errs := p.Creator.Create(ctx, list)
+	p.book.settle(entry, list, errs)
 	failed := errors.Join(errs...) != nil
 	if p.last.open = len(list) > 0; !p.last.open {
 		p.plan = plan

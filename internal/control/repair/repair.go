@@ -27,6 +27,7 @@ import (
 	"karpenter/internal/cloud"
 	"karpenter/internal/control"
 	"karpenter/internal/engine/life"
+	"karpenter/internal/ledger"
 	"karpenter/internal/meter"
 )
 
@@ -63,6 +64,8 @@ type Repair struct {
 	Recorder *control.Recorder
 	Meter    *meter.Set
 	Log      *slog.Logger
+	// Ledger keeps what is replaced; nil keeps nothing.
+	Ledger *ledger.Ledger
 
 	paid sync.Map // UIDs of claims that the purse has been asked for and that the cache does not show deleted yet
 }
@@ -229,6 +232,7 @@ func (r *Repair) replace(ctx context.Context, claim *karpv1.NodeClaim, illness l
 	r.Meter.Add(meter.NodeClaimsUnhealthyDisrupted, 1, "condition", snake(illness.Condition.Type), "nodepool", pool,
 		"capacity_type", claim.Labels[karpv1.CapacityTypeLabelKey], "image_id", claim.Status.ImageID)
 	control.CountDisrupted(r.Meter, claim, "unhealthy")
+	r.Ledger.Removed(claim, ledger.Removal, "Unhealthy", "is replaced: "+illness.String())
 	r.Log.Info("deleting unhealthy node", "NodeClaim", claim.Name, "Node", claim.Status.NodeName, "NodePool", pool,
 		"provider-id", claim.Status.ProviderID, "reason", "unhealthy", "message", illness.String())
 	return true, nil

@@ -22,6 +22,7 @@ const (
 func (d *decider) consolidate() {
 	candidates := d.candidates()
 	if len(candidates) == 0 {
+		d.done(Groups)
 		return
 	}
 	v := d.values(candidates)
@@ -37,6 +38,7 @@ func (d *decider) consolidate() {
 			break
 		}
 	}
+	d.done(Groups)
 	d.singles(candidates, v)
 }
 

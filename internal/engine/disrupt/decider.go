@@ -37,6 +37,7 @@ type decider struct {
 
 	looked int // groups in which pods have rules for each other
 	moves  []*Move
+	reject []Score
 	gone   []bool       // nodes that a move removes
 	target []bool       // nodes that a move fills
 	why    []why.Reason // why a node stays, as far as found out
@@ -259,6 +260,13 @@ func (d *decider) take(m *Move) (why.Reason, bool) {
 		d.opt.Found(m)
 	}
 	return why.Reason{}, true
+}
+
+// done tells that a part of the decision has been made.
+func (d *decider) done(p Part) {
+	if d.opt.Done != nil {
+		d.opt.Done(p)
+	}
 }
 
 // evicts counts the pods of a node that have to restart.

@@ -110,8 +110,27 @@ type Options struct {
 	Turn int
 	// Found, if any, is told of each move as soon as it is found. It must not block.
 	Found func(*Move)
+	// Done, if any, is told when a part of a decision has been made, so that the caller may see how long each takes.
+	Done func(Part)
 
 	group int // how many nodes are looked at together, if not groupSize; tests make it small
+}
+
+// Part is a part of a decision, by what it looks for.
+type Part string
+
+// The parts, in the order in which they are made. The first one, finding out what is under way, is counted with Emptiness.
+const (
+	Emptiness Part = "emptiness"
+	Drift     Part = "drift"
+	Groups    Part = "groups" // consolidation of several nodes together
+	Singles   Part = "singles"
+)
+
+// Score is what a move saves of the cost of a pool, against what it disturbs of the pool (D39).
+type Score struct {
+	Pool  string
+	Value float64
 }
 
 // Move is a change that pays for itself.
@@ -132,6 +151,8 @@ type Move struct {
 	Why   why.Reason
 	// From is what is taken away, and what that had come from: what the new nodes should remember.
 	From []Past
+	// Scores are those of a consolidation, for each pool that it takes nodes from.
+	Scores []Score
 
 	filled []int32 // indexes of Filled
 }
@@ -146,6 +167,8 @@ type Kept struct {
 type Decision struct {
 	Moves []*Move
 	Kept  []Kept
+	// Rejected are the scores of nodes that would go but for the Balanced policy.
+	Rejected []Score
 	// Before and After are what all nodes cost an hour, before and after the moves.
 	Before, After float64
 	// NodesBefore and NodesAfter count them.
@@ -157,7 +180,10 @@ func Decide(in *Input, opt Options, now time.Time) *Decision {
 	d := newDecider(in, opt, now)
 	d.settle()
 	d.empty()
+	d.done(Emptiness)
 	d.drift()
+	d.done(Drift)
 	d.consolidate()
+	d.done(Singles)
 	return d.finish()
 }

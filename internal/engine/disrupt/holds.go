@@ -18,7 +18,7 @@ type Check struct {
 
 // NewCheck makes ready to hold moves against a state.
 func NewCheck(in *Input, opt Options, now time.Time) *Check {
-	opt.Found = nil // it has been told already
+	opt.Found, opt.Done = nil, nil // it has been told already
 	c := &Check{d: newDecider(in, opt, now), index: make(map[string]int32, len(in.World.Nodes))}
 	for i, n := range in.World.Nodes {
 		c.index[n.Name] = int32(i)

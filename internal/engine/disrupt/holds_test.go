@@ -128,7 +128,7 @@ func TestD50_MovesAreHeldTogether(t *testing.T) {
 
 // A cluster that nothing happens to comes to rest: what moves have made is not moved again for nothing.
 func TestAQuietClusterComesToRest(t *testing.T) {
-	w := newWeek(3, func(*rand.Rand) float64 { return 1 })
+	w := newWeek(3, func(*rand.Rand) float64 { return 1 }, true)
 	now := noon
 	for pass := range 10 {
 		d := Decide(w.in, Options{SpotToSpot: true, Turn: pass}, now)

@@ -77,6 +77,7 @@ func (d *decider) single(w *walk, node int32) {
 		return
 	}
 	if r, ok := d.pays(m); !ok {
+		d.reject = append(d.reject, m.Scores...)
 		d.keepFor(node, r)
 		return
 	}

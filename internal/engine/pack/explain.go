@@ -314,7 +314,11 @@ func (r *run) typesIn(b bitset) int {
 
 // nearestMiss finds the one rule without which most types would do.
 func (r *run) nearestMiss(sieves []sieve) (why.Reason, bool) {
-	bestCount, bestAt := 0, -1
+	all := fullBitset(len(r.m.options))
+	for _, s := range sieves {
+		all.and(s.options)
+	}
+	bestCount, bestAt := r.typesIn(all), -1 // a rule that takes nothing out is no miss
 	var bestLeft bitset
 	for k := range sieves {
 		left := fullBitset(len(r.m.options))

@@ -76,6 +76,9 @@ func (p *Plane) startServers(ctx context.Context) error {
 		// Nothing makes service accounts then, and a pod would wait for one for ever.
 		args = append(args, "--disable-admission-plugins=ServiceAccount")
 	}
+	if p.opts.AuditPolicy != "" {
+		args = append(args, "--audit-policy-file="+p.opts.AuditPolicy, "--audit-log-path="+filepath.Join(p.opts.Dir, "logs", "audit.log"), "--audit-log-mode=blocking")
+	}
 	apiserver, err := p.spawn("kube-apiserver", args...)
 	if err != nil {
 		return err
@@ -107,6 +110,7 @@ func (p *Plane) startClients(ctx context.Context) error {
 			"--service-account-private-key-file=" + serviceAccountKey, "--root-ca-file=" + p.CA,
 			"--cluster-signing-cert-file=" + signing.cert, "--cluster-signing-key-file=" + signing.key,
 			"--use-service-account-credentials=true", "--service-cluster-ip-range=" + ServiceRange,
+			"--controllers=*,-ttl-controller", // tells kubelets how long to cache secrets, by writing every node twice; there are none here
 		}})
 	}
 	if p.opts.Scheduler {

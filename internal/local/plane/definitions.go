@@ -3,6 +3,7 @@ package plane
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -12,8 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 )
 
-// serveTimeout is how long the API server may take to serve a new definition; it takes well under a second.
-const serveTimeout = time.Minute
+const (
+	// serveTimeout is how long the API server may take to serve a new definition; it takes well under a second.
+	serveTimeout = time.Minute
+	// listedEvery is how often it is asked whether it lists it.
+	listedEvery = 20 * time.Millisecond
+)
 
 // Install creates or updates definitions of kinds and returns when the API server serves them. A webhook that converts
 // a kind already is left in place: who converts writes that itself.
@@ -43,14 +48,40 @@ func (p *Plane) Install(ctx context.Context, definitions []*apiextensionsv1.Cust
 		}
 	}
 	for _, definition := range definitions {
-		if err := awaitServed(ctx, clients, definition.Name); err != nil {
+		if err := awaitEstablished(ctx, clients, definition.Name); err != nil {
 			return err
+		}
+		for _, version := range definition.Spec.Versions {
+			if !version.Served {
+				continue
+			}
+			if err := awaitListed(ctx, clients, definition, version.Name); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-func awaitServed(ctx context.Context, clients clientset.Interface, name string) error {
+// awaitListed waits until clients that ask what there is are told of a kind: the API server says that a little later than it
+// calls the definition established.
+func awaitListed(ctx context.Context, clients clientset.Interface, definition *apiextensionsv1.CustomResourceDefinition, version string) error {
+	ticker := time.NewTicker(listedEvery)
+	defer ticker.Stop()
+	for {
+		list, err := clients.Discovery().ServerResourcesForGroupVersion(definition.Spec.Group + "/" + version)
+		if err == nil && slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == definition.Spec.Names.Plural }) {
+			return nil
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return fmt.Errorf("the API server did not list %s in %s in time: %w", definition.Name, version, context.Cause(ctx))
+		}
+	}
+}
+
+func awaitEstablished(ctx context.Context, clients clientset.Interface, name string) error {
 	watcher, err := clients.ApiextensionsV1().CustomResourceDefinitions().Watch(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String(),
 	})

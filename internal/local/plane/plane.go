@@ -33,6 +33,8 @@ type Options struct {
 	Controllers bool
 	// Scheduler starts kube-scheduler.
 	Scheduler bool
+	// AuditPolicy is a policy file by which the API server notes requests in logs/audit.log; without one it notes none.
+	AuditPolicy string
 	// Progress, if set, is told what is being waited for.
 	Progress func(message string)
 }

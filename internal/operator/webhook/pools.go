@@ -3,6 +3,8 @@ package webhook
 import (
 	"context"
 	"fmt"
+	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -11,36 +13,69 @@ import (
 	karpv1 "karpenter/api/karpenter/v1"
 )
 
-// clusterPools answers from the cluster, for the time of one request.
+// poolsKnown is how long an answer about a pool counts. The API server has every change of every claim converted for whoever may
+// read it in v1beta1, so that a fleet that comes up asks about the same pool hundreds of times a second.
+const poolsKnown = 500 * time.Millisecond
+
+// maxPoolsKnown bounds what is remembered.
+const maxPoolsKnown = 1000
+
+// clusterPools answers from the cluster.
 type clusterPools struct {
-	ctx    context.Context
 	reader client.Reader
-	known  map[string]*string // nil for a pool that does not exist
+
+	mu    sync.Mutex
+	known map[string]lifetime
+}
+
+// lifetime is how long the nodes of a pool live, nil if there is no such pool, as of a moment.
+type lifetime struct {
+	text *string
+	at   time.Time
 }
 
 func poolsFrom(reader client.Reader) func(context.Context) convert.Pools {
-	return func(ctx context.Context) convert.Pools {
-		return &clusterPools{ctx: ctx, reader: reader, known: map[string]*string{}}
-	}
+	p := &clusterPools{reader: reader, known: map[string]lifetime{}}
+	return func(ctx context.Context) convert.Pools { return request{ctx, p} }
+}
+
+// request asks for the time of one request.
+type request struct {
+	ctx context.Context
+	*clusterPools
 }
 
 // ExpireAfter implements convert.Pools.
-func (p *clusterPools) ExpireAfter(name string) (text string, found bool, err error) {
-	known, asked := p.known[name]
-	if !asked {
-		pool := &karpv1.NodePool{}
-		err := p.reader.Get(p.ctx, client.ObjectKey{Name: name}, pool)
-		switch {
-		case err == nil:
-			text := pool.Spec.Template.Spec.ExpireAfter.String()
-			known = &text
-		case !apierrors.IsNotFound(err):
-			return "", false, fmt.Errorf("from the API server: %w", err)
+func (r request) ExpireAfter(name string) (text string, found bool, err error) {
+	r.mu.Lock()
+	known, asked := r.known[name]
+	r.mu.Unlock()
+	if !asked || time.Since(known.at) > poolsKnown {
+		if known.text, err = r.ask(name); err != nil {
+			return "", false, err
 		}
-		p.known[name] = known
 	}
-	if known == nil {
+	if known.text == nil {
 		return "", false, nil
 	}
-	return *known, true, nil
+	return *known.text, true, nil
+}
+
+func (r request) ask(name string) (*string, error) {
+	at, pool := time.Now(), &karpv1.NodePool{}
+	err := r.reader.Get(r.ctx, client.ObjectKey{Name: name}, pool)
+	if apierrors.IsNotFound(err) {
+		return nil, nil // not remembered: it may come with the next object of the same manifest
+	}
+	if err != nil {
+		return nil, fmt.Errorf("from the API server: %w", err)
+	}
+	text := pool.Spec.Template.Spec.ExpireAfter.String()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.known) > maxPoolsKnown {
+		clear(r.known)
+	}
+	r.known[name] = lifetime{&text, at}
+	return &text, nil
 }

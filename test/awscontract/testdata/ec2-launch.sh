@@ -26,8 +26,10 @@ q get-console-output --instance-id $id > /dev/null
 q run-instances --launch-template LaunchTemplateName=karpenter.k8s.aws/1 --instance-type t3.medium --count 1 --query 'Instances[].InstanceId'
 if q run-instances --launch-template LaunchTemplateName=karpenter.k8s.aws/1 --instance-type t3.medium --dry-run 2> err.txt; then exit 1; fi
 grep -q DryRunOperation err.txt
-q stop-instances --instance-ids $id --query 'StoppingInstances[].CurrentState.Name'
 q start-instances --instance-ids $id --query 'StartingInstances[].CurrentState.Name'
+q stop-instances --instance-ids $id --query 'StoppingInstances[].CurrentState.Name'
+if q start-instances --instance-ids $id 2> err.txt; then exit 1; fi
+grep -q IncorrectInstanceState err.txt
 q terminate-instances --instance-ids $id --query 'TerminatingInstances[].CurrentState.Name'
 q delete-launch-template --launch-template-name karpenter.k8s.aws/1 --query LaunchTemplate.LaunchTemplateName
 echo done

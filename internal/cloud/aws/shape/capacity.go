@@ -23,6 +23,8 @@ const (
 	podENI
 	efa
 	privateIPv4
+	nitroSandbox
+	nipSlots
 )
 
 // Resources names the entries of the vectors that this package makes.
@@ -30,6 +32,7 @@ var Resources = []string{
 	"cpu", "memory", "pods", "ephemeral-storage",
 	string(awsv1.ResourceNVIDIAGPU), string(awsv1.ResourceAMDGPU), string(awsv1.ResourceHabanaGaudi), string(awsv1.ResourceNeuron),
 	string(awsv1.ResourceNeuronCore), string(awsv1.ResourcePodENI), string(awsv1.ResourceEFA), string(ResourcePrivateIPv4),
+	string(awsv1.ResourceNitroSandbox), string(awsv1.ResourceNIPSlots),
 }
 
 const (
@@ -42,6 +45,9 @@ const armReserve = 64 * mib
 
 // defaultPods is what a kubelet runs at most where addresses set no limit.
 const defaultPods = 110
+
+// enclavesPerMachine is how many Nitro enclaves EC2 lets one machine run at a time.
+const enclavesPerMachine = 4
 
 // Capacity is all that a node of the type has.
 func Capacity(m *Machine, s *Settings) world.Resources {
@@ -71,6 +77,9 @@ func Capacity(m *Machine, s *Settings) world.Resources {
 	}
 	if OS(s.Family) == string(corev1.Windows) && m.IPv4PerENI > 0 {
 		r[privateIPv4] = m.IPv4PerENI - 1
+	}
+	if m.Enclaves {
+		r[nitroSandbox], r[nipSlots] = enclavesPerMachine, enclavesPerMachine
 	}
 	return r
 }
@@ -107,8 +116,7 @@ func Pods(m *Machine, s *Settings) int64 {
 // addressPods is how many pods the network plugin has addresses for: every interface of the default card but its own
 // address, and two pods that use the host's.
 func addressPods(m *Machine, s *Settings, reserved int64) int64 {
-	card, _ := m.card(m.DefaultCard)
-	interfaces := card.MaxENIs - reserved - s.efaOnly(true)
+	interfaces := m.DefaultENIs() - reserved - s.efaOnly(true)
 	if interfaces <= 0 {
 		return 0
 	}

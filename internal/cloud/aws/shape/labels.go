@@ -31,6 +31,7 @@ func Labels(m *Machine, family, region string) world.Labels {
 		awsv1.LabelInstanceMemory:              number(m.MemoryMiB),
 		awsv1.LabelInstanceHypervisor:          m.Hypervisor,
 		awsv1.LabelInstanceEncryptionInTransit: strconv.FormatBool(m.EncryptsTransit),
+		awsv1.LabelNitroSandbox:                strconv.FormatBool(m.Enclaves),
 		awsv1.LabelInstanceCapabilityFlex:      strconv.FormatBool(strings.Contains(familyName, "-flex")),
 	}
 	if region != "" {

@@ -45,6 +45,8 @@ type Machine struct {
 	MaxEFAs     int64
 	// EncryptsTransit is whether traffic between instances is encrypted by the hardware.
 	EncryptsTransit bool
+	// Enclaves is whether it can run Nitro enclaves.
+	Enclaves bool
 
 	GPUs       []Device
 	Inference  []Device
@@ -75,6 +77,12 @@ type NeuronDevice struct {
 func (m *Machine) Family() string {
 	family, _, _ := strings.Cut(m.Name, ".")
 	return family
+}
+
+// DefaultENIs is how many interfaces the default card takes.
+func (m *Machine) DefaultENIs() int64 {
+	card, _ := m.card(m.DefaultCard)
+	return card.MaxENIs
 }
 
 // card returns the card with that index.

@@ -40,6 +40,7 @@ Resources:
     DependsOn: Policy
 Outputs:
   QueueArn: {Value: !GetAtt Queue.Arn, Description: d}
+  ProdArn: {Value: !GetAtt ProdOnly.Arn, Condition: IsProd}
 `
 
 func testEnv(stage string) Env {
@@ -81,9 +82,11 @@ func TestTemplate(t *testing.T) {
 			t.Errorf("ProdOnly in %s: %v, %v", stage, ok, err)
 		}
 	}
-	out, err := tm.Outputs(testEnv("dev"))
-	if err != nil || len(out) != 1 || out[0].Value != "Queue/Arn" {
-		t.Errorf("outputs: %v, %v", out, err)
+	for stage, want := range map[string]int{"dev": 1, "prod": 2} {
+		out, err := tm.Outputs(testEnv(stage))
+		if err != nil || len(out) != want || out[0].Value != "Queue/Arn" {
+			t.Errorf("outputs in %s: %v, %v", stage, out, err)
+		}
 	}
 }
 

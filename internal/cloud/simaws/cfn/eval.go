@@ -61,6 +61,12 @@ func (t *Template) Outputs(env Env) ([]Output, error) {
 		return nil, nil
 	}
 	for _, f := range t.outputs.Fields {
+		if wanted, err := t.Wanted(Resource{Condition: f.Value.Get("Condition").String()}, env); err != nil || !wanted {
+			if err != nil {
+				return nil, fmt.Errorf("output %s: %w", f.Key, err)
+			}
+			continue
+		}
 		if f.Value.Get("Value") == nil {
 			return nil, fmt.Errorf("output %s has no Value", f.Key)
 		}

@@ -58,8 +58,8 @@ func mostOf(choices []pack.Choice, resource int) int64 {
 	return most
 }
 
-// ledger is what pools have and what they may have, at the moment of acting.
-type ledger struct {
+// tally is what pools have and what they may have, at the moment of acting.
+type tally struct {
 	pools map[string]*account
 }
 
@@ -69,9 +69,9 @@ type account struct {
 	used    charge
 }
 
-// newLedger charges pools with their nodes, except those that are going away, and with what others are creating right now.
-func newLedger(snap *world.Snapshot, underway map[string]*charge) *ledger {
-	l := &ledger{pools: map[string]*account{}}
+// newTally charges pools with their nodes, except those that are going away, and with what others are creating right now.
+func newTally(snap *world.Snapshot, underway map[string]*charge) *tally {
+	l := &tally{pools: map[string]*account{}}
 	for _, p := range snap.Pools {
 		a := &account{pool: p, used: charge{resources: map[string]int64{}}}
 		for _, limit := range p.Limits {
@@ -96,7 +96,7 @@ func newLedger(snap *world.Snapshot, underway map[string]*charge) *ledger {
 }
 
 // take enters a draft, or says why it may not be created: what is there plus what is being made never exceeds a limit (P86).
-func (l *ledger) take(d *Draft) (charge, error) {
+func (l *tally) take(d *Draft) (charge, error) {
 	name := d.Node.Pool.Name
 	a := l.pools[name]
 	switch {

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+const (
+	// completeTime bounds how long a shell waits for names.
+	completeTime = 2 * time.Second
+	// completeMost bounds how many names a shell is given.
+	completeMost = 500
+)
+
+// completePaths are where names of a kind are listed.
+var completePaths = map[string]string{
+	"pod": "/api/v1/pods", "node": "/api/v1/nodes", "nodeclaim": "/apis/karpenter.sh/v1/nodeclaims", "nodepool": "/apis/karpenter.sh/v1/nodepools",
+}
+
+// CompleteNames completes the name of a pod (in a namespace; "" for all), node, nodeclaim or nodepool from the cluster of the
+// kubeconfig. Where there is none, it completes nothing.
+func (s *Source) CompleteNames(ctx context.Context, kind, namespace, begun string) ([]string, cobra.ShellCompDirective) {
+	path, known := completePaths[kind]
+	if !known || s.snapshot != "" {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	if ctx == nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(ctx, completeTime)
+	defer cancel()
+	found, err := s.connect()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	if kind == "pod" && namespace != "" {
+		path = "/api/v1/namespaces/" + url.PathEscape(namespace) + "/pods"
+	}
+	items, err := found.items(ctx, path, url.Values{})
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	for _, item := range items {
+		var o struct {
+			Metadata struct {
+				Name string `json:"name"`
+			} `json:"metadata"`
+		}
+		if json.Unmarshal(item, &o) == nil && strings.HasPrefix(o.Metadata.Name, begun) && len(names) < completeMost {
+			names = append(names, o.Metadata.Name)
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeWords completes flags that take one of a few words.
+func completeWords(cmd *cobra.Command, words map[string][]string) {
+	for flag, list := range words {
+		// It fails only for a flag that the command does not have, and then there is nothing to complete.
+		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(list, cobra.ShellCompDirectiveNoFileComp))
+	}
+}

@@ -1,0 +1,150 @@
+package forecast
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/engine/disrupt"
+	"karpenter/internal/engine/pack"
+	"karpenter/internal/state"
+)
+
+// carryPlan gives pods that wait their places. It says whether there was anything to do.
+func (r *run) carryPlan(view *state.View, plan *pack.Plan) bool {
+	if len(plan.Nodes) == 0 && len(plan.Existing) == 0 {
+		return false
+	}
+	r.out.Rounds++
+	if len(plan.Nodes) > 0 {
+		r.pass(r.out.Boot)
+	}
+	for _, f := range plan.Existing {
+		r.bind(view.World, f.Pods, f.Node.Name)
+	}
+	for _, n := range plan.Nodes {
+		r.add(view, n, nil)
+	}
+	r.acted = r.now
+	return true
+}
+
+// carryMoves makes moves, all of them at the same time: budgets have seen to it that they may.
+func (r *run) carryMoves(view *state.View, moves []*disrupt.Move) {
+	r.out.Rounds++
+	wait, starts := time.Duration(0), false
+	for _, m := range moves {
+		starts = starts || len(m.Add) > 0
+		wait = max(wait, drainTime(view, m))
+	}
+	if starts {
+		wait += r.out.Boot
+	}
+	r.pass(wait)
+	names, claims := map[string]bool{}, map[string]bool{}
+	for _, m := range moves {
+		done := Move{
+			Round: r.out.Rounds, After: r.now.Sub(r.start.Record.Now), Reason: m.Reason, Remove: m.Nodes, Evicts: m.Evicts, Saves: m.Saves, Why: m.Why.Line(), Add: []Machine{},
+		}
+		for _, i := range m.Remove {
+			n := view.Nodes[i]
+			names[n.World.Name] = true
+			if n.Claim != nil {
+				claims[n.Claim.Name] = true
+			}
+		}
+		for _, n := range m.Add {
+			done.Add = append(done.Add, r.add(view, n, m.From))
+		}
+		for _, f := range m.Filled {
+			r.bind(view.World, f.Pods, f.Node.Name)
+		}
+		for _, p := range m.From {
+			p.At = r.now
+			r.past = append(r.past, p)
+		}
+		r.out.Evicts += m.Evicts
+		r.out.Moves = append(r.out.Moves, done)
+	}
+	r.drop(names, claims)
+	r.acted = r.now
+}
+
+// pass lets time pass.
+func (r *run) pass(d time.Duration) { r.now = r.now.Add(d.Round(time.Second)) }
+
+// drainTime is how long the pods of a move may take to stop.
+func drainTime(view *state.View, m *disrupt.Move) time.Duration {
+	var most time.Duration
+	for _, i := range m.Remove {
+		n := view.Nodes[i]
+		var grace time.Duration
+		for k, p := range n.Pods {
+			if k < len(n.World.Pods) && !n.World.Pods[k].Daemon && !n.World.Pods[k].Mirror {
+				grace = max(grace, state.Leaving(p).Grace)
+			}
+		}
+		if n.Claim != nil && n.Claim.Spec.TerminationGracePeriod != nil {
+			grace = min(grace, n.Claim.Spec.TerminationGracePeriod.Duration)
+		}
+		most = max(most, grace)
+	}
+	return most
+}
+
+// add brings a planned node up, with its pods on it.
+func (r *run) add(view *state.View, n *pack.NewNode, from []disrupt.Past) Machine {
+	r.serial++
+	name := fmt.Sprintf("%s-new-%d", n.Pool.Name, r.serial)
+	var reasons []string
+	for _, x := range n.Why {
+		reasons = append(reasons, x.Line())
+	}
+	r.made[name] = strings.Join(reasons, "; ")
+	labels, choice := labelsOf(n, name), n.Choices[0]
+	allocatable, capacity := choice.Type.Allocatable, choice.Type.Capacity
+	if choice.Offering.Allocatable != nil {
+		allocatable = choice.Offering.Allocatable
+	}
+	if choice.Offering.Capacity != nil {
+		capacity = choice.Offering.Capacity
+	}
+	meta := metav1.ObjectMeta{Name: name, Labels: labels, CreationTimestamp: metav1.NewTime(r.now)}
+	node := &corev1.Node{ObjectMeta: meta, Spec: corev1.NodeSpec{ProviderID: "forecast:///" + name}}
+	node.Status = corev1.NodeStatus{Allocatable: view.List(allocatable), Capacity: view.List(capacity), Conditions: ready()}
+	for _, t := range n.Pool.Taints {
+		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: t.Key, Value: t.Value, Effect: corev1.TaintEffect(t.Effect)})
+	}
+	claim := &v1.NodeClaim{ObjectMeta: *meta.DeepCopy()}
+	claim.Annotations = map[string]string{}
+	if len(from) > 0 {
+		claim.Annotations[v1.MovedFromAnnotationKey] = origin(from)
+	}
+	if pool := view.Pool(n.Pool.Name); pool != nil {
+		t := &pool.Object.Spec.Template.Spec
+		claim.Spec = v1.NodeClaimSpec{Taints: t.Taints, NodeClassRef: t.NodeClassRef, TerminationGracePeriod: t.TerminationGracePeriod, ExpireAfter: t.ExpireAfter}
+	}
+	claim.Status = v1.NodeClaimStatus{ProviderID: node.Spec.ProviderID, NodeName: name, Allocatable: node.Status.Allocatable, Capacity: node.Status.Capacity}
+	up(claim, r.now)
+	r.put(node, claim)
+	r.bind(view.World, n.Pods, name)
+	return Machine{
+		Node: name, Pool: n.Pool.Name, Type: choice.Type.Name, Zone: choice.Offering.Zone, CapacityType: choice.Offering.CapacityType,
+		Price: choice.Offering.Price, Pods: len(n.Pods), New: true, Why: r.made[name],
+	}
+}
+
+// origin writes down what a node replaces, in the words that a move leaves on a claim.
+func origin(from []disrupt.Past) string {
+	var parts []string
+	for _, p := range from {
+		parts = append(parts, strings.Join([]string{p.Pool, p.Type, p.Zone, p.CapacityType}, "/"))
+	}
+	slices.Sort(parts)
+	return "id=forecast from=" + strings.Join(parts, ",")
+}

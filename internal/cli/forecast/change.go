@@ -1,0 +1,275 @@
+package forecast
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	awsv1 "karpenter/api/aws/v1"
+	v1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/state"
+)
+
+// Change is a cluster with manifests applied to it that nobody has applied.
+type Change struct {
+	// Objects and Classes are the cluster. What is changed in them is a copy.
+	Objects *state.Objects
+	Classes map[string]*state.Catalog
+	Now     time.Time
+	// NodeClasses are those that the cluster has, as far as they are known.
+	NodeClasses []*awsv1.EC2NodeClass
+	// Launchable works out what node classes can launch that are new or different.
+	Launchable func([]*awsv1.EC2NodeClass) (map[string]*state.Catalog, error)
+
+	// Words say what is changed, one line each; Ignored what is not understood.
+	Words, Ignored []string
+	// Drift is what of it makes nodes differ from what is asked for.
+	Drift []Drifted
+
+	pools   map[string]bool // that were changed
+	classes []*awsv1.EC2NodeClass
+	// touched are pods that were added or taken away; disruption budgets that cover them are counted again.
+	touched []podLabels
+}
+
+// Drifted is a node that would no longer be what its pool or class asks for.
+type Drifted struct {
+	Node    string `json:"node"`
+	Pool    string `json:"pool"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+// Apply applies manifests in their order, and then everything that follows from them.
+func (c *Change) Apply(manifests []map[string]any) error {
+	o := *c.Objects
+	o.Pods, o.Claims, o.Pools, o.Budgets = slices.Clone(o.Pods), slices.Clone(o.Claims), slices.Clone(o.Pools), slices.Clone(o.Budgets)
+	o.DaemonSets, o.VolumeUses = slices.Clone(o.DaemonSets), slices.Clone(o.VolumeUses)
+	c.Objects, c.pools = &o, map[string]bool{}
+	var prices []Prices
+	for _, m := range manifests {
+		p, err := c.one(m)
+		if err != nil {
+			return err
+		}
+		if p != nil {
+			prices = append(prices, *p)
+		}
+	}
+	if err := c.launchable(); err != nil {
+		return err
+	}
+	for i := range prices {
+		if err := c.price(&prices[i]); err != nil {
+			return err
+		}
+	}
+	if err := c.judge(); err != nil {
+		return err
+	}
+	return c.countBudgets()
+}
+
+// one applies a manifest. Prices are returned, as they come last.
+func (c *Change) one(m map[string]any) (*Prices, error) {
+	id := identify(m)
+	switch id.kind {
+	case "NodePool":
+		return nil, c.pool(m, id)
+	case awsv1.EC2NodeClassKind:
+		return nil, c.class(m, id)
+	case "Deployment", "StatefulSet", "ReplicaSet", "Job", "Pod", "DaemonSet":
+		return nil, c.workload(m, id)
+	case "PodDisruptionBudget":
+		return nil, c.budget(m, id)
+	case PricesKind:
+		p := &Prices{}
+		return p, decode(m, p, id)
+	case "PersistentVolume", "PersistentVolumeClaim", "StorageClass", "Namespace", "Service", "CSINode":
+		return nil, c.other(m, id)
+	case "":
+		return nil, fmt.Errorf("%s: kind is missing", id)
+	}
+	c.Ignored = append(c.Ignored, fmt.Sprintf("%s: planning does not read this kind", id))
+	return nil, nil
+}
+
+// identity names a manifest.
+type identity struct{ kind, space, name string }
+
+// String is as people write it.
+func (i identity) String() string {
+	if i.space != "" {
+		return i.kind + " " + i.space + "/" + i.name
+	}
+	return i.kind + " " + i.name
+}
+
+// namespaced are the kinds that live in a namespace.
+var namespaced = []string{"Deployment", "StatefulSet", "ReplicaSet", "Job", "Pod", "DaemonSet", "PodDisruptionBudget", "PersistentVolumeClaim", "Service"}
+
+func identify(m map[string]any) identity {
+	id := identity{}
+	id.kind, _ = m["kind"].(string)
+	meta, _ := m["metadata"].(map[string]any)
+	id.name, _ = meta["name"].(string)
+	if slices.Contains(namespaced, id.kind) {
+		if id.space, _ = meta["namespace"].(string); id.space == "" {
+			id.space = metav1.NamespaceDefault
+		}
+	}
+	return id
+}
+
+// decode reads a manifest as a type; a field that the type does not have is an error, as it is for the API server.
+func decode(m map[string]any, into any, id identity) error {
+	data, err := json.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("%s: %w", id, err)
+	}
+	d := json.NewDecoder(strings.NewReader(string(data)))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return fmt.Errorf("%s: %s", id, strings.TrimPrefix(err.Error(), "json: "))
+	}
+	return nil
+}
+
+func (c *Change) say(format string, args ...any) {
+	c.Words = append(c.Words, fmt.Sprintf(format, args...))
+}
+
+// pool applies a NodePool.
+func (c *Change) pool(m map[string]any, id identity) error {
+	m = withDefaults(m)
+	p := &v1.NodePool{}
+	if err := decode(m, p, id); err != nil {
+		return err
+	}
+	if wrong := p.Validate(awsv1.LabelRules()); len(wrong) > 0 {
+		return fmt.Errorf("%s: %w", id, wrong.ToAggregate())
+	}
+	at := slices.IndexFunc(c.Objects.Pools, func(o *v1.NodePool) bool { return o.Name == p.Name })
+	if at < 0 {
+		p.CreationTimestamp = metav1.NewTime(c.Now)
+		c.Objects.Pools = append(c.Objects.Pools, p)
+		c.say("%s is new", id)
+		return nil
+	}
+	next := c.Objects.Pools[at].DeepCopy()
+	if same(next.Spec, p.Spec) {
+		c.say("%s is as it is in the cluster", id)
+		return nil
+	}
+	next.Spec, next.Generation = p.Spec, next.Generation+1
+	if next.Annotations == nil {
+		next.Annotations = map[string]string{}
+	}
+	next.Annotations[v1.NodePoolHashAnnotationKey], next.Annotations[v1.NodePoolHashVersionAnnotationKey] = next.Hash(), v1.NodePoolHashVersion
+	c.Objects.Pools[at], c.pools[p.Name] = next, true
+	c.say("%s changes", id)
+	return nil
+}
+
+// same compares two values as the API would show them.
+func same(a, b any) bool {
+	x, errX := json.Marshal(a)
+	y, errY := json.Marshal(b)
+	return errX == nil && errY == nil && string(x) == string(y)
+}
+
+// class applies an EC2NodeClass.
+func (c *Change) class(m map[string]any, id identity) error {
+	m = withDefaults(m)
+	n := &awsv1.EC2NodeClass{}
+	if err := decode(m, n, id); err != nil {
+		return err
+	}
+	at := slices.IndexFunc(c.NodeClasses, func(o *awsv1.EC2NodeClass) bool { return o.Name == n.Name })
+	switch {
+	case at < 0 && c.Classes[n.Name] == nil:
+		c.say("%s is new", id)
+	case at < 0:
+		c.say("%s: the cluster's own version is not known, so that nothing is said about nodes that it would make drift", id)
+		return nil
+	case same(c.NodeClasses[at].Spec, n.Spec):
+		c.say("%s is as it is in the cluster", id)
+		return nil
+	default:
+		n.Status = c.NodeClasses[at].Status
+		c.say("%s changes", id)
+	}
+	c.classes = append(c.classes, n)
+	return nil
+}
+
+// launchable works out what new and changed classes can launch, at the prices that are known.
+func (c *Change) launchable() error {
+	if len(c.classes) == 0 || c.Launchable == nil {
+		return nil
+	}
+	found, err := c.Launchable(c.classes)
+	if err != nil {
+		return err
+	}
+	known := c.Classes
+	c.Classes = map[string]*state.Catalog{}
+	for name, catalog := range known {
+		c.Classes[name] = catalog
+	}
+	for _, n := range c.classes {
+		if catalog := found[n.Name]; catalog != nil {
+			c.Classes[n.Name] = repriced(catalog, known)
+		}
+	}
+	return nil
+}
+
+// other applies an object of a kind that is read as it is.
+func (c *Change) other(m map[string]any, id identity) error {
+	item, err := json.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("%s: %w", id, err)
+	}
+	read, problems, err := state.ReadList(fmt.Appendf(nil, `{"kind":"List","items":[%s]}`, item))
+	if err != nil {
+		return fmt.Errorf("%s: %w", id, err)
+	}
+	if len(problems) > 0 {
+		return fmt.Errorf("%s: %s", id, problems[0].Text)
+	}
+	o := c.Objects
+	o.Volumes = replaced(o.Volumes, read.Volumes)
+	o.VolumeUses = replaced(o.VolumeUses, read.VolumeUses)
+	o.Storage = replaced(o.Storage, read.Storage)
+	o.Namespaces = replaced(o.Namespaces, read.Namespaces)
+	o.Services = replaced(o.Services, read.Services)
+	o.CSINodes = replaced(o.CSINodes, read.CSINodes)
+	c.say("%s is applied", id)
+	return nil
+}
+
+// replaced is a list with objects in it, in place of those of the same name.
+func replaced[T metav1.Object](list, by []T) []T {
+	list = slices.Clone(list)
+	for _, o := range by {
+		at := slices.IndexFunc(list, func(x T) bool { return x.GetName() == o.GetName() && spaceOf(x) == spaceOf(o) })
+		if at < 0 {
+			list = append(list, o)
+			continue
+		}
+		list[at] = o
+	}
+	return list
+}
+
+func spaceOf(o metav1.Object) string {
+	if s := o.GetNamespace(); s != "" {
+		return s
+	}
+	return metav1.NamespaceDefault
+}

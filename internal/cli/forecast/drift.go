@@ -1,0 +1,91 @@
+package forecast
+
+import (
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	awsv1 "karpenter/api/aws/v1"
+	v1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/engine/req"
+)
+
+// judge finds the claims that are no longer what their pool or class asks for, and marks them as the controller would.
+func (c *Change) judge() error {
+	rules := awsv1.LabelRules()
+	for i, claim := range c.Objects.Claims {
+		if claim.DeletionTimestamp != nil || claim.StatusConditions().IsTrue(v1.ConditionDrifted) {
+			continue
+		}
+		pool := claim.Labels[v1.NodePoolLabelKey]
+		at := slices.IndexFunc(c.Objects.Pools, func(p *v1.NodePool) bool { return p.Name == pool })
+		if at < 0 {
+			continue
+		}
+		ref := claim.Spec.NodeClassRef
+		if !c.pools[pool] && (ref == nil || !c.classDrifts(ref.Name)) {
+			continue // whatever it is, it is not of this change
+		}
+		d, err := c.differs(claim, c.Objects.Pools[at], rules)
+		if err != nil {
+			return err
+		}
+		if d == nil {
+			continue
+		}
+		d.Node, d.Pool = claim.Status.NodeName, pool
+		if d.Node == "" {
+			d.Node = claim.Name
+		}
+		next := claim.DeepCopy()
+		next.StatusConditions().Set(v1.Condition{Type: v1.ConditionDrifted, Status: metav1.ConditionTrue, Reason: d.Reason, Message: d.Message}, c.Now)
+		c.Objects.Claims[i] = next
+		c.Drift = append(c.Drift, *d)
+	}
+	slices.SortFunc(c.Drift, func(a, b Drifted) int {
+		if a.Node < b.Node {
+			return -1
+		}
+		return 1
+	})
+	return nil
+}
+
+// differs says how a claim differs from its pool and class, or nil.
+func (c *Change) differs(claim *v1.NodeClaim, pool *v1.NodePool, rules v1.LabelRules) (*Drifted, error) {
+	was, version := claim.Annotations[v1.NodePoolHashAnnotationKey], claim.Annotations[v1.NodePoolHashVersionAnnotationKey]
+	if was != "" && version == v1.NodePoolHashVersion && was != pool.Hash() {
+		return &Drifted{Reason: v1.ReasonNodePoolDrifted, Message: fmt.Sprintf("the template of pool %s has changed since the node was made", pool.Name)}, nil
+	}
+	labels := map[string]string{}
+	for k, v := range claim.Labels {
+		labels[rules.Normalize(k)] = v
+	}
+	for _, r := range pool.Spec.Template.Spec.Requirements {
+		x, err := req.New(rules.Normalize(r.Key), req.Operator(r.Operator), r.Values...)
+		if err != nil {
+			return nil, fmt.Errorf("NodePool %s: spec.template.spec.requirements: %w", pool.Name, err)
+		}
+		value, present := labels[x.Key]
+		if x.Admits(value, present) {
+			continue
+		}
+		has := "has no such label"
+		if present {
+			has = "has " + value
+		}
+		return &Drifted{Reason: v1.ReasonRequirementsDrifted, Message: fmt.Sprintf("pool %s asks for %s; the node %s", pool.Name, x, has)}, nil
+	}
+	if ref := claim.Spec.NodeClassRef; ref != nil && c.classDrifts(ref.Name) {
+		return &Drifted{Reason: awsv1.ReasonNodeClassDrift, Message: fmt.Sprintf("class %s has changed since the node was made", ref.Name)}, nil
+	}
+	return nil, nil
+}
+
+// classDrifts says whether the changed class makes nodes of the old one drift: whether the fields differ that its hash counts.
+func (c *Change) classDrifts(name string) bool {
+	now := slices.IndexFunc(c.classes, func(n *awsv1.EC2NodeClass) bool { return n.Name == name })
+	was := slices.IndexFunc(c.NodeClasses, func(n *awsv1.EC2NodeClass) bool { return n.Name == name })
+	return now >= 0 && was >= 0 && c.classes[now].Hash("") != c.NodeClasses[was].Hash("")
+}

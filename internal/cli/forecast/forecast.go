@@ -1,0 +1,178 @@
+// Package forecast says what a cluster comes to. It carries the engine's decisions out on copies of the objects, one round after
+// the other: nodes for pods that wait, then moves as far as budgets let them, until nothing is left to do. New nodes are up
+// and pods have restarted when the next round begins; what that takes is added up.
+//
+// The package touches nothing. The same input gives the same outcome.
+package forecast
+
+import (
+	"slices"
+	"time"
+
+	v1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/engine/disrupt"
+	"karpenter/internal/engine/pack"
+	"karpenter/internal/state"
+)
+
+const (
+	// maxRounds bounds the rounds, so that a fleet that never comes to rest still gets an answer.
+	maxRounds = 400
+	// horizon is how far into the future nodes are waited for, until they have been quiet long enough or a budget lets them go.
+	horizon = 24 * time.Hour
+	// windowStep is how often budgets with a schedule are looked at again.
+	windowStep = 15 * time.Minute
+	// defaultBoot is how long a node takes to start where nothing is known about it.
+	defaultBoot = time.Minute
+)
+
+// Start is what a forecast begins with.
+type Start struct {
+	// Objects are the cluster. They are not changed.
+	Objects *state.Objects
+	// Record is what else a view is made from; its Now is when the forecast begins.
+	Record state.Record
+	// Options are how decisions are made.
+	Options disrupt.Options
+	// Past are moves of late.
+	Past []disrupt.Past
+}
+
+// Machine is a node of the forecast.
+type Machine struct {
+	Node         string  `json:"node"`
+	Pool         string  `json:"pool"`
+	Type         string  `json:"instanceType"`
+	Zone         string  `json:"zone"`
+	CapacityType string  `json:"capacityType"`
+	Price        float64 `json:"pricePerHour"`
+	// Pods counts pods that are no daemons.
+	Pods int `json:"pods"`
+	// New nodes are made in the forecast; the others are there already.
+	New bool `json:"new,omitempty"`
+	// Why says why a new node is what it is.
+	Why string `json:"why,omitempty"`
+}
+
+// Move is one that was carried out.
+type Move struct {
+	Round  int            `json:"round"`
+	After  time.Duration  `json:"-"`
+	Reason disrupt.Reason `json:"reason"`
+	Remove []string       `json:"remove"`
+	Add    []Machine      `json:"add"`
+	Evicts int            `json:"evicts"`
+	Saves  float64        `json:"savesPerHour"`
+	Why    string         `json:"why"`
+}
+
+// Unplaced is pods without a place, with the reasons that they share.
+type Unplaced struct {
+	Pods    []string `json:"pods"`
+	Reasons []string `json:"reasons"`
+}
+
+// Fleet sums nodes up.
+type Fleet struct {
+	Nodes int     `json:"nodes"`
+	Price float64 `json:"pricePerHour"`
+}
+
+// Outcome is what the cluster comes to.
+type Outcome struct {
+	Before, After Fleet
+	// Nodes are those at the end, by name.
+	Nodes []Machine
+	Moves []Move
+	// Unplaced are pods that wait at the end, by name of the first.
+	Unplaced []Unplaced
+	// Evicts is how many pods restart.
+	Evicts int
+	// Rounds counts rounds in which something was done; Took is how long they take.
+	Rounds int
+	Took   time.Duration
+	// Boot is how long a node takes to start, as the median of Observed nodes, or a guess if that is zero.
+	Boot     time.Duration
+	Observed int
+	// Restless says that there was still something to do when the forecast ended.
+	Restless bool
+	// Problems names objects that could not be read.
+	Problems []state.Problem
+}
+
+// Run makes a forecast.
+func Run(s Start) *Outcome {
+	r := newRun(s)
+	view := r.view()
+	r.out.Before, r.out.Problems = fleet(view), r.problems
+	r.settleStarting(view)
+	for range maxRounds {
+		view = r.view()
+		plan := pack.Solve(view.World, r.start.Options.Pack)
+		r.noteUnplaced(view, plan)
+		if r.carryPlan(view, plan) {
+			continue
+		}
+		if r.dropLeaving(view) {
+			continue
+		}
+		in := view.Disruption(state.DisruptionOptions{Past: r.past}, r.now)
+		opt := r.start.Options
+		opt.Turn = r.out.Rounds
+		if d := disrupt.Decide(in, opt, r.now); len(d.Moves) > 0 {
+			r.carryMoves(view, d.Moves)
+			continue
+		}
+		next, ok := r.next(view)
+		if !ok {
+			return r.finish(view)
+		}
+		r.now = next
+	}
+	r.out.Restless = true
+	return r.finish(r.view())
+}
+
+// next is when something may have become possible that is not now.
+func (r *run) next(view *state.View) (time.Time, bool) {
+	var at time.Time
+	consider := func(t time.Time) {
+		if t.After(r.now) && t.Sub(r.start.Record.Now) <= horizon && (at.IsZero() || t.Before(at)) {
+			at = t
+		}
+	}
+	for _, n := range view.Nodes {
+		pool := view.Pool(n.World.Pool)
+		if pool == nil || n.Claim == nil || pool.Object.Spec.Disruption.ConsolidateAfter.IsNever() {
+			continue
+		}
+		if since := view.QuietSince(n); !since.IsZero() {
+			consider(since.Add(*pool.Object.Spec.Disruption.ConsolidateAfter.Duration))
+		}
+	}
+	for _, p := range r.objects.Pools {
+		if slices.ContainsFunc(p.Spec.Disruption.Budgets, func(b v1.Budget) bool { return b.Schedule != nil }) {
+			consider(r.now.Truncate(windowStep).Add(windowStep))
+		}
+	}
+	return at, !at.IsZero()
+}
+
+func (r *run) finish(view *state.View) *Outcome {
+	r.out.After = fleet(view)
+	for _, n := range view.Nodes {
+		r.out.Nodes = append(r.out.Nodes, r.machine(n))
+	}
+	r.out.Took = r.acted.Sub(r.start.Record.Now)
+	return r.out
+}
+
+// fleet sums the nodes up that are there to stay.
+func fleet(view *state.View) Fleet {
+	var f Fleet
+	for _, n := range view.World.Nodes {
+		f.Nodes++
+		f.Price += n.Price
+	}
+	return f
+}

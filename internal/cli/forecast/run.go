@@ -1,0 +1,249 @@
+package forecast
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/engine/disrupt"
+	"karpenter/internal/engine/pack"
+	"karpenter/internal/engine/world"
+	"karpenter/internal/state"
+)
+
+// run is a forecast in the making.
+type run struct {
+	start    Start
+	objects  *state.Objects
+	problems []state.Problem
+	pods     map[string]int // namespace/name to index in objects.Pods
+	past     []disrupt.Past
+	serial   int
+	made     map[string]string // nodes of the forecast, by name, and why they are what they are
+	now      time.Time
+	acted    time.Time // when the last thing was done
+	out      *Outcome
+}
+
+func newRun(s Start) *run {
+	o := *s.Objects
+	o.Pods, o.Nodes, o.Claims = slices.Clone(o.Pods), slices.Clone(o.Nodes), slices.Clone(o.Claims)
+	r := &run{
+		start: s, objects: &o, now: s.Record.Now, acted: s.Record.Now, past: slices.Clone(s.Past), pods: map[string]int{},
+		made: map[string]string{}, out: &Outcome{},
+	}
+	r.index()
+	r.out.Boot, r.out.Observed = boot(o.Claims)
+	return r
+}
+
+// index finds pods by name.
+func (r *run) index() {
+	clear(r.pods)
+	for i, p := range r.objects.Pods {
+		if p.Meta.Namespace == "" {
+			c := *p
+			c.Meta.Namespace = corev1.NamespaceDefault
+			p = &c
+			r.objects.Pods[i] = p
+		}
+		r.pods[p.Meta.Namespace+"/"+p.Meta.Name] = i
+	}
+}
+
+// boot is how long nodes took from claim to being initialized: the median, and of how many.
+func boot(claims []*v1.NodeClaim) (time.Duration, int) {
+	var took []time.Duration
+	for _, c := range claims {
+		up := c.StatusConditions().Get(v1.ConditionInitialized)
+		if up == nil || up.Status != "True" || c.CreationTimestamp.IsZero() {
+			continue
+		}
+		if d := up.LastTransitionTime.Sub(c.CreationTimestamp.Time); d > 0 {
+			took = append(took, d)
+		}
+	}
+	if len(took) == 0 {
+		return defaultBoot, 0
+	}
+	slices.Sort(took)
+	return took[len(took)/2], len(took)
+}
+
+// view is the cluster as it is now.
+func (r *run) view() *state.View {
+	o, rec := *r.objects, r.start.Record
+	o.Pods, o.Nodes = slices.Clone(o.Pods), slices.Clone(o.Nodes) // reading sorts them
+	rec.Now = r.now
+	view, problems := state.Rebuild(&o, rec)
+	r.problems = problems
+	return view
+}
+
+// noteUnplaced remembers the pods that this plan leaves without a place.
+func (r *run) noteUnplaced(view *state.View, plan *pack.Plan) {
+	r.out.Unplaced = nil
+	for _, u := range plan.Unplaced {
+		x := Unplaced{}
+		for _, p := range u.Pods {
+			x.Pods = append(x.Pods, view.World.PodName(p))
+		}
+		for _, reason := range u.Reasons {
+			x.Reasons = append(x.Reasons, reason.Line())
+		}
+		slices.Sort(x.Pods)
+		r.out.Unplaced = append(r.out.Unplaced, x)
+	}
+	slices.SortFunc(r.out.Unplaced, func(a, b Unplaced) int { return strings.Compare(a.Pods[0], b.Pods[0]) })
+}
+
+// settleStarting has nodes that are on their way come up.
+func (r *run) settleStarting(view *state.View) {
+	for _, n := range view.Nodes {
+		if n.Claim == nil || n.World.Deleting || n.World.Initialized && !n.World.InFlight {
+			continue
+		}
+		node := n.Object
+		if node == nil {
+			node = &corev1.Node{}
+			node.Name, node.Labels = n.World.Name, map[string]string{}
+			node.CreationTimestamp = n.Claim.CreationTimestamp
+		}
+		node = node.DeepCopy()
+		for _, l := range n.World.Labels {
+			node.Labels[l.Key] = l.Value
+		}
+		for _, key := range []string{world.LabelRegistered, world.LabelInitialized} {
+			node.Labels[key] = "true"
+		}
+		node.Labels[world.LabelHostname] = node.Name
+		node.Spec.Taints = nil
+		for _, t := range n.World.Taints {
+			node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: t.Key, Value: t.Value, Effect: corev1.TaintEffect(t.Effect)})
+		}
+		node.Status.Allocatable, node.Status.Capacity = view.List(n.World.Allocatable), view.List(n.World.Capacity)
+		node.Status.Conditions = ready()
+		claim := n.Claim.DeepCopy()
+		if claim.Status.ProviderID == "" {
+			claim.Status.ProviderID = "forecast:///" + claim.Name
+		}
+		node.Spec.ProviderID, claim.Status.NodeName = claim.Status.ProviderID, node.Name
+		up(claim, r.now)
+		r.put(node, claim)
+	}
+}
+
+// put adds a node with its claim, or replaces those of the same names.
+func (r *run) put(node *corev1.Node, claim *v1.NodeClaim) {
+	r.objects.Nodes = append(slices.DeleteFunc(r.objects.Nodes, func(n *corev1.Node) bool { return n.Name == node.Name }), node)
+	r.objects.Claims = append(slices.DeleteFunc(r.objects.Claims, func(c *v1.NodeClaim) bool { return c.Name == claim.Name }), claim)
+}
+
+// up says on a claim that its node is up since a moment.
+func up(c *v1.NodeClaim, now time.Time) {
+	set := c.StatusConditions()
+	for _, kind := range []string{v1.ConditionLaunched, v1.ConditionRegistered, v1.ConditionInitialized} {
+		set.SetTrue(kind, now)
+	}
+}
+
+func ready() []corev1.NodeCondition {
+	return []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+}
+
+// machine describes a node.
+func (r *run) machine(n *state.Node) Machine {
+	m := Machine{Node: n.World.Name, Pool: n.World.Pool, Price: n.World.Price}
+	m.Why, m.New = r.made[n.World.Name]
+	m.Type, _ = n.World.Labels.Get(world.LabelInstanceType)
+	m.Zone, _ = n.World.Labels.Get(world.LabelZone)
+	m.CapacityType, _ = n.World.Labels.Get(world.LabelCapacityType)
+	for _, p := range n.World.Pods {
+		if !p.Daemon && !p.Mirror {
+			m.Pods++
+		}
+	}
+	return m
+}
+
+// bound is the condition of a pod that has just been given a place.
+func bound(now time.Time) state.PodCondition {
+	var c state.PodCondition
+	text := fmt.Sprintf(`{"type":"PodScheduled","status":"True","lastTransitionTime":%q}`, now.UTC().Format(time.RFC3339))
+	if err := json.Unmarshal([]byte(text), &c); err != nil {
+		panic("a time that cannot be read: " + err.Error())
+	}
+	return c
+}
+
+// bind puts pods on a node.
+func (r *run) bind(s *world.Snapshot, pods []*world.Pod, node string) {
+	condition := bound(r.now)
+	for _, p := range pods {
+		i, ok := r.pods[s.PodName(p)]
+		if !ok {
+			continue
+		}
+		c := *r.objects.Pods[i]
+		spec := *c.Spec
+		spec.NodeName = node
+		c.Spec = &spec
+		c.Meta.DeletionTimestamp = nil
+		c.Status.Phase, c.Status.NominatedNodeName = corev1.PodRunning, ""
+		c.Status.Conditions = append(slices.DeleteFunc(slices.Clone(c.Status.Conditions), func(x state.PodCondition) bool {
+			return x.Type == string(corev1.PodScheduled) || x.Type == string(corev1.PodReady)
+		}), condition, state.PodCondition{Type: string(corev1.PodReady), Status: "True"})
+		r.objects.Pods[i] = &c
+	}
+}
+
+// drop takes nodes away, with their claims and with what is still bound to them.
+func (r *run) drop(names map[string]bool, claims map[string]bool) {
+	r.objects.Nodes = slices.DeleteFunc(r.objects.Nodes, func(n *corev1.Node) bool { return names[n.Name] })
+	r.objects.Claims = slices.DeleteFunc(r.objects.Claims, func(c *v1.NodeClaim) bool { return claims[c.Name] })
+	r.objects.Pods = slices.DeleteFunc(r.objects.Pods, func(p *state.PodObject) bool { return p.Spec.NodeName != "" && names[p.Spec.NodeName] })
+	r.index()
+}
+
+// dropLeaving ends nodes that are on their way out. Their pods have been given places before.
+func (r *run) dropLeaving(view *state.View) bool {
+	names, claims := map[string]bool{}, map[string]bool{}
+	for _, n := range view.Nodes {
+		if !n.World.Deleting {
+			continue
+		}
+		names[n.World.Name] = true
+		if n.Claim != nil {
+			claims[n.Claim.Name] = true
+		}
+	}
+	if len(names) == 0 {
+		return false
+	}
+	r.drop(names, claims)
+	return true
+}
+
+// labelsOf are the labels of a node that is made from a plan.
+func labelsOf(n *pack.NewNode, name string) map[string]string {
+	c := n.Choices[0]
+	labels := map[string]string{}
+	for _, list := range []world.Labels{c.Type.Labels, c.Offering.Labels, n.Labels} {
+		for _, l := range list {
+			labels[l.Key] = l.Value
+		}
+	}
+	for _, key := range []string{world.LabelInstanceType, world.LabelPool, world.LabelZone, world.LabelCapacityType} {
+		if v, ok := n.Pool.NodeLabel(c.Type, c.Offering, key); ok {
+			labels[key] = v
+		}
+	}
+	maps.Copy(labels, map[string]string{world.LabelHostname: name, world.LabelRegistered: "true", world.LabelInitialized: "true"})
+	return labels
+}

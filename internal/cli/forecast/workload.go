@@ -1,0 +1,344 @@
+package forecast
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"karpenter/internal/state"
+)
+
+// workload is what makes pods.
+type workload struct {
+	identity
+	replicas int
+	template *corev1.PodTemplateSpec
+	// claims are volumes that each pod of a StatefulSet has for itself.
+	claims []corev1.PersistentVolumeClaim
+}
+
+// workload applies something that makes pods.
+func (c *Change) workload(m map[string]any, id identity) error {
+	switch id.kind {
+	case "DaemonSet":
+		return c.daemonSet(m, id)
+	case "Pod":
+		return c.barePod(m, id)
+	}
+	w, err := readWorkload(m, id)
+	if err != nil {
+		return err
+	}
+	if len(w.template.Spec.Containers) == 0 {
+		return fmt.Errorf("%s: spec.template.spec.containers is empty; a pod has at least one", id)
+	}
+	fillRequests(&w.template.Spec)
+	c.scale(w)
+	return nil
+}
+
+// readWorkload reads how many pods of which template are asked for.
+func readWorkload(m map[string]any, id identity) (*workload, error) {
+	w := &workload{identity: id, replicas: 1}
+	count := func(n *int32) {
+		if n != nil {
+			w.replicas = max(0, int(*n))
+		}
+	}
+	switch id.kind {
+	case "Deployment":
+		o := &appsv1.Deployment{}
+		if err := decode(m, o, id); err != nil {
+			return nil, err
+		}
+		w.template = &o.Spec.Template
+		count(o.Spec.Replicas)
+	case "ReplicaSet":
+		o := &appsv1.ReplicaSet{}
+		if err := decode(m, o, id); err != nil {
+			return nil, err
+		}
+		w.template = &o.Spec.Template
+		count(o.Spec.Replicas)
+	case "StatefulSet":
+		o := &appsv1.StatefulSet{}
+		if err := decode(m, o, id); err != nil {
+			return nil, err
+		}
+		w.template, w.claims = &o.Spec.Template, o.Spec.VolumeClaimTemplates
+		count(o.Spec.Replicas)
+	case "Job":
+		o := &batchv1.Job{}
+		if err := decode(m, o, id); err != nil {
+			return nil, err
+		}
+		w.template = &o.Spec.Template
+		count(o.Spec.Parallelism)
+		if o.Spec.Completions != nil {
+			w.replicas = min(w.replicas, int(*o.Spec.Completions))
+		}
+	}
+	return w, nil
+}
+
+// fillRequests asks for what is only limited, as the API server does.
+func fillRequests(spec *corev1.PodSpec) {
+	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range list {
+			r := &list[i].Resources
+			for name, q := range r.Limits {
+				if _, ok := r.Requests[name]; ok {
+					continue
+				}
+				if r.Requests == nil {
+					r.Requests = corev1.ResourceList{}
+				}
+				r.Requests[name] = q
+			}
+		}
+	}
+}
+
+// owns says whether a pod is one of the workload's.
+func (w *workload) owns(p *state.PodObject) bool {
+	if cmp.Or(p.Meta.Namespace, metav1.NamespaceDefault) != w.space {
+		return false
+	}
+	for _, o := range p.Meta.OwnerReferences {
+		switch {
+		case o.Kind == w.kind && o.Name == w.name:
+			return true
+		case w.kind == "Deployment" && o.Kind == "ReplicaSet":
+			if hash := p.Meta.Labels[appsv1.DefaultDeploymentUniqueLabelKey]; hash != "" && o.Name == w.name+"-"+hash {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// scale makes the cluster have the pods that the workload asks for: those that are there stay if they are what a plan would take
+// for the same, as far as they are wanted.
+func (c *Change) scale(w *workload) {
+	var have []*state.PodObject
+	for _, p := range c.Objects.Pods {
+		if w.owns(p) && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
+			have = append(have, p)
+		}
+	}
+	keep, like := have, w.likeness()
+	if slices.ContainsFunc(have, func(p *state.PodObject) bool { return !sameShape(like, p) }) {
+		keep = nil
+	}
+	// Pods without a place go first, then those that came last.
+	slices.SortStableFunc(keep, func(a, b *state.PodObject) int {
+		return cmp.Or(compareBool(a.Spec.NodeName == "", b.Spec.NodeName == ""), cmp.Compare(a.Meta.CreationTimestamp, b.Meta.CreationTimestamp), cmp.Compare(a.Meta.Name, b.Meta.Name))
+	})
+	keep = keep[:min(len(keep), w.replicas)]
+	gone := map[*state.PodObject]bool{}
+	for _, p := range have {
+		if !slices.Contains(keep, p) {
+			gone[p] = true
+			c.touched = append(c.touched, podLabels{w.space, p.Meta.Labels})
+		}
+	}
+	c.Objects.Pods = slices.DeleteFunc(c.Objects.Pods, func(p *state.PodObject) bool { return gone[p] })
+	names := map[string]bool{}
+	for _, p := range keep {
+		names[p.Meta.Name] = true
+	}
+	for i, made := 0, 0; made < w.replicas-len(keep); i++ {
+		name := fmt.Sprintf("%s-%d", w.name, i)
+		if w.kind != "StatefulSet" {
+			name = fmt.Sprintf("%s-new-%d", w.name, i+1)
+		}
+		if !names[name] {
+			c.add(w, name, i)
+			made++
+		}
+	}
+	switch {
+	case len(have) == 0:
+		c.say("%s is new: %d pods", w, w.replicas)
+	case len(keep) == 0:
+		c.say("%s: %d pods become %d of another shape", w, len(have), w.replicas)
+	case len(have) == w.replicas:
+		c.say("%s is as it is in the cluster", w)
+	default:
+		c.say("%s: %d pods become %d", w, len(have), w.replicas)
+	}
+}
+
+// likeness is the template with what each pod has for itself, to compare pods with.
+func (w *workload) likeness() *corev1.PodTemplateSpec {
+	t := w.template.DeepCopy()
+	for i := range w.claims {
+		t.Spec.Volumes = append(t.Spec.Volumes, corev1.Volume{
+			Name: w.claims[i].Name, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{}},
+		})
+	}
+	return t
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// add makes a pod of the template, which waits for a place.
+func (c *Change) add(w *workload, name string, ordinal int) {
+	p := &corev1.Pod{Spec: *w.template.Spec.DeepCopy()}
+	owner, kind := w.name, w.kind
+	p.Labels = map[string]string{}
+	for k, v := range w.template.Labels {
+		p.Labels[k] = v
+	}
+	if w.kind == "Deployment" {
+		owner, kind = w.name+"-new", "ReplicaSet"
+		p.Labels[appsv1.DefaultDeploymentUniqueLabelKey] = "new"
+	}
+	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: owner, Controller: new(true)}}
+	for i := range w.claims {
+		c.addVolume(w, p, &w.claims[i], ordinal)
+	}
+	p.Annotations = w.template.Annotations
+	c.wait(p, w.space, name)
+}
+
+// wait adds a pod that waits for a place.
+func (c *Change) wait(p *corev1.Pod, space, name string) {
+	p.Namespace, p.Name, p.UID = space, name, types.UID("forecast/"+space+"/"+name)
+	p.CreationTimestamp = metav1.NewTime(c.Now)
+	p.Spec.NodeName = ""
+	p.Status = corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{
+		{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable},
+	}}
+	c.Objects.Pods = append(c.Objects.Pods, state.FromPod(p))
+	c.touched = append(c.touched, podLabels{space, p.Labels})
+}
+
+// addVolume gives a pod of a StatefulSet a volume of its own.
+func (c *Change) addVolume(w *workload, p *corev1.Pod, template *corev1.PersistentVolumeClaim, ordinal int) {
+	claim := template.DeepCopy()
+	claim.Namespace, claim.Name = w.space, fmt.Sprintf("%s-%s-%d", template.Name, w.name, ordinal)
+	p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: template.Name, VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name},
+	}})
+	if !slices.ContainsFunc(c.Objects.VolumeUses, func(x *corev1.PersistentVolumeClaim) bool { return spaceOf(x) == w.space && x.Name == claim.Name }) {
+		c.Objects.VolumeUses = append(c.Objects.VolumeUses, claim)
+	}
+}
+
+// barePod applies a pod that nothing owns.
+func (c *Change) barePod(m map[string]any, id identity) error {
+	p := &corev1.Pod{}
+	if err := decode(m, p, id); err != nil {
+		return err
+	}
+	fillRequests(&p.Spec)
+	for _, o := range c.Objects.Pods {
+		if o.Meta.Name == id.name && cmp.Or(o.Meta.Namespace, metav1.NamespaceDefault) == id.space {
+			c.say("%s is there already and cannot be changed", id)
+			return nil
+		}
+	}
+	c.say("%s is new", id)
+	c.wait(p, id.space, id.name)
+	return nil
+}
+
+// daemonSet applies a DaemonSet: its pods that run take the new shape where they are.
+func (c *Change) daemonSet(m map[string]any, id identity) error {
+	d := &appsv1.DaemonSet{}
+	if err := decode(m, d, id); err != nil {
+		return err
+	}
+	d.Namespace = id.space
+	fillRequests(&d.Spec.Template.Spec)
+	was := slices.ContainsFunc(c.Objects.DaemonSets, func(o *appsv1.DaemonSet) bool { return o.Name == d.Name && spaceOf(o) == id.space })
+	c.Objects.DaemonSets = replaced(c.Objects.DaemonSets, []*appsv1.DaemonSet{d})
+	w := &workload{identity: id}
+	for i, p := range c.Objects.Pods {
+		if !w.owns(p) || sameShape(&d.Spec.Template, p) {
+			continue
+		}
+		next, spec := *p, *d.Spec.Template.Spec.DeepCopy()
+		spec.NodeName, spec.Affinity = p.Spec.NodeName, p.Spec.Affinity // which ties it to its node
+		next.Spec = &spec
+		c.Objects.Pods[i] = &next
+	}
+	if was {
+		c.say("%s changes", id)
+	} else {
+		c.say("%s is new", id)
+	}
+	return nil
+}
+
+// shape is what of a pod a plan reads.
+type shape struct {
+	Selector    map[string]string
+	Affinity    *corev1.Affinity
+	Tolerations []corev1.Toleration
+	Spread      []corev1.TopologySpreadConstraint
+	Priority    string
+	Requests    []corev1.ResourceList
+	Ports       []int32
+	Volumes     []string
+}
+
+// sameShape says whether a plan would take a pod for one of the template's. What the API server adds is not counted.
+func sameShape(t *corev1.PodTemplateSpec, p *state.PodObject) bool {
+	for k, v := range t.Labels {
+		if p.Meta.Labels[k] != v {
+			return false
+		}
+	}
+	return same(shapeOf(&t.Spec), shapeOf(p.Spec))
+}
+
+func shapeOf(s *corev1.PodSpec) shape {
+	out := shape{Selector: s.NodeSelector, Affinity: s.Affinity, Spread: s.TopologySpreadConstraints, Priority: s.PriorityClassName}
+	if len(out.Selector) == 0 {
+		out.Selector = nil
+	}
+	for _, t := range s.Tolerations {
+		if t.Effect == corev1.TaintEffectNoExecute && strings.HasPrefix(t.Key, "node.kubernetes.io/") {
+			continue
+		}
+		out.Tolerations = append(out.Tolerations, t)
+	}
+	for _, list := range [][]corev1.Container{s.InitContainers, s.Containers} {
+		for i := range list {
+			r := corev1.ResourceList{}
+			for k, q := range list[i].Resources.Requests {
+				r[k] = q
+			}
+			out.Requests = append(out.Requests, r)
+			for _, port := range list[i].Ports {
+				if port.HostPort != 0 {
+					out.Ports = append(out.Ports, port.HostPort)
+				}
+			}
+		}
+	}
+	for _, v := range s.Volumes {
+		if v.PersistentVolumeClaim != nil {
+			out.Volumes = append(out.Volumes, v.Name)
+		}
+	}
+	slices.Sort(out.Volumes)
+	return out
+}

@@ -1,0 +1,160 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/engine/pack"
+	"karpenter/internal/operator"
+	"karpenter/internal/state"
+)
+
+// comparison is what the nodes of groups cost, and what the nodes of pools for the same pods would.
+type comparison struct {
+	before, after fleetReport
+	// unpriced counts nodes of groups whose type is not in the catalogue.
+	unpriced int
+	plan     *planReport
+	words    string
+}
+
+// compare takes the nodes of the groups away and asks the engine what it would make instead.
+func (m *importing) compare(ctx context.Context, facts *clusterFacts, proposals []*proposal) (*comparison, error) {
+	objects, _, err := state.ReadList(facts.raw)
+	if err != nil {
+		return nil, err
+	}
+	catalog, words, err := m.prices(ctx, facts)
+	if err != nil {
+		return nil, err
+	}
+	c := &comparison{words: words}
+	gone := map[string]bool{}
+	for _, p := range proposals {
+		for i := range p.groups {
+			for _, node := range facts.nodes {
+				if ofGroup(node, &p.groups[i]) {
+					gone[node.Name] = true
+				}
+			}
+		}
+		objects.Pools = append(objects.Pools, p.pool)
+	}
+	for _, node := range facts.nodes {
+		if gone[node.Name] {
+			c.count(node, catalog)
+		}
+	}
+	objects.Nodes = slices.DeleteFunc(objects.Nodes, func(n *corev1.Node) bool { return gone[n.Name] })
+	unbind(objects, gone)
+	snap, _ := state.Build(objects, catalog, awsLabels)
+	plan := pack.Solve(snap, pack.Options{Workers: 1})
+	c.plan = newPlanReport(snap, plan)
+	c.after = fleetReport{Nodes: len(plan.Nodes), Price: plan.Price}
+	return c, nil
+}
+
+// unbind has the pods of nodes that are gone wait for a place, but for those that come with every node.
+func unbind(objects *state.Objects, gone map[string]bool) {
+	kept := objects.Pods[:0]
+	for _, pod := range objects.Pods {
+		if pod.Spec == nil || !gone[pod.Spec.NodeName] {
+			kept = append(kept, pod)
+			continue
+		}
+		daemon := slices.ContainsFunc(pod.Meta.OwnerReferences, func(o state.Owner) bool { return o.Kind == "DaemonSet" || o.Kind == "Node" })
+		if daemon || pod.Meta.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+			continue
+		}
+		moved, spec := *pod, *pod.Spec
+		spec.NodeName = "" // specs are shared between pods
+		moved.Spec = &spec
+		moved.Status.Phase, moved.Status.NominatedNodeName = corev1.PodPending, ""
+		moved.Status.Conditions = []state.PodCondition{{Type: string(corev1.PodScheduled), Status: string(corev1.ConditionFalse), Reason: corev1.PodReasonUnschedulable}}
+		kept = append(kept, &moved)
+	}
+	objects.Pods = kept
+}
+
+// prices are those of the file, or what this program knows by itself.
+func (m *importing) prices(ctx context.Context, facts *clusterFacts) (*state.Catalog, string, error) {
+	if m.catalog != "" {
+		catalog, err := readCatalogFile(m.catalog)
+		return catalog, "prices of " + m.catalog, err
+	}
+	seen, err := readFacts(facts.raw)
+	if err != nil {
+		return nil, "", err
+	}
+	var cache builtInCache
+	catalogues, words, err := cache.load(ctx, seen)
+	if err != nil {
+		return nil, "", err
+	}
+	return catalogues[state.AnyClass], words, nil
+}
+
+// ofGroup reports whether a node is a machine of a group.
+func ofGroup(node *corev1.Node, g *operator.NodeGroup) bool {
+	if node.Labels[karpv1.NodePoolLabelKey] != "" {
+		return false
+	}
+	return groupOf(node) == g.Name || slices.Contains(g.Instances, instanceOf(node))
+}
+
+// count adds a node to what there was.
+func (c *comparison) count(node *corev1.Node, catalog *state.Catalog) {
+	c.before.Nodes++
+	capacity, zone, name := capacityOf(node), node.Labels[corev1.LabelTopologyZone], node.Labels[corev1.LabelInstanceTypeStable]
+	for i := range catalog.InstanceTypes {
+		if catalog.InstanceTypes[i].Name != name {
+			continue
+		}
+		for _, o := range catalog.InstanceTypes[i].Offerings {
+			if o.Zone == zone && o.CapacityType == capacity {
+				c.before.Price += o.Price
+				return
+			}
+		}
+	}
+	c.unpriced++
+}
+
+// maxPlanLines bounds what is said about pods without a place.
+const maxPlanLines = 10
+
+// comment writes the comparison as comments, so that the output stays what kubectl takes.
+func (c *comparison) comment(b *strings.Builder) {
+	fmt.Fprintf(b, "# Cost now: %d nodes of these groups for $%.4f/h", c.before.Nodes, c.before.Price)
+	if c.unpriced > 0 {
+		fmt.Fprintf(b, ", %d of them without a known price", c.unpriced)
+	}
+	fmt.Fprintf(b, ".\n# Cost with these pools: %d nodes for $%.4f/h", c.after.Nodes, c.after.Price)
+	if c.before.Price > 0 && c.unpriced == 0 && c.plan.Unplaced == 0 {
+		word, share := "less", 100*(1-c.after.Price/c.before.Price)
+		if share < 0 {
+			word, share = "more", -share
+		}
+		fmt.Fprintf(b, ", %.1f %% %s", share, word)
+	}
+	fmt.Fprintf(b, "; %d of %d pods placed (%s).\n", c.plan.Placed, c.plan.Pods, c.words)
+	for i, n := range c.plan.Nodes {
+		if i == maxPlanLines {
+			fmt.Fprintf(b, "#   … %d more\n", len(c.plan.Nodes)-maxPlanLines)
+			break
+		}
+		fmt.Fprintf(b, "#   %s: %s, %s, %s, $%.4f/h for %s\n", n.Name, n.InstanceType, n.Zone, n.CapacityType, n.Price, shortPods(n.Pods))
+	}
+	for i, u := range c.plan.UnplacedPods {
+		if i == maxPlanLines {
+			fmt.Fprintf(b, "#   … %d more pods without a place\n", len(c.plan.UnplacedPods)-maxPlanLines)
+			break
+		}
+		fmt.Fprintf(b, "#   no place for %s: %s\n", u.Pod, strings.Join(u.Reasons, "; "))
+	}
+}

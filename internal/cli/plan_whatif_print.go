@@ -1,0 +1,235 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"karpenter/internal/cli/forecast"
+)
+
+// write prints what the change comes to.
+func (r *whatIf) write(w io.Writer, format string) error {
+	switch format {
+	case "json":
+		return json.NewEncoder(w).Encode(r)
+	case "markdown":
+		return r.markdown(w)
+	}
+	return r.table(w)
+}
+
+// row is one line of the list of nodes.
+type row struct{ sign, node, typ, zone, market, price, pool, pods, why string }
+
+func machineRow(sign string, m *forecast.Machine, why string) row {
+	name := m.Node
+	if m.New {
+		name = "(new)"
+	}
+	return row{sign, name, m.Type, m.Zone, m.CapacityType, fmt.Sprintf("%.4f", m.Price), m.Pool, fmt.Sprint(m.Pods), why}
+}
+
+// rows lists the nodes that the change is about.
+func (r *whatIf) rows() []row {
+	var out []row
+	for i := range r.Add {
+		out = append(out, machineRow("+", &r.Add[i], r.Add[i].Why))
+	}
+	for i := range r.Remove {
+		out = append(out, machineRow("-", &r.Remove[i], r.whyGone(r.Remove[i].Node)))
+	}
+	for _, x := range r.Replace {
+		for i := range x.Remove {
+			out = append(out, machineRow("~", &x.Remove[i], x.Reason+": replaced by "+kinds(x.Add)))
+		}
+		for i := range x.Add {
+			out = append(out, machineRow("~", &x.Add[i], "in its place"))
+		}
+	}
+	for i := range r.Avoid {
+		out = append(out, machineRow("-", &r.Avoid[i], "would have been made, and is not needed"))
+	}
+	for i := range r.Keep {
+		out = append(out, machineRow("=", &r.Keep[i], "would have gone, and stays"))
+	}
+	return out
+}
+
+// whyGone is why a node goes in the forecast.
+func (r *whatIf) whyGone(node string) string {
+	for _, m := range r.Moves {
+		for _, name := range m.Remove {
+			if name == node {
+				return m.Why
+			}
+		}
+	}
+	return "it is being taken away already"
+}
+
+// kinds names the types of machines.
+func kinds(list []forecast.Machine) string {
+	var names []string
+	for _, m := range list {
+		names = append(names, m.Type)
+	}
+	return shortPods(names)
+}
+
+// sums are the lines about money.
+func (r *whatIf) sums() [][4]string {
+	line := func(name string, f fleetReport) [4]string {
+		return [4]string{name, fmt.Sprint(f.Nodes), fmt.Sprintf("%.4f", f.Price), fmt.Sprintf("%.2f", f.Price*hoursPerMonth)}
+	}
+	return [][4]string{
+		line("now", r.Now), line("without the change, settled", r.Without), line("with it, settled", r.With),
+		{"difference", fmt.Sprintf("%+d", r.With.Nodes-r.Without.Nodes), fmt.Sprintf("%+.4f", r.PerHour), fmt.Sprintf("%+.2f", r.PerMonth)},
+	}
+}
+
+// remarks are the sentences about restarts, drift and time.
+func (r *whatIf) remarks() []string {
+	out := []string{fmt.Sprintf("%s (%d without the change).", count(r.Evicts, "pod restarts", "pods restart"), r.Besides)}
+	if len(r.Drift) > 0 {
+		out = append(out, fmt.Sprintf("%s: %s.", count(len(r.Drift), "node drifts", "nodes drift"), r.driftWords()))
+	}
+	if r.Time.Restless {
+		out = append(out, "The fleet does not come to rest: the figures are those of where the forecast ended.")
+	}
+	took := time.Duration(r.Time.Seconds * float64(time.Second)).Round(time.Second)
+	if r.Time.Rounds == 0 {
+		return append(out, "There is nothing to do.")
+	}
+	return append(out, fmt.Sprintf("It takes about %s in %s (an estimate: %s).", took, count(r.Time.Rounds, "round", "rounds"), r.Time.How))
+}
+
+// count says how many of something there are.
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// driftWords says why nodes drift, each reason once.
+func (r *whatIf) driftWords() string {
+	var out []string
+	seen := map[string]bool{}
+	for _, d := range r.Drift {
+		if text := d.Reason + ", " + d.Message; !seen[text] {
+			seen[text] = true
+			out = append(out, text)
+		}
+	}
+	return shortPods(out)
+}
+
+func (r *whatIf) table(w io.Writer) error {
+	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	for _, text := range r.Changes {
+		fmt.Fprintln(w, text)
+	}
+	if rows := r.rows(); len(rows) > 0 {
+		fmt.Fprintln(tw, "\n\tNODE\tTYPE\tZONE\tCAPACITY\t$/H\tPOOL\tPODS\tWHY")
+		for i, x := range rows {
+			if i == maxShown {
+				fmt.Fprintf(tw, "… %d more\n", len(rows)-maxShown)
+				break
+			}
+			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", x.sign, x.node, x.typ, x.zone, x.market, x.price, x.pool, x.pods, x.why)
+		}
+	} else {
+		fmt.Fprintln(tw, "\nNo node is added, removed or replaced.")
+	}
+	if err := tw.Flush(); err != nil {
+		return fmt.Errorf("print plan: %w", err)
+	}
+	tw = tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(tw, "\n\tNODES\t$/H\t$/MONTH")
+	for _, x := range r.sums() {
+		fmt.Fprintln(tw, strings.Join(x[:], "\t"))
+	}
+	if err := tw.Flush(); err != nil {
+		return fmt.Errorf("print plan: %w", err)
+	}
+	r.printPending(w)
+	printIgnored(w, r.Ignored)
+	fmt.Fprintln(w)
+	for _, text := range r.remarks() {
+		fmt.Fprintln(w, text)
+	}
+	return nil
+}
+
+func (r *whatIf) printPending(w io.Writer) {
+	if len(r.Pending) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "\nNO PLACE FOR")
+	for i, p := range r.Pending {
+		if i == maxShown {
+			fmt.Fprintf(w, "… %d more\n", len(r.Pending)-maxShown)
+			break
+		}
+		note := ""
+		if p.Already {
+			note = " (with or without the change)"
+		}
+		fmt.Fprintf(w, "%s%s\n", shortPods(p.Pods), note)
+		for _, x := range p.Reasons {
+			fmt.Fprintf(w, "  %s\n", x)
+		}
+	}
+}
+
+// markdown prints for a pull request.
+func (r *whatIf) markdown(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "### Karpenter plan: %+d nodes, %+.2f $/month\n\n", r.With.Nodes-r.Without.Nodes, r.PerMonth)
+	for _, text := range r.Changes {
+		fmt.Fprintf(&b, "- %s\n", cell(text))
+	}
+	b.WriteString("\n| | nodes | $/h | $/month |\n| --- | ---: | ---: | ---: |\n")
+	for _, x := range r.sums() {
+		fmt.Fprintf(&b, "| %s |\n", strings.Join(x[:], " | "))
+	}
+	if rows := r.rows(); len(rows) > 0 {
+		b.WriteString("\n| | node | type | zone | capacity | $/h | pool | pods | why |\n| --- | --- | --- | --- | --- | ---: | --- | ---: | --- |\n")
+		for i, x := range rows {
+			if i == maxShown {
+				fmt.Fprintf(&b, "\n… %d more\n", len(rows)-maxShown)
+				break
+			}
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s | %s | %s | %s |\n", x.sign, x.node, x.typ, x.zone, x.market, x.price, x.pool, x.pods, cell(x.why))
+		}
+	}
+	if len(r.Pending) > 0 {
+		b.WriteString("\n**Pods without a place**\n\n")
+		for i, p := range r.Pending {
+			if i == maxShown {
+				fmt.Fprintf(&b, "- … %d more\n", len(r.Pending)-maxShown)
+				break
+			}
+			note := ""
+			if p.Already {
+				note = " (with or without the change)"
+			}
+			fmt.Fprintf(&b, "- %s%s: %s\n", cell(shortPods(p.Pods)), note, cell(strings.Join(p.Reasons, "; ")))
+		}
+	}
+	b.WriteByte('\n')
+	for _, text := range r.remarks() {
+		fmt.Fprintf(&b, "%s\n", cell(text))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// cell keeps text from ending a cell of a table, or from being taken for markup.
+func cell(text string) string {
+	return strings.NewReplacer("|", "\\|", "\n", " ", "<", "&lt;", "*", "\\*").Replace(text)
+}

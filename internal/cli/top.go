@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+const (
+	// topInterval is how often the cluster is looked at, unless told otherwise.
+	topInterval = 2 * time.Second
+	// topWidth is how wide --once draws where there is no terminal.
+	topWidth = 140
+)
+
+// topping is a run of the top command.
+type topping struct {
+	source   Source
+	output   string
+	once     bool
+	interval time.Duration
+	width    int
+	sort     string
+	filter   string
+	pool     string
+}
+
+// NewTop returns the command that shows nodes, what they cost and what is on them.
+func NewTop() *cobra.Command { return newTop(time.Now) }
+
+func newTop(now func() time.Time) *cobra.Command {
+	t := &topping{source: Source{now: now}}
+	cmd := &cobra.Command{
+		Use:   "top",
+		Short: "Show nodes live: type, price, what is asked of them, and whether they could go",
+		Long: `Show the nodes of a cluster and keep the picture current: type, zone, market, age, price, how much of their CPU and memory pods ask
+for, their state, and whether they could go, with the reason if not. Above them: what all of them cost an hour and a month, and
+what pods wait for.
+
+Keys: c u m a n sort by cost, CPU, memory, age, name, and once more turns the order around; / filters by words, p goes through
+the pools, Esc shows everything again; arrows, Page Up and Page Down move; q ends.
+
+Columns drop out as the terminal narrows; 80 are enough. Colours are left out with NO_COLOR and where there is no terminal.`,
+		Example: `  karpenter top
+  karpenter top --once --sort cpu
+  karpenter top -o json | jq '.nodes[] | select(.removable == "yes") | .name'
+  karpenter top --snapshot recording.json.gz`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return t.run(cmd) },
+	}
+	f := cmd.Flags()
+	t.source.AddFlags(f)
+	f.StringVarP(&t.output, "output", "o", "table", "table for people, json for programs (once)")
+	f.BoolVar(&t.once, "once", false, "print once and end; so does output that is no terminal")
+	f.DurationVar(&t.interval, "interval", topInterval, "how often to look")
+	f.IntVar(&t.width, "width", 0, "how many characters wide to draw; the terminal's width without it")
+	f.StringVar(&t.sort, "sort", "cost", "cost, cpu, memory, age or name")
+	f.StringVar(&t.filter, "filter", "", "show only nodes that have all of these words in a column")
+	f.StringVar(&t.pool, "pool", "", "show only nodes of this pool")
+	completeWords(cmd, map[string][]string{"output": {"table", "json"}, "sort": {"cost", "cpu", "memory", "age", "name"}})
+	_ = cmd.RegisterFlagCompletionFunc("pool", func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+		return t.source.CompleteNames(cmd.Context(), "nodepool", "", begun)
+	})
+	return cmd
+}
+
+// topSorts are the keys behind the words of --sort.
+var topSorts = map[string]byte{"cost": 'c', "cpu": 'u', "memory": 'm', "age": 'a', "name": 'n'}
+
+func (t *topping) check() error {
+	if _, ok := topSorts[t.sort]; !ok {
+		return fmt.Errorf("--sort is %q; give cost, cpu, memory, age or name", t.sort)
+	}
+	if t.output != "table" && t.output != "json" {
+		return fmt.Errorf("--output is %q; give table or json", t.output)
+	}
+	if t.interval < 100*time.Millisecond {
+		return fmt.Errorf("--interval is %s; give at least 100ms", t.interval)
+	}
+	if t.width < 0 || t.width > 10000 {
+		return fmt.Errorf("--width is %d; give a number of characters", t.width)
+	}
+	return nil
+}
+
+func (t *topping) run(cmd *cobra.Command) error {
+	if err := t.check(); err != nil {
+		return err
+	}
+	view := &topView{sort: topSorts[t.sort], filter: t.filter, pool: t.pool}
+	out, terminal := cmd.OutOrStdout().(*os.File)
+	terminal = terminal && term.IsTerminal(int(out.Fd()))
+	if terminal && !t.once && t.output == "table" {
+		in, ok := cmd.InOrStdin().(*os.File)
+		if !ok || !term.IsTerminal(int(in.Fd())) {
+			return errors.New("there is no keyboard to read keys from; give --once")
+		}
+		view.colour = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+		return (&topScreen{topping: t, view: view, in: in, out: out}).run(cmd.Context())
+	}
+	model, err := t.load(cmd.Context(), cmd.InOrStdin())
+	if err != nil {
+		return err
+	}
+	if t.output == "json" {
+		return json.NewEncoder(cmd.OutOrStdout()).Encode(model)
+	}
+	fmt.Fprintln(cmd.ErrOrStderr(), "from", model.From)
+	width := t.width
+	if width == 0 && terminal {
+		width, _, _ = term.GetSize(int(out.Fd()))
+	}
+	if width == 0 {
+		width, _ = strconv.Atoi(os.Getenv("COLUMNS"))
+	}
+	if width == 0 {
+		width = topWidth
+	}
+	for _, line := range view.frame(model, width, 0) {
+		fmt.Fprintln(cmd.OutOrStdout(), line)
+	}
+	return nil
+}
+
+// load makes a model of this moment, with everything in it.
+func (t *topping) load(ctx context.Context, stdin io.Reader) (*topModel, error) {
+	loaded, err := t.source.Load(ctx, stdin)
+	if err != nil {
+		return nil, err
+	}
+	view, _, err := loaded.Recording.View()
+	if err != nil {
+		return nil, err
+	}
+	m := newTopModel(loaded, view)
+	m.wait(loaded.Recording, view)
+	m.apply(judge(loaded.Recording, view))
+	return m, nil
+}

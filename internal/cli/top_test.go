@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"karpenter/internal/ledger"
+	"karpenter/internal/state"
+)
+
+// topOf runs top on the fixture with pods that wait.
+func topOf(t *testing.T, args ...string) string {
+	t.Helper()
+	f := newFixture(t)
+	f.pods("late", 2, "1", "1Gi", "")
+	f.pods("huge", 1, "100", "1Gi", "")
+	snapshot, catalog := f.write()
+	out, _, err := execute(t, newTop(atNoon), append([]string{"--snapshot", snapshot, "--catalog", catalog, "--once"}, args...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestTopFitsTheTerminal(t *testing.T) {
+	for _, width := range []int{40, 80, 140, 200} {
+		out := topOf(t, "--width", fmt.Sprint(width))
+		for _, line := range strings.Split(out, "\n") {
+			if n := utf8.RuneCountInString(line); n > width {
+				t.Errorf("at %d a line has %d characters: %s", width, n, line)
+			}
+		}
+		golden(t, fmt.Sprintf("testdata/top/%d.txt", width), out)
+	}
+}
+
+func TestTopForPrograms(t *testing.T) {
+	golden(t, "testdata/top/top.json", indented(t, topOf(t, "-o", "json")))
+}
+
+func TestTopSortsAndFilters(t *testing.T) {
+	order := func(args ...string) string {
+		var m topModel
+		if err := json.Unmarshal([]byte(topOf(t, "-o", "json")), &m); err != nil {
+			t.Fatal(err)
+		}
+		v := &topView{sort: 'c'}
+		for _, key := range args {
+			for _, r := range key {
+				v.press(r, &m)
+			}
+		}
+		var names []string
+		for _, n := range v.shown(&m) {
+			names = append(names, n.Name[:12])
+		}
+		return strings.Join(names, " ")
+	}
+	for _, x := range []struct{ keys, want string }{
+		{"", "ip-10-0-1-11 ip-10-0-1-33 ip-10-0-2-22"},
+		{"c", "ip-10-0-2-22 ip-10-0-1-33 ip-10-0-1-11"},
+		{"n", "ip-10-0-1-11 ip-10-0-1-33 ip-10-0-2-22"},
+		{"nn", "ip-10-0-2-22 ip-10-0-1-33 ip-10-0-1-11"},
+		{"u", "ip-10-0-1-11 ip-10-0-1-33 ip-10-0-2-22"},
+		{"m", "ip-10-0-1-11 ip-10-0-2-22 ip-10-0-1-33"},
+		{"/2b\r", "ip-10-0-2-22"},
+		{"/xlarge", "ip-10-0-1-11"},
+		{"/large\x7f\x7f\x7f\x7f\x7f2b", "ip-10-0-2-22"},
+		{"/nothing", ""},
+		{"/2b\x1b", "ip-10-0-1-11 ip-10-0-1-33 ip-10-0-2-22"},
+		{"p", "ip-10-0-1-11 ip-10-0-1-33 ip-10-0-2-22"},
+	} {
+		if got := order(x.keys); got != x.want {
+			t.Errorf("keys %q show %q, want %q", x.keys, got, x.want)
+		}
+	}
+}
+
+func TestTopScrolls(t *testing.T) {
+	m := &topModel{At: noon}
+	for i := range 100 {
+		m.Nodes = append(m.Nodes, topNode{Name: fmt.Sprintf("node-%03d", i), State: topReady})
+	}
+	m.Total.Nodes = 100
+	s := &topScreen{view: &topView{sort: 'n'}, model: m}
+	for _, x := range []struct{ key, want string }{
+		{"\x1b[B", "node-001"}, {"\x1b[6~", "node-021"}, {"\x1b[F", "node-099"}, {"\x1b[A", "node-098"}, {"\x1b[H", "node-000"}, {"\x1b[A", "node-000"},
+	} {
+		s.key([]byte(x.key))
+		lines := s.view.frame(m, 80, 24)
+		if len(lines) != 24 {
+			t.Errorf("the frame has %d lines, want 24", len(lines))
+		}
+		found := ""
+		for _, line := range lines {
+			if strings.HasPrefix(line, ">") {
+				found = "n" + strings.Fields(line[1:])[0]
+			}
+		}
+		if found != x.want {
+			t.Errorf("after %q the cursor is on %q, want %q", x.key, found, x.want)
+		}
+	}
+}
+
+// bigTop is a fleet of a thousand nodes with twenty pods each.
+func bigTop(tb testing.TB) (*Loaded, *state.View) {
+	tb.Helper()
+	var items []string
+	items = append(items, `{"kind":"NodePool","apiVersion":"karpenter.sh/v1","metadata":{"name":"general"},"spec":{"template":{"spec":{"requirements":[]}},"disruption":{"consolidateAfter":"30s"}}}`)
+	for i := range 1000 {
+		items = append(items, fmt.Sprintf(`{"kind":"Node","apiVersion":"v1","metadata":{"name":"node-%04d","labels":{"node.kubernetes.io/instance-type":"m5.2xlarge",
+			"topology.kubernetes.io/zone":"us-west-2a","karpenter.sh/capacity-type":"on-demand"}},"status":{"allocatable":{"cpu":"7910m","memory":"30000Mi","pods":"58"}}}`, i))
+		for k := range 20 {
+			items = append(items, fmt.Sprintf(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"pod-%d-%d","namespace":"default"},"spec":{"nodeName":"node-%04d","containers":[{"resources":{"requests":{"cpu":"%dm","memory":"1Gi"}}}]},"status":{"phase":"Running"}}`, i, k, i, 100+10*(k%9)))
+		}
+	}
+	r := ledger.NewRecording(noon, awsLabels)
+	r.Objects = []byte(`{"kind":"List","items":[` + strings.Join(items, ",") + "]}")
+	r.Classes[state.AnyClass] = fixtureCatalog()
+	view, _, err := r.View()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return &Loaded{Recording: r, From: "test"}, view
+}
+
+func TestTopDrawsAThousandNodesAtOnce(t *testing.T) {
+	loaded, view := bigTop(t)
+	begin := time.Now()
+	m := newTopModel(loaded, view)
+	m.wait(loaded.Recording, view)
+	lines := (&topView{sort: 'c'}).frame(m, 200, 60)
+	took := time.Since(begin)
+	t.Logf("took %v", took)
+	if took > 300*time.Millisecond {
+		t.Errorf("took %v, want at most 300 ms", took)
+	}
+	if len(lines) != 60 || m.Total.Nodes != 1000 || m.Total.Pods.Requested != 20000 {
+		t.Errorf("%d lines, %+v", len(lines), m.Total)
+	}
+}

@@ -1,0 +1,157 @@
+package control
+
+import (
+	"context"
+	"reflect"
+	"strconv"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// freshFor is how long a written object is remembered if no watch shows it.
+const freshFor = time.Minute
+
+// fresh is a client on top of a cache that sees its own writes. A cache shows them only when the watch has brought them back,
+// which takes a busy API server a while; whoever decides and writes on older versions until then is refused each time, and makes
+// it busier. What a write was refused for is read from the API server itself, so that the next attempt can succeed.
+type fresh struct {
+	client.Client
+	live client.Reader
+	now  func() time.Time
+
+	mu    sync.Mutex
+	known map[reflect.Type]map[client.ObjectKey]written
+}
+
+// written is an object as the API server has it after a write.
+type written struct {
+	obj     client.Object
+	version uint64
+	at      time.Time
+}
+
+// NewFresh makes a client that reads its own writes. c reads from a cache, live from the API server.
+func NewFresh(c client.Client, live client.Reader, now func() time.Time) client.Client {
+	return &fresh{Client: c, live: live, now: now, known: map[reflect.Type]map[client.ObjectKey]written{}}
+}
+
+// Get implements client.Client.
+func (f *fresh) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	if err := f.Client.Get(ctx, key, obj, opts...); err != nil {
+		if apierrors.IsNotFound(err) {
+			f.forget(obj, key)
+		}
+		return err
+	}
+	f.renew(obj)
+	return nil
+}
+
+// List implements client.Client. Which objects are listed is up to the cache; each is as new as is known.
+func (f *fresh) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if err := f.Client.List(ctx, list, opts...); err != nil {
+		return err
+	}
+	if items, ok := reflect.TypeOf(list).Elem().FieldByName("Items"); !ok || !f.knows(reflect.PointerTo(items.Type.Elem())) {
+		return nil
+	}
+	return meta.EachListItem(list, func(item runtime.Object) error {
+		if obj, ok := item.(client.Object); ok {
+			f.renew(obj)
+		}
+		return nil
+	})
+}
+
+// Update implements client.Client.
+func (f *fresh) Update(ctx context.Context, obj client.Object, opts ...client.UpdateOption) error {
+	return f.wrote(ctx, obj, f.Client.Update(ctx, obj, opts...))
+}
+
+// Patch implements client.Client.
+func (f *fresh) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	return f.wrote(ctx, obj, f.Client.Patch(ctx, obj, patch, opts...))
+}
+
+// Status implements client.Client.
+func (f *fresh) Status() client.SubResourceWriter { return &freshStatus{f.Client.Status(), f} }
+
+type freshStatus struct {
+	client.SubResourceWriter
+	of *fresh
+}
+
+// Update implements client.SubResourceWriter.
+func (s *freshStatus) Update(ctx context.Context, obj client.Object, opts ...client.SubResourceUpdateOption) error {
+	return s.of.wrote(ctx, obj, s.SubResourceWriter.Update(ctx, obj, opts...))
+}
+
+// Patch implements client.SubResourceWriter.
+func (s *freshStatus) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+	return s.of.wrote(ctx, obj, s.SubResourceWriter.Patch(ctx, obj, patch, opts...))
+}
+
+// wrote remembers what came of a write, and passes its error on.
+func (f *fresh) wrote(ctx context.Context, obj client.Object, err error) error {
+	switch {
+	case err == nil:
+		f.remember(obj.DeepCopyObject().(client.Object))
+	case apierrors.IsConflict(err):
+		now := reflect.New(reflect.TypeOf(obj).Elem()).Interface().(client.Object)
+		if f.live.Get(ctx, client.ObjectKeyFromObject(obj), now) == nil {
+			f.remember(now)
+		}
+	}
+	return err
+}
+
+// knows says whether anything of a kind is remembered.
+func (f *fresh) knows(kind reflect.Type) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.known[kind]) > 0
+}
+
+func (f *fresh) remember(obj client.Object) {
+	version, err := strconv.ParseUint(obj.GetResourceVersion(), 10, 64)
+	if err != nil {
+		return
+	}
+	kind, key := reflect.TypeOf(obj), client.ObjectKeyFromObject(obj)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.known[kind] == nil {
+		f.known[kind] = map[client.ObjectKey]written{}
+	}
+	if f.known[kind][key].version < version {
+		f.known[kind][key] = written{obj, version, f.now()}
+	}
+}
+
+func (f *fresh) forget(obj client.Object, key client.ObjectKey) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.known[reflect.TypeOf(obj)], key)
+}
+
+// renew puts the written version into obj if that is newer.
+func (f *fresh) renew(obj client.Object) {
+	kind, key := reflect.TypeOf(obj), client.ObjectKeyFromObject(obj)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	known, ok := f.known[kind][key]
+	if !ok {
+		return
+	}
+	version, err := strconv.ParseUint(obj.GetResourceVersion(), 10, 64)
+	if err != nil || version >= known.version || known.obj.GetUID() != obj.GetUID() || f.now().Sub(known.at) > freshFor {
+		delete(f.known[kind], key)
+		return
+	}
+	reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(known.obj.DeepCopyObject()).Elem())
+}

@@ -1,0 +1,237 @@
+package provision
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"karpenter/internal/engine/disrupt"
+	"karpenter/internal/engine/pack"
+	"karpenter/internal/engine/why"
+	"karpenter/internal/engine/world"
+	"karpenter/internal/ledger"
+	"karpenter/internal/state"
+)
+
+const (
+	// maxNodesWhy is how many new nodes of a plan an entry explains one by one.
+	maxNodesWhy = 50
+	// noPoolsKey is the key of the entry about pods for which no pool makes nodes.
+	noPoolsKey = "no pools"
+)
+
+// book keeps what is decided in the ledger: each plan that makes nodes, and of pods without a place each group with its reason,
+// once for as long as that lasts.
+type book struct {
+	ledger  *ledger.Ledger
+	reading state.Options
+	// open are the refusals that last, by key.
+	open map[string]refusal
+}
+
+// refusal is an entry about pods without a place.
+type refusal struct {
+	id    uint64
+	first string
+	count int
+}
+
+func newBook(p *Provisioner) *book {
+	return &book{ledger: p.Ledger, reading: p.Reading}
+}
+
+// begin finds the refusals that an earlier process has left open.
+func (b *book) begin() {
+	if b.open != nil {
+		return
+	}
+	b.open = map[string]refusal{}
+	for _, e := range b.ledger.List(ledger.Query{Kinds: []ledger.Kind{ledger.Refusal}}) {
+		if e.Outcome == ledger.Open && strings.HasPrefix(e.Key, refusalKey) {
+			b.open[e.Key] = refusal{id: e.ID}
+		}
+	}
+}
+
+// refusalKey begins the keys of refusals of pods.
+const refusalKey = "pods "
+
+// placed notes that no pod is without a place.
+func (b *book) placed() {
+	if b.ledger != nil && (b.open == nil || len(b.open) > 0) {
+		b.refuse(nil)
+	}
+}
+
+// decided keeps a plan and returns its entry; 0 if it makes no nodes.
+func (b *book) decided(m *moment, plan *pack.Plan, list []*Draft) uint64 {
+	if b.ledger == nil {
+		return 0
+	}
+	b.begin()
+	groups := b.stranded(m, plan.Unplaced)
+	news := slices.ContainsFunc(groups, func(w *stranded) bool { _, known := b.open[w.entry.Key]; return !known })
+	input := ""
+	var answer *ledger.PlanAnswer
+	if len(list) > 0 || news {
+		answer = ledger.NewPlanAnswer(m.snap, plan)
+		input = b.ledger.Record(ledger.Moment{
+			View: m.view, Facts: m.facts, Options: ledger.NewOptions(b.reading, disrupt.Options{Pack: m.options}), At: m.now, Answer: &ledger.Answer{Plan: answer},
+		})
+	}
+	for _, w := range groups {
+		w.entry.Input, w.entry.Recorded = input, input != ""
+	}
+	if !m.options.Quick { // in haste reasons are found for the first pods only
+		b.refuse(groups)
+	}
+	if len(list) == 0 {
+		return 0
+	}
+	e := ledger.Entry{Kind: ledger.Plan, Reason: "Provisioned", Outcome: ledger.Open, Input: input, Recorded: input != "", Saves: -plan.Price}
+	describe(&e, plan, answer, list)
+	return b.ledger.Add(e)
+}
+
+// describe enters the nodes of a plan.
+func describe(e *ledger.Entry, plan *pack.Plan, answer *ledger.PlanAnswer, list []*Draft) {
+	at := make(map[*pack.NewNode]int, len(plan.Nodes))
+	for i, n := range plan.Nodes {
+		at[n] = i
+	}
+	pods := 0
+	for i, d := range list {
+		machine := answer.Nodes[at[d.Node]].Machine
+		machine.Claim, machine.Node = d.Claim.Name, ""
+		e.Add = append(e.Add, machine)
+		pods += len(d.Node.Pods)
+		if i < maxNodesWhy {
+			e.Why = append(e.Why, why.Reason{Code: why.Chosen, Text: d.Claim.Name + ": " + machine.Words(), Because: d.Node.Why})
+		}
+	}
+	e.Summary = ledger.PlanSummary(pods, e.Add)
+}
+
+// settle says what became of a plan's claims.
+func (b *book) settle(entry uint64, list []*Draft, errs []error) {
+	if b.ledger == nil || len(list) == 0 {
+		return
+	}
+	failed := 0
+	var first error
+	for _, err := range errs {
+		if err != nil {
+			failed++
+			first = cmp.Or(first, err)
+		}
+	}
+	switch {
+	case failed == 0:
+		b.ledger.Settle(entry, ledger.Done, ledger.Count(len(list), "claim")+" created")
+	case failed == len(list):
+		b.ledger.Settle(entry, ledger.Failed, "no claim could be created: "+stable(first))
+	default:
+		b.ledger.Settle(entry, ledger.Failed, fmt.Sprintf("%d of %s could not be created: %s", failed, ledger.Count(len(list), "claim"), stable(first)))
+	}
+}
+
+// stranded is a group of pods without a place: those of one owner and reason.
+type stranded struct {
+	entry ledger.Entry
+	pods  int
+}
+
+func (b *book) stranded(m *moment, list []*pack.Unplaced) []*stranded {
+	var out []*stranded
+	byKey := map[string]*stranded{}
+	for _, u := range list {
+		if optsOut(m.snap.Classes[u.Pods[0].Class]) || len(u.Reasons) == 0 {
+			continue
+		}
+		key := refusalKey + owner(m, u.Pods[0]) + " " + codes(u.Reasons)
+		w := byKey[key]
+		if w == nil {
+			w = &stranded{entry: ledger.Entry{Kind: ledger.Refusal, Reason: string(u.Reasons[0].Code), Key: key, Why: u.Reasons, Outcome: ledger.Open}}
+			byKey[key] = w
+			out = append(out, w)
+		}
+		w.pods += len(u.Pods)
+		w.entry.About = about(m.snap, w.entry.About, u.Pods)
+	}
+	for _, w := range out {
+		w.entry.Summary = noPlace(w.pods, w.entry.About[0], reasonsText(w.entry.Why))
+	}
+	return out
+}
+
+func noPlace(pods int, first ledger.Ref, because string) string {
+	name := first.Namespace + "/" + first.Name
+	if pods > 1 {
+		return fmt.Sprintf("%d pods such as %s have no place: %s", pods, name, because)
+	}
+	return fmt.Sprintf("pod %s has no place: %s", name, because)
+}
+
+// owner names what made a pod, or the pod itself if nothing did.
+func owner(m *moment, pod *world.Pod) string {
+	space := m.snap.Classes[pod.Class].Namespace
+	if p := m.view.Pod(uid(pod)); p != nil {
+		if o := metav1.GetControllerOf(p); o != nil {
+			return o.Kind + "/" + space + "/" + o.Name
+		}
+	}
+	return "Pod/" + space + "/" + pod.Name
+}
+
+// about adds pods to the objects that an entry can be found by, up to a number.
+func about(snap *world.Snapshot, list []ledger.Ref, pods []*world.Pod) []ledger.Ref {
+	for _, p := range pods {
+		if len(list) == ledger.MaxNamed {
+			break
+		}
+		list = append(list, ledger.Ref{Kind: "Pod", Namespace: snap.Classes[p.Class].Namespace, Name: p.Name})
+	}
+	return list
+}
+
+// refuse keeps refusals that are new, changes those that concern other pods than before, and ends those that are over.
+func (b *book) refuse(list []*stranded) {
+	b.begin()
+	current := map[string]bool{}
+	for _, w := range list {
+		e := w.entry
+		current[e.Key] = true
+		first := e.About[0].Namespace + "/" + e.About[0].Name
+		was, known := b.open[e.Key]
+		switch {
+		case !known:
+			was.id = b.ledger.Add(e)
+		case was.count != w.pods || was.first != first:
+			b.ledger.Change(was.id, func(old *ledger.Entry) { old.Summary, old.Why, old.About = e.Summary, e.Why, e.About })
+		}
+		b.open[e.Key] = refusal{was.id, first, w.pods}
+	}
+	for _, key := range slices.Sorted(maps.Keys(b.open)) {
+		if !current[key] {
+			b.ledger.Settle(b.open[key].id, ledger.Done, "the pods have a place, wait for another reason, or are gone")
+			delete(b.open, key)
+		}
+	}
+}
+
+// noPools keeps that no pool makes nodes for the pods.
+func (b *book) noPools(m *moment, pods []*world.Pod) {
+	if b.ledger == nil {
+		return
+	}
+	reason := why.New(why.NoPool, "no NodePool makes nodes")
+	w := &stranded{pods: len(pods), entry: ledger.Entry{
+		Kind: ledger.Refusal, Reason: string(reason.Code), Key: refusalKey + noPoolsKey, Why: []why.Reason{reason}, Outcome: ledger.Open, About: about(m.snap, nil, pods),
+	}}
+	w.entry.Summary = noPlace(len(pods), w.entry.About[0], reason.Line())
+	b.refuse([]*stranded{w})
+}

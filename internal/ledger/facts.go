@@ -1,0 +1,92 @@
+package ledger
+
+import (
+	"slices"
+	"time"
+
+	"karpenter/internal/engine/disrupt"
+	"karpenter/internal/engine/world"
+	"karpenter/internal/state"
+)
+
+// Facts is what decisions depend on and objects do not say. Whoever decides makes its input from the view and its facts by the
+// methods here, so that a replay cannot differ.
+type Facts struct {
+	// Expected says on which claim's node pods are expected that are not bound yet, by UID.
+	Expected map[string]string `json:"expected,omitempty"`
+	// Held says of pools that make no nodes for now why not.
+	Held map[string]string `json:"held,omitempty"`
+	// Nominated says until when pods are expected on nodes, by their name.
+	Nominated map[string]time.Time `json:"nominated,omitempty"`
+	// Busy says of claims that are part of a move what happens to them, Fixed of others why they are to be left alone.
+	Busy  map[string]string `json:"busy,omitempty"`
+	Fixed map[string]string `json:"fixed,omitempty"`
+	// Past are nodes that moves have taken away of late.
+	Past []Past `json:"past,omitempty"`
+	// Leaving names claims that are about to be deleted and do not show it; Resources is how resources were numbered. Both are part of
+	// the view.
+	Leaving   []string `json:"leaving,omitempty"`
+	Resources []string `json:"resources,omitempty"`
+}
+
+// Past is a node that a move has taken away.
+type Past struct {
+	Pool         string    `json:"pool,omitempty"`
+	Type         string    `json:"instanceType,omitempty"`
+	Zone         string    `json:"zone,omitempty"`
+	CapacityType string    `json:"capacityType,omitempty"`
+	At           time.Time `json:"at"`
+}
+
+// NewPast writes removals down.
+func NewPast(list []disrupt.Past) []Past {
+	out := make([]Past, len(list))
+	for i, p := range list {
+		out[i] = Past(p)
+	}
+	return out
+}
+
+// World is the view's world with pods where they are expected, and with pools that are held back.
+func (f *Facts) World(view *state.View) *world.Snapshot {
+	snap := view.Expect(f.Expected)
+	var pools []*world.Pool
+	for i, p := range snap.Pools {
+		why := f.Held[p.Name]
+		if why == "" || p.Refused != "" || p.Static {
+			continue
+		}
+		if pools == nil {
+			pools = slices.Clone(snap.Pools)
+		}
+		pools[i] = &world.Pool{Name: p.Name, Weight: p.Weight, MaxNodes: p.MaxNodes, Refused: why}
+	}
+	if pools == nil {
+		return snap
+	}
+	c := *snap
+	c.Pools = pools
+	return &c
+}
+
+// Input is what a decision about nodes is made from. Nodes of a pool that is held back do not go elsewhere because they have
+// drifted; what is empty may still go.
+func (f *Facts) Input(view *state.View, now time.Time) *disrupt.Input {
+	past := make([]disrupt.Past, len(f.Past))
+	for i, p := range f.Past {
+		past[i] = disrupt.Past(p)
+	}
+	in := view.Disruption(state.DisruptionOptions{
+		Past: past, Nominated: func(node string) time.Time { return f.Nominated[node] }, Busy: func(claim string) string { return f.Busy[claim] },
+	}, now)
+	in.World = f.World(view)
+	for i, n := range view.Nodes {
+		if f.Held[n.World.Pool] != "" && in.Nodes[i].Cost > 1 {
+			in.Nodes[i].Drift = ""
+		}
+		if n.Claim != nil && in.Nodes[i].Fixed == "" {
+			in.Nodes[i].Fixed = f.Fixed[n.Claim.Name]
+		}
+	}
+	return in
+}

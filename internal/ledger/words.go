@@ -1,0 +1,193 @@
+package ledger
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "karpenter/api/karpenter/v1"
+)
+
+// MaxNamed is how many objects an entry names one by one at most where it is about a whole group of them.
+const MaxNamed = 1000
+
+// maxWords is how many kinds of machines a sentence names before it counts the rest.
+const maxWords = 3
+
+// Money writes dollars an hour.
+func Money(perHour float64) string {
+	if perHour < 0 {
+		return fmt.Sprintf("-$%.4f/h", -perHour)
+	}
+	return fmt.Sprintf("$%.4f/h", perHour)
+}
+
+// Count is a number of things: 1 pod, 2 pods.
+func Count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// Words describes the machine: m6i.large in us-west-2a, spot, $0.0412/h.
+func (m *Machine) Words() string {
+	text := cmp.Or(m.Type, "machine")
+	if m.Zone != "" {
+		text += " in " + m.Zone
+	}
+	if m.CapacityType != "" {
+		text += ", " + m.CapacityType
+	}
+	if m.Price > 0 {
+		text += ", " + Money(m.Price)
+	}
+	return text
+}
+
+// kinds counts machines by type, the most frequent first: 2 m6i.large, 1 c6i.large.
+func kinds(list []Machine) string {
+	count := map[string]int{}
+	var names []string
+	for i := range list {
+		name := cmp.Or(list[i].Type, "unknown type")
+		if count[name]++; count[name] == 1 {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(count[b]-count[a], strings.Compare(a, b)) })
+	var parts []string
+	for i, name := range names {
+		if i == maxWords {
+			parts = append(parts, fmt.Sprintf("%d other types", len(names)-i))
+			break
+		}
+		parts = append(parts, fmt.Sprintf("%d %s", count[name], name))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func total(list []Machine) (sum float64) {
+	for i := range list {
+		sum += list[i].Price
+	}
+	return sum
+}
+
+// fresh describes machines that are to come.
+func fresh(list []Machine) string {
+	if len(list) == 1 {
+		return "a new " + list[0].Words()
+	}
+	return fmt.Sprintf("%d new nodes (%s), %s", len(list), kinds(list), Money(total(list)))
+}
+
+// PlanSummary says what pods that wait get.
+func PlanSummary(pods int, add []Machine) string {
+	verb := "get"
+	if pods == 1 {
+		verb = "gets"
+	}
+	return fmt.Sprintf("%s %s %s", Count(pods, "pod"), verb, fresh(add))
+}
+
+// LaunchSummary says which machines claims have got.
+func LaunchSummary(had []Machine) string {
+	if len(had) == 1 {
+		return fmt.Sprintf("claim %s has a machine: %s", had[0].Claim, had[0].Words())
+	}
+	return fmt.Sprintf("%d claims have machines: %s, %s", len(had), kinds(had), Money(total(had)))
+}
+
+// MoveSummary says what a move does. word says why its nodes go, between the number and the noun: empty, drifted, underused.
+func MoveSummary(word string, e *Entry) string {
+	var b strings.Builder
+	one := len(e.Remove) == 1
+	if one {
+		m := &e.Remove[0]
+		fmt.Fprintf(&b, "%s node %s (%s)", word, cmp.Or(m.Node, m.Claim), m.Words())
+	} else {
+		fmt.Fprintf(&b, "%d %s nodes (%s, %s)", len(e.Remove), word, kinds(e.Remove), Money(total(e.Remove)))
+	}
+	switch {
+	case len(e.Add) > 0 && one:
+		b.WriteString(" is replaced by " + fresh(e.Add))
+	case len(e.Add) > 0:
+		b.WriteString(" are replaced by " + fresh(e.Add))
+	case one:
+		b.WriteString(" goes")
+	default:
+		b.WriteString(" go")
+	}
+	if e.Evicts > 0 && len(e.Add) == 0 {
+		b.WriteString(", " + Count(e.Evicts, "pod") + " move to nodes that have room")
+	} else if e.Evicts > 0 {
+		b.WriteString(", " + Count(e.Evicts, "pod") + " restart")
+	}
+	if e.Saves >= 0 {
+		return b.String() + ", saving " + Money(e.Saves)
+	}
+	return b.String() + ", for " + Money(-e.Saves) + " more"
+}
+
+// SetPrices has machines of claims priced; nil prices none.
+func (l *Ledger) SetPrices(price func(*v1.NodeClaim) float64) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.price = price
+}
+
+// Machine is the machine of a claim, as far as the claim shows it.
+func (l *Ledger) Machine(claim *v1.NodeClaim) Machine {
+	m := Machine{
+		Claim: claim.Name, Node: claim.Status.NodeName, Pool: claim.Labels[v1.NodePoolLabelKey], Type: claim.Labels[corev1.LabelInstanceTypeStable],
+		Zone: claim.Labels[corev1.LabelTopologyZone], CapacityType: claim.Labels[v1.CapacityTypeLabelKey],
+	}
+	if l == nil {
+		return m
+	}
+	l.mu.Lock()
+	price := l.price
+	l.mu.Unlock()
+	if price != nil && m.Type != "" {
+		m.Price = price(claim)
+	}
+	return m
+}
+
+// Removed keeps that a claim has been deleted for another reason than a move. what completes "node x (m6i.large …)".
+func (l *Ledger) Removed(claim *v1.NodeClaim, kind Kind, reason, what string) {
+	if l == nil {
+		return
+	}
+	m := l.Machine(claim)
+	subject := "claim " + m.Claim
+	if m.Node != "" {
+		subject = "node " + m.Node
+	}
+	if m.Type != "" {
+		subject += " (" + m.Words() + ")"
+	}
+	l.Add(Entry{Kind: kind, Reason: reason, Summary: subject + " " + what, Remove: []Machine{m}, Outcome: Done, Saves: m.Price})
+}
+
+// FindOpen is the newest entry of a kind that is not over and has the key, or nil.
+func (l *Ledger) FindOpen(kind Kind, key string) *Entry {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range slices.Backward(l.entries) {
+		if e.Kind == kind && e.Outcome == Open && e.Key == key {
+			return e
+		}
+	}
+	return nil
+}

@@ -1,0 +1,52 @@
+package state
+
+import (
+	"slices"
+
+	"karpenter/internal/engine/world"
+)
+
+// Expect is the view's world with pods that want a place on the nodes where they are expected: expected names a claim by the
+// pod's UID. Pods that want no place any more and claims that are gone count for nothing.
+func (v *View) Expect(expected map[string]string) *world.Snapshot {
+	if len(expected) == 0 {
+		return v.World
+	}
+	moved, at := map[string]bool{}, map[*world.Node][]*world.Pod{}
+	for _, pod := range v.World.Over().Wanting() {
+		if claim := expected[pod.UID]; claim != "" {
+			if n := v.Claim(claim); n != nil {
+				moved[pod.UID] = true
+				at[n.World] = append(at[n.World], pod)
+			}
+		}
+	}
+	if len(moved) == 0 {
+		return v.World
+	}
+	return rearranged(v.World, moved, at)
+}
+
+// rearranged is the snapshot with pods moved from where they are or wait to the nodes where they are expected.
+func rearranged(snap *world.Snapshot, moved map[string]bool, at map[*world.Node][]*world.Pod) *world.Snapshot {
+	away := func(pod *world.Pod) bool { return moved[pod.UID] }
+	c := *snap
+	c.Pending = slices.DeleteFunc(slices.Clone(c.Pending), away)
+	c.Nodes = slices.Clone(c.Nodes)
+	for i, n := range snap.Nodes {
+		more := at[n]
+		leaving := n.Deleting && slices.ContainsFunc(n.Pods, away)
+		if len(more) == 0 && !leaving {
+			continue
+		}
+		here := n.Pods
+		if leaving {
+			here = slices.DeleteFunc(slices.Clone(n.Pods), away)
+		}
+		c.Nodes[i] = &world.Node{
+			Name: n.Name, Claim: n.Claim, Pool: n.Pool, Labels: n.Labels, Taints: n.Taints, Capacity: n.Capacity, Allocatable: n.Allocatable,
+			Pods: slices.Concat(here, more), Initialized: n.Initialized, InFlight: n.InFlight, Deleting: n.Deleting, Attached: n.Attached, Price: n.Price,
+		}
+	}
+	return &c
+}

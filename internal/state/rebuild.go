@@ -1,0 +1,130 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"karpenter/internal/engine/world"
+)
+
+// Record is what a view is made from besides objects.
+type Record struct {
+	// Classes holds what each node class can launch, by its name. A class that is not in it is an error of the pools that name it.
+	// AnyClass stands for every other.
+	Classes map[string]*Catalog
+	// Leaving names claims that are about to be deleted and do not show it yet.
+	Leaving []string
+	// Resources is the order in which resources are numbered, as far as it is given.
+	Resources []string
+	Options   Options
+	Now       time.Time
+}
+
+// AnyClass is the name in Record.Classes that stands for every class without a list of its own.
+const AnyClass = "*"
+
+// Rebuild makes a view from objects, as of a moment. The view means the same as the one whose objects they are.
+func Rebuild(obj *Objects, rec Record) (*View, []Problem) {
+	lists, problems := rec.lists()
+	for _, p := range obj.Pools {
+		lists.expect(poolClass(p))
+	}
+	m := NewMirror(MirrorOptions{Options: rec.Options, Now: func() time.Time { return rec.Now }, Types: lists.types})
+	for _, name := range rec.Resources {
+		m.conv.names.Index(name)
+	}
+	lists.preload(m)
+	if rec.Classes[AnyClass] != nil {
+		m.typesOf("") // nodes that no pool made have prices too
+	}
+	pods := obj.Pods
+	rest := *obj
+	rest.Pods = nil
+	problems = append(problems, m.load(&rest)...)
+	for _, o := range pods {
+		p := o.typed()
+		if e := m.findPod(p.Namespace, p.Name); e.pod != nil {
+			problems = append(problems, problem("Pod", spaced(p), "is listed twice; the second is left out"))
+			continue
+		}
+		m.putPod(p)
+	}
+	for _, claim := range rec.Leaving {
+		m.Leaving(claim)
+	}
+	v := m.View()
+	for _, p := range v.World.Pools {
+		p.Offers() // found out here, once, so that decisions need not
+	}
+	return v, append(problems, v.Problems...)
+}
+
+// classLists is what classes can launch, by name.
+type classLists map[string]*classList
+
+type classList struct {
+	resources []string
+	list      []*world.InstanceType
+	err       error
+}
+
+// lists converts the catalogues; classes that share one go on sharing it.
+func (r *Record) lists() (classLists, []Problem) {
+	out, seen := classLists{}, map[*Catalog]*classList{}
+	var problems []Problem
+	for _, name := range slices.Sorted(maps.Keys(r.Classes)) {
+		c := r.Classes[name]
+		if seen[c] == nil {
+			resources, list, bad := c.types()
+			problems = append(problems, bad...)
+			seen[c] = &classList{resources: resources, list: list}
+			if c != nil && c.Error != "" {
+				seen[c].err = errors.New(c.Error)
+			}
+		}
+		out[name] = seen[c]
+	}
+	return out, problems
+}
+
+// find is the list of a class; nil if nothing is known of it.
+func (l classLists) find(class string) *classList {
+	if found := l[class]; found != nil {
+		return found
+	}
+	plain, _ := SplitClass(class)
+	if found := l[plain]; found != nil {
+		return found
+	}
+	return l[AnyClass]
+}
+
+// expect makes it an error that nothing is known of a class.
+func (l classLists) expect(class string) {
+	if l.find(class) == nil {
+		l[class] = &classList{err: fmt.Errorf("nothing is recorded of node class %q", class)}
+	}
+}
+
+func (l classLists) types(class string) ([]string, []*world.InstanceType, uint64, error) {
+	found := l.find(class)
+	if found == nil { // only claims name it, which were made when it was there
+		return nil, nil, 1, nil
+	}
+	return found.resources, found.list, 1, found.err
+}
+
+// preload tells the mirror of lists that could not be brought up to date: what was known before still tells prices.
+func (l classLists) preload(m *Mirror) {
+	for _, class := range slices.Sorted(maps.Keys(l)) {
+		c := l[class]
+		if c.err == nil || class == AnyClass {
+			continue
+		}
+		m.types[class] = &typeList{version: 1, list: m.translate(c.resources, c.list), source: c.list, err: c.err, largest: map[string]world.Resources{}}
+		m.problem("NodeClass", class, "types", c.err)
+	}
+}

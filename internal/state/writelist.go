@@ -1,0 +1,310 @@
+package state
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	v1 "karpenter/api/karpenter/v1"
+)
+
+// typedObjects are the objects behind a view, each list in order of namespace and name.
+type typedObjects struct {
+	pods    []*corev1.Pod
+	nodes   []*corev1.Node
+	claims  []*v1.NodeClaim
+	pools   []*v1.NodePool
+	budgets []*policyv1.PodDisruptionBudget
+	behind
+}
+
+// Idle are the pods that are neither finished nor bound nor in want of a place: gated, or not looked at by the scheduler yet.
+func (v *View) Idle() []*corev1.Pod { return v.behind.idle }
+
+// objects lists everything that the view was made from.
+func (v *View) objects() *typedObjects {
+	o := &typedObjects{behind: *v.behind}
+	o.pods = slices.Clone(o.idle)
+	for _, part := range v.pods.parts {
+		for _, ref := range part {
+			o.pods = append(o.pods, ref.pod)
+		}
+	}
+	o.nodes, o.claims = slices.Clone(o.behind.nodes), slices.Clone(o.behind.claims)
+	for _, n := range v.Nodes {
+		if n.Object != nil {
+			o.nodes = append(o.nodes, n.Object)
+		}
+		if n.Claim != nil {
+			o.claims = append(o.claims, n.Claim)
+		}
+	}
+	for _, p := range v.pools {
+		o.pools = append(o.pools, p.Object)
+	}
+	for _, list := range v.budgets {
+		for _, b := range list {
+			o.budgets = append(o.budgets, b.obj)
+		}
+	}
+	inOrder(o.pods)
+	inOrder(o.nodes)
+	inOrder(o.claims)
+	inOrder(o.pools)
+	inOrder(o.budgets)
+	o.daemons, o.volumes, o.uses, o.storage = sorted(o.daemons), sorted(o.volumes), sorted(o.uses), sorted(o.storage)
+	o.csiNodes, o.spaces, o.services = sorted(o.csiNodes), sorted(o.spaces), sorted(o.services)
+	o.replicaSets, o.statefulSets = sorted(o.replicaSets), sorted(o.statefulSets)
+	return o
+}
+
+func inOrder[T Object](list []T) {
+	slices.SortFunc(list, func(x, y T) int {
+		return cmp.Or(strings.Compare(x.GetNamespace(), y.GetNamespace()), strings.Compare(x.GetName(), y.GetName()))
+	})
+}
+
+func sorted[T Object](list []T) []T {
+	list = slices.Clone(list)
+	inOrder(list)
+	return list
+}
+
+// Objects lists everything that the view was made from. The objects are shared and must not be changed.
+func (v *View) Objects() *Objects {
+	o := v.objects()
+	out := &Objects{
+		Nodes: o.nodes, Pools: o.pools, Claims: o.claims, DaemonSets: o.daemons, Budgets: o.budgets, Volumes: o.volumes, VolumeUses: o.uses,
+		Storage: o.storage, CSINodes: o.csiNodes, Namespaces: o.spaces, Services: o.services, ReplicaSets: o.replicaSets, StatefulSet: o.statefulSets,
+		Ignored: map[string]int{},
+	}
+	for _, p := range o.pods {
+		out.Pods = append(out.Pods, FromPod(p))
+	}
+	return out
+}
+
+// Leaving names the claims that were about to be deleted when the view was made, and did not show it yet.
+func (v *View) Leaving() []string {
+	var out []string
+	for _, n := range v.Nodes {
+		if n.World.Deleting && n.Claim != nil && n.Claim.DeletionTimestamp == nil && !disrupted(n.Object) {
+			out = append(out, n.Claim.Name)
+		}
+	}
+	return out
+}
+
+// disrupted says whether the node itself shows that it is on its way out.
+func disrupted(n *corev1.Node) bool {
+	return n != nil && (n.DeletionTimestamp != nil || slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1.DisruptedTaintKey }))
+}
+
+// WriteList writes the objects that the view was made from as kubectl prints them: what ReadList reads. It leaves out what
+// decisions do not read: environment, commands, images, and annotations of others on pods.
+func (v *View) WriteList(w io.Writer) error {
+	out := &listWriter{w: bufio.NewWriterSize(w, 1<<16), specs: map[*corev1.Container]*writtenSpec{}}
+	o := v.objects()
+	out.text(`{"apiVersion":"v1","kind":"List","items":[`)
+	writeItems(out, "v1", "Namespace", o.spaces)
+	writeItems(out, "karpenter.sh/v1", "NodePool", o.pools)
+	writeItems(out, "karpenter.sh/v1", "NodeClaim", o.claims)
+	writeItems(out, "v1", "Node", o.nodes)
+	writeItems(out, "v1", "Pod", o.pods)
+	writeItems(out, "apps/v1", "DaemonSet", o.daemons)
+	writeItems(out, "policy/v1", "PodDisruptionBudget", o.budgets)
+	writeItems(out, "v1", "PersistentVolume", o.volumes)
+	writeItems(out, "v1", "PersistentVolumeClaim", o.uses)
+	writeItems(out, "storage.k8s.io/v1", "StorageClass", o.storage)
+	writeItems(out, "storage.k8s.io/v1", "CSINode", o.csiNodes)
+	writeItems(out, "v1", "Service", o.services)
+	writeItems(out, "apps/v1", "ReplicaSet", o.replicaSets)
+	writeItems(out, "apps/v1", "StatefulSet", o.statefulSets)
+	out.text("]}")
+	if out.err == nil {
+		out.err = out.w.Flush()
+	}
+	if out.err != nil {
+		return fmt.Errorf("write objects: %w", out.err)
+	}
+	return nil
+}
+
+// listWriter writes text until something goes wrong.
+type listWriter struct {
+	w     *bufio.Writer
+	items int
+	err   error
+	specs map[*corev1.Container]*writtenSpec
+}
+
+// writtenSpec is a pod spec with what was written for it, without node and volumes, which differ between pods of one template.
+type writtenSpec struct {
+	spec corev1.PodSpec
+	text []byte
+}
+
+func (w *listWriter) marshal(obj Object) ([]byte, error) {
+	if p, ok := obj.(*corev1.Pod); ok {
+		return w.pod(p)
+	}
+	return json.Marshal(plain(obj))
+}
+
+// pod writes a pod. Most have the spec of others, which is then not written anew.
+func (w *listWriter) pod(p *corev1.Pod) ([]byte, error) {
+	doc := struct {
+		Metadata metav1.ObjectMeta `json:"metadata"`
+		Spec     json.RawMessage   `json:"spec"`
+		Status   corev1.PodStatus  `json:"status"`
+	}{Metadata: plainMeta(p), Status: plainStatus(p)}
+	var err error
+	if doc.Spec, err = w.spec(&p.Spec); err != nil {
+		return nil, err
+	}
+	return json.Marshal(doc)
+}
+
+func (w *listWriter) spec(s *corev1.PodSpec) ([]byte, error) {
+	trimmed := trimSpec(s)
+	if len(s.Containers) == 0 || len(trimmed.Volumes) > 0 {
+		return json.Marshal(trimmed)
+	}
+	trimmed.NodeName = ""
+	written := w.specs[&s.Containers[0]]
+	if written == nil || !sameSpec(&written.spec, s) || !sameRest(&written.spec, s) {
+		text, err := json.Marshal(trimmed)
+		if err != nil {
+			return nil, err
+		}
+		written = &writtenSpec{*s, text}
+		w.specs[&s.Containers[0]] = written
+	}
+	if s.NodeName == "" {
+		return written.text, nil
+	}
+	node, err := json.Marshal(s.NodeName)
+	return slices.Concat([]byte(nodeFirst), node, []byte(","), written.text[1:]), err
+}
+
+// nodeFirst begins specs of bound pods, so that whoever reads them sees which are equal but for the node.
+const nodeFirst = `{"nodeName":`
+
+// sameRest compares what sameSpec leaves out, of what is written.
+func sameRest(a, b *corev1.PodSpec) bool {
+	return a.PriorityClassName == b.PriorityClassName && a.PreemptionPolicy == b.PreemptionPolicy && a.SchedulerName == b.SchedulerName &&
+		sameSlice(a.SchedulingGates, b.SchedulingGates) && a.TerminationGracePeriodSeconds == b.TerminationGracePeriodSeconds &&
+		a.ActiveDeadlineSeconds == b.ActiveDeadlineSeconds && a.RestartPolicy == b.RestartPolicy && a.RuntimeClassName == b.RuntimeClassName
+}
+
+func (w *listWriter) text(s string) {
+	if w.err == nil {
+		_, w.err = w.w.WriteString(s)
+	}
+}
+
+func writeItems[T Object](w *listWriter, version, kind string, list []T) {
+	for _, obj := range list {
+		if w.err != nil {
+			return
+		}
+		data, err := w.marshal(obj)
+		if err != nil {
+			w.err = fmt.Errorf("%s %s: %w", kind, spaced(obj), err)
+			return
+		}
+		if w.items++; w.items > 1 {
+			w.text(",")
+		}
+		w.text("\n" + `{"kind":"` + kind + `","apiVersion":"` + version + `",`)
+		w.text(string(data[1:])) // what is after its brace: an object has metadata at least
+	}
+}
+
+// plain is a copy of the object without what decisions do not read and others need not see.
+func plain(obj Object) any {
+	switch o := obj.(type) {
+	case *corev1.Node:
+		c := *o
+		c.Status.Images, c.Status.VolumesInUse, c.Status.VolumesAttached = nil, nil, nil
+		return bare(&c)
+	case *appsv1.DaemonSet:
+		c := *o
+		c.Spec.Template.Spec, c.Status = trimSpec(&o.Spec.Template.Spec), appsv1.DaemonSetStatus{}
+		return bare(&c)
+	case *corev1.PersistentVolume:
+		c := *o
+		c.Spec = plainVolume(&o.Spec)
+		return bare(&c)
+	case *v1.NodeClaim:
+		c := *o
+		return bare(&c)
+	case *v1.NodePool:
+		c := *o
+		return bare(&c)
+	case *policyv1.PodDisruptionBudget:
+		c := *o
+		return bare(&c)
+	case *corev1.PersistentVolumeClaim:
+		c := *o
+		return bare(&c)
+	case *storagev1.StorageClass:
+		c := *o
+		c.Parameters = nil
+		return bare(&c)
+	case *storagev1.CSINode:
+		c := *o
+		return bare(&c)
+	case *corev1.Namespace:
+		c := *o
+		return bare(&c)
+	}
+	return obj
+}
+
+// bare drops kind, which is written apart, and what other programs leave on objects for themselves.
+func bare[T Object](o T) T {
+	o.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+	o.SetManagedFields(nil)
+	trimAnnotations(o)
+	return o
+}
+
+func plainMeta(p *corev1.Pod) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name: p.Name, Namespace: p.Namespace, UID: p.UID, ResourceVersion: p.ResourceVersion, Labels: p.Labels, Annotations: podAnnotations(p.Annotations),
+		CreationTimestamp: p.CreationTimestamp, DeletionTimestamp: p.DeletionTimestamp, DeletionGracePeriodSeconds: p.DeletionGracePeriodSeconds,
+		OwnerReferences: p.OwnerReferences,
+	}
+}
+
+func plainStatus(p *corev1.Pod) corev1.PodStatus {
+	return corev1.PodStatus{
+		Phase: p.Status.Phase, NominatedNodeName: p.Status.NominatedNodeName, StartTime: p.Status.StartTime, Conditions: trimConditions(p.Status.Conditions),
+		ContainerStatuses:     trimStatuses(p.Spec.Containers, p.Status.ContainerStatuses),
+		InitContainerStatuses: trimStatuses(p.Spec.InitContainers, p.Status.InitContainerStatuses),
+	}
+}
+
+// plainVolume keeps where a volume can be used and which driver attaches it.
+func plainVolume(s *corev1.PersistentVolumeSpec) corev1.PersistentVolumeSpec {
+	out := corev1.PersistentVolumeSpec{
+		Capacity: s.Capacity, AccessModes: s.AccessModes, ClaimRef: s.ClaimRef, StorageClassName: s.StorageClassName, VolumeMode: s.VolumeMode, NodeAffinity: s.NodeAffinity,
+	}
+	if s.CSI != nil {
+		out.CSI = &corev1.CSIPersistentVolumeSource{Driver: s.CSI.Driver, VolumeHandle: s.CSI.VolumeHandle}
+	}
+	out.AWSElasticBlockStore, out.Local, out.HostPath = s.AWSElasticBlockStore, s.Local, s.HostPath
+	return out
+}

@@ -1,0 +1,152 @@
+// A node or a pod, with what explain says about it.
+
+import {badge, fill, h} from './dom.js';
+import {cores, memory, nodeLink, plural, shortName} from './format.js';
+import {nodeFacts, podName} from './fleet.js';
+import {Picture} from './picture.js';
+import {answer, entry, facts} from './reasons.js';
+import {table} from './table.js';
+
+// explained asks about an object, and asks again when a decision was made about it or it has changed.
+function explained(store, path, about) {
+  const box = h('section', {class: 'card explain', 'aria-label': 'Explanation', 'aria-live': 'off'}, h('p', {class: 'quiet'}, 'Asking why…'));
+  const stop = new AbortController();
+  let waiting = 0;
+
+  async function load() {
+    try {
+      const got = await store.json(`explain/${path}`, stop.signal);
+      fill(box, answer(got, store));
+    } catch (error) {
+      if (error.name !== 'AbortError') await history(error.message);
+    }
+  }
+
+  // history is what can be said about something that is gone.
+  async function history(text) {
+    const list = about ? (await store.json(`decisions?limit=20&about=${encodeURIComponent(about)}`, stop.signal).catch(() => ({decisions: []}))).decisions : [];
+    fill(box, h('p', {class: 'verdict'}, text), list.length > 0 && h('section', {}, h('h3', {}, 'Decisions about it'), h('ol', {class: 'feed'}, list.map((e) => entry(e, store)))));
+  }
+
+  load();
+  return {
+    element: box,
+    // again asks once more, at most every five seconds: an explanation can cost as much as a decision.
+    again() {
+      if (waiting) return;
+      waiting = setTimeout(() => {
+        waiting = 0;
+        load();
+      }, 5000);
+    },
+    close() {
+      stop.abort();
+      clearTimeout(waiting);
+    },
+  };
+}
+
+export function nodePage({store, args}) {
+  const key = args.join('/');
+  const find = () => store.nodes.get(key) || [...store.nodes.values()].find((n) => n.name === key || `node/${n.name}` === key);
+  let node = find();
+  const name = key.replace(/^node\//, '');
+  const title = h('h1', {}, node ? shortName(node) : name);
+  const full = h('p', {class: 'quiet'});
+  const side = h('div', {});
+  const canvas = h('canvas', {role: 'img', 'aria-label': 'The node, filled by its pods'});
+  const picture = new Picture(canvas, {single: true, height: 220});
+  const frame = h('div', {class: 'frame'}, canvas);
+  const pods = table({
+    caption: 'Pods on this node', key: (p) => p.name, sort: 'cpu', descending: true, empty: 'No pod runs here.',
+    columns: [
+      {id: 'name', label: 'Pod', value: (p) => p.name, cell: (p) => podName(p)},
+      {id: 'cpu', label: 'CPU', numeric: true, value: (p) => p.cpu, cell: (p) => cores(p.cpu)},
+      {id: 'memory', label: 'Memory', numeric: true, value: (p) => p.memory, cell: (p) => memory(p.memory)},
+    ],
+  });
+  const heading = h('h2', {});
+  const why = explained(store, node && node.name ? `node/${encodeURIComponent(node.name)}` : `nodeclaim/${encodeURIComponent(name)}`, node && node.name ? `Node/${node.name}` : `NodeClaim/${name}`);
+
+  function draw() {
+    node = find();
+    frame.hidden = !node || node.pods.length === 0;
+    if (!node) {
+      fill(full, 'This node is not there: it has gone, or never was.');
+      fill(side);
+      fill(heading);
+      pods.update([]);
+      return;
+    }
+    fill(title, shortName(node));
+    fill(full, node.name && node.name !== shortName(node) ? node.name : '');
+    fill(side, nodeFacts(node, store));
+    fill(heading, plural(node.count, 'pod'));
+    picture.set([node], {color: 'market'});
+    pods.update(store.podsOf(node));
+  }
+
+  const resized = new ResizeObserver(() => { picture.stale = true; picture.request(); });
+  resized.observe(frame);
+  draw();
+  let seen = node;
+  return {
+    title: node ? shortName(node) : name,
+    element: h('div', {class: 'page'},
+      h('div', {class: 'head'}, h('p', {}, h('a', {href: '#/fleet'}, 'Fleet'), node && node.pool ? [' / ', h('a', {href: '#/pools'}, node.pool)] : null), title, full),
+      h('div', {class: 'columns'}, h('section', {class: 'card side', 'aria-label': 'Facts'}, side), h('div', {class: 'grow'}, why.element)),
+      h('section', {class: 'card'}, heading, frame, pods.element)),
+    update(change) {
+      if (!change.nodes) return;
+      draw();
+      if (node !== seen) why.again();
+      seen = node;
+    },
+    decision(e) {
+      if (node && [...(e.about || []), ...(e.remove || []).map((m) => ({name: m.claim}))].some((r) => r.name === node.name || r.name === node.claim)) why.again();
+    },
+    theme() {
+      picture.theme();
+      draw();
+    },
+    close() {
+      why.close();
+      resized.disconnect();
+    },
+  };
+}
+
+export function podPage({store, args}) {
+  const [space, name] = args;
+  const full = `${space}/${name}`;
+  const why = explained(store, `pod/${encodeURIComponent(name)}?namespace=${encodeURIComponent(space)}`, `Pod/${full}`);
+  const side = h('div', {});
+  let seen = '';
+
+  function draw() {
+    const node = store.nodeOfPod(full);
+    const wait = store.pending.find((g) => g.pods.includes(full));
+    const pod = node && store.podsOf(node).find((p) => p.name === full);
+    fill(side, facts([
+      ['State', node ? badge('placed', 'good') : wait ? badge('waiting', 'warn') : badge('not known', 'neutral')],
+      ['Namespace', space],
+      ['Node', node && h('a', {href: nodeLink(node.key)}, shortName(node))],
+      ['Node type', node && [node.type, node.zone, node.market].filter(Boolean).join(' · ')],
+      ['CPU', (pod || wait) && cores((pod || wait).cpu)], ['Memory', (pod || wait) && memory((pod || wait).memory)],
+      ['Waits for', wait && wait.wait],
+    ]));
+    const state = `${node && node.key} ${wait && wait.wait}`;
+    if (seen && seen !== state) why.again();
+    seen = state;
+  }
+
+  draw();
+  return {
+    title: name,
+    element: h('div', {class: 'page'},
+      h('div', {class: 'head'}, h('p', {class: 'quiet'}, `Pod in ${space}`), h('h1', {}, name)),
+      h('div', {class: 'columns'}, h('section', {class: 'card side', 'aria-label': 'Facts'}, side), h('div', {class: 'grow'}, why.element))),
+    update: (change) => { if (change.nodes || change.pending) draw(); },
+    close: why.close,
+  };
+}

@@ -1,0 +1,200 @@
+// The fleet: as a picture and as a table, now and after what has been decided.
+
+import {badge, bar, choice, fill, h, say} from './dom.js';
+import {cores, count, hourly, memory, nodeLink, part, percent, plural, podLink, shortName, span, splitPod} from './format.js';
+import {after} from './layout.js';
+import {Picture, used} from './picture.js';
+import {facts} from './reasons.js';
+import {DAEMON, FIXED, TERMINATING} from './store.js';
+import {table} from './table.js';
+
+// columns of the table of nodes
+export function nodeColumns(store) {
+  return [
+    {id: 'name', label: 'Node', value: (n) => shortName(n), cell: (n) => (n.mark === 'new' ? 'a new node' : h('a', {href: nodeLink(n.key)}, shortName(n)))},
+    {id: 'state', label: 'State', value: (n) => n.mark || n.state, cell: (n) => [badge(n.mark || n.state), (n.notes || []).map((x) => badge(x, 'neutral'))]},
+    {id: 'pool', label: 'Pool', value: (n) => n.pool || '', cell: (n) => n.pool || '–'},
+    {id: 'type', label: 'Type', value: (n) => n.type || '', cell: (n) => n.type || '–'},
+    {id: 'zone', label: 'Zone', value: (n) => n.zone || '', cell: (n) => n.zone || '–'},
+    {id: 'market', label: 'Market', value: (n) => n.market || '', cell: (n) => n.market || '–'},
+    {id: 'price', label: 'Price', numeric: true, value: (n) => n.price || 0, cell: (n) => (n.price ? hourly(n.price) : 'unknown')},
+    {id: 'cpu', label: 'CPU', value: (n) => part(n.usedCPU, n.cpu), cell: (n) => useBar(n.usedCPU, n.cpu, cores)},
+    {id: 'memory', label: 'Memory', value: (n) => part(n.usedMemory, n.memory), cell: (n) => useBar(n.usedMemory, n.memory, memory)},
+    {id: 'pods', label: 'Pods', numeric: true, value: (n) => n.count, cell: (n) => count(n.count)},
+    {id: 'age', label: 'Age', numeric: true, value: (n) => -(n.created || 0), cell: (n) => (n.created ? span(store.now() - n.created) : '–')},
+  ];
+}
+
+export function useBar(usedNow, all, write) {
+  const p = part(usedNow, all);
+  return h('span', {class: 'use'}, bar(p, `${percent(p)} asked for`), h('span', {class: 'use-text'}, percent(p)), h('span', {class: 'quiet use-of'}, `${write(usedNow)} of ${write(all)}`));
+}
+
+export function fleet({store, query}) {
+  const state = {
+    color: query.get('color') || 'market', group: query.get('group') || 'pool',
+    when: query.get('when') || 'now', as: query.get('as') || 'picture', words: '',
+  };
+  const canvas = h('canvas', {
+    tabindex: '0', role: 'application', 'aria-roledescription': 'picture of the fleet', 'aria-describedby': 'picture-help',
+    'aria-label': 'The fleet. Arrow keys go from node to node, Enter opens one.',
+  });
+  const picture = new Picture(canvas);
+  const tip = h('div', {class: 'tip', hidden: true});
+  const panel = h('aside', {class: 'panel card', 'aria-label': 'Chosen node', hidden: true});
+  const legend = h('ul', {class: 'legend', 'aria-label': 'Colours'});
+  const summary = h('p', {class: 'fleet-summary', role: 'status'});
+  const frame = h('div', {class: 'frame'}, canvas, tip);
+  const nodes = table({caption: 'Nodes', columns: nodeColumns(store), key: (n) => n.key, sort: 'price', descending: true, empty: 'No node matches.'});
+  const words = h('input', {type: 'search', placeholder: 'Filter by name, pool, type, zone', 'aria-label': 'Filter the nodes', oninput: () => { state.words = words.value.trim().toLowerCase(); draw(); }});
+  const body = h('div', {class: 'fleet-body'}, frame, nodes.element, panel);
+
+  const remember = () => {
+    const q = new URLSearchParams();
+    for (const [k, usual] of [['color', 'market'], ['group', 'pool'], ['when', 'now'], ['as', 'picture']]) if (state[k] !== usual) q.set(k, state[k]);
+    history.replaceState(null, '', `#/fleet${q.size > 0 ? `?${q}` : ''}`);
+    draw();
+  };
+  const set = (k) => (v) => { state[k] = v; remember(); };
+
+  function list() {
+    let all = [...store.nodes.values()];
+    if (state.when === 'after') all = after(all, store.next);
+    if (!state.words) return all;
+    return all.filter((n) => [n.name, n.claim, n.pool, n.type, n.zone, n.market, n.state].some((x) => (x || '').toLowerCase().includes(state.words)));
+  }
+
+  function draw() {
+    const shown = list();
+    const asTable = state.as === 'table';
+    frame.hidden = asTable;
+    nodes.element.hidden = !asTable;
+    legend.hidden = asTable;
+    if (asTable) nodes.update(shown);
+    else {
+      picture.set(shown, {color: state.color, group: state.group});
+      requestAnimationFrame(() => fill(legend, picture.legend().map(([name, c]) => h('li', {}, h('span', {class: 'swatch', data: {c}}), name)),
+        h('li', {class: 'quiet'}, 'paler: daemons'), state.when === 'after' && h('li', {}, h('span', {class: 'swatch', data: {c: 'moved'}}), 'pods that move')));
+    }
+    fill(summary, ...(state.when === 'after' ? changes() : now(shown)));
+    if (!panel.hidden) choose(picture.selected, false);
+  }
+
+  function now(shown) {
+    const t = store.totals;
+    return [`${plural(shown.length, 'node')}, ${plural(t.pods || 0, 'pod')}, ${hourly(t.price)}. `, planned() === 0 ? 'Nothing is about to change.' : `${plural(planned(), 'change')} decided and not done yet: see "After".`];
+  }
+
+  const planned = () => (store.next.moves || []).length + (store.next.add || []).length;
+
+  function changes() {
+    const {moves = [], add = []} = store.next;
+    if (planned() === 0) return ['Nothing is decided that has not been done: after is as now.'];
+    const gone = moves.reduce((n, m) => n + m.remove.length, 0);
+    const come = add.length + moves.reduce((n, m) => n + (m.add || []).length, 0);
+    const saves = moves.reduce((sum, m) => sum + m.saves, 0) - add.reduce((sum, n) => sum + n.price, 0);
+    const evicts = moves.reduce((n, m) => n + m.evicts, 0);
+    return [`${plural(gone, 'node leaves', 'nodes leave')}, ${plural(come, 'node comes', 'nodes come')}, ${plural(evicts, 'pod restarts', 'pods restart')}. `,
+      `${hourly(store.totals.price)} becomes `, h('strong', {}, hourly(store.totals.price - saves)), ` (${saves >= 0 ? 'saves' : 'costs'} `, h('strong', {class: saves >= 0 ? 'gain' : 'loss'}, hourly(Math.abs(saves))), ').'];
+  }
+
+  // choose shows a node at the side.
+  function choose(key, tell) {
+    const box = picture.boxes.find((b) => b.node.key === key);
+    picture.selected = box ? key : '';
+    panel.hidden = !box;
+    picture.request();
+    if (!box) return;
+    const n = box.node;
+    fill(panel, h('div', {class: 'panel-head'}, h('h2', {}, n.mark === 'new' ? 'A new node' : shortName(n)), h('button', {type: 'button', class: 'plain', 'aria-label': 'Close', onclick: () => { choose('', false); canvas.focus(); }}, '✕')),
+      nodeFacts(n, store),
+      n.mark !== 'new' && h('p', {}, h('a', {class: 'button', href: nodeLink(n.key)}, 'Open: why it is here, and what would change that')),
+      h('h3', {}, plural(n.count || 0, 'pod')),
+      h('ul', {class: 'plain-list'}, store.podsOf(n).sort((a, b) => b.cpu - a.cpu).slice(0, 60).map((p) => h('li', {}, podName(p, n), h('span', {class: 'quiet num'}, `${cores(p.cpu)} · ${memory(p.memory)}`)))));
+    if (tell) say(describe(n));
+  }
+
+  canvas.addEventListener('pointermove', (event) => {
+    const r = canvas.getBoundingClientRect();
+    picture.hover = picture.at(event.clientX - r.left, event.clientY - r.top);
+    picture.request();
+    tip.hidden = !picture.hover;
+    if (!picture.hover) return;
+    fill(tip, tipText(picture.hover));
+    const x = Math.min(event.clientX - r.left + 14, r.width - 260);
+    tip.style.transform = `translate(${Math.max(0, x)}px, ${event.clientY - r.top + 16}px)`;
+  });
+  canvas.addEventListener('pointerleave', () => {
+    picture.hover = null;
+    tip.hidden = true;
+    picture.request();
+  });
+  canvas.addEventListener('click', (event) => {
+    const r = canvas.getBoundingClientRect();
+    const hit = picture.at(event.clientX - r.left, event.clientY - r.top);
+    choose(hit ? hit.box.node.key : '', true);
+  });
+  canvas.addEventListener('dblclick', () => open());
+  canvas.addEventListener('keydown', (event) => {
+    const step = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1]}[event.key];
+    if (step) {
+      event.preventDefault();
+      const b = picture.neighbour(...step);
+      if (b) choose(b.node.key, true);
+    } else if (event.key === 'Enter') open();
+    else if (event.key === 'Escape') choose('', false);
+  });
+  const open = () => { if (store.nodes.has(picture.selected)) location.hash = nodeLink(picture.selected); };
+  const resized = new ResizeObserver(() => { picture.stale = true; picture.request(); });
+  resized.observe(frame);
+
+  const element = h('div', {class: 'page'},
+    h('div', {class: 'head row'}, h('h1', {}, 'Fleet'), summary),
+    h('div', {class: 'controls'},
+      choice('Show', [['picture', 'Picture'], ['table', 'Table']], state.as, set('as')),
+      choice('When', [['now', 'Now'], ['after', 'After']], state.when, set('when')),
+      choice('Colour', [['market', 'Market'], ['pool', 'Pool'], ['use', 'Utilisation']], state.color, set('color')),
+      choice('Group', [['pool', 'Pool'], ['zone', 'Zone'], ['type', 'Type'], ['none', 'None']], state.group, set('group')),
+      words),
+    h('p', {class: 'hidden', id: 'picture-help'}, 'Each node is a box as large as its capacity, filled by its pods. The table shows the same in text.'),
+    legend, body);
+  draw();
+  return {
+    title: 'Fleet',
+    element,
+    update: (change) => { if (change.nodes || change.next || change.totals) draw(); },
+    theme: () => { picture.theme(); draw(); },
+    close: () => resized.disconnect(),
+  };
+}
+
+// nodeFacts is what there is to know of a node at a glance.
+export function nodeFacts(n, store) {
+  return facts([
+    ['State', [badge(n.mark || n.state), (n.notes || []).map((x) => badge(x, 'neutral'))]],
+    ['Pool', n.pool], ['Type', n.type], ['Zone', n.zone], ['Market', n.market], ['Price', n.price ? hourly(n.price) : 'unknown'],
+    ['Age', n.created ? span(store.now() - n.created) : ''],
+    ['CPU', useBar(n.usedCPU, n.cpu, cores)], ['Memory', useBar(n.usedMemory, n.memory, memory)],
+    ...(n.other || []).map((o) => [o.name.replace(/^.*\//, ''), useBar(o.used, o.all, count)]),
+    ['Claim', n.claim],
+  ]);
+}
+
+export function podName(p, n) {
+  const [space, name] = splitPod(p.name);
+  return h('span', {class: 'pod-name'}, h('a', {href: podLink(p.name)}, name), h('span', {class: 'quiet'}, ` ${space}`),
+    n && n.moved && n.moved.has(p.name) && badge('moves here', 'good'),
+    p.flags & DAEMON ? badge('daemon', 'neutral') : null, p.flags & FIXED ? badge('cannot move', 'neutral') : null, p.flags & TERMINATING ? badge('ending', 'neutral') : null);
+}
+
+function describe(n) {
+  return `${n.mark === 'new' ? 'A new node' : shortName(n)}, ${n.type || 'unknown type'}, ${n.zone || ''}, ${n.market || ''}, ${n.price ? hourly(n.price) : ''}, ${n.mark || n.state}, ${percent(used(n))} used, ${plural(n.count || 0, 'pod')}`;
+}
+
+function tipText({box, pod}) {
+  const n = box.node;
+  const node = [h('strong', {}, n.mark === 'new' ? 'A new node' : shortName(n)), h('br'), [n.type, n.zone, n.market].filter(Boolean).join(' · '), h('br'),
+    `${n.price ? hourly(n.price) : 'price unknown'} · ${n.mark || n.state}`, h('br'), `CPU ${percent(part(n.usedCPU, n.cpu))} · memory ${percent(part(n.usedMemory, n.memory))} · ${plural(n.count || 0, 'pod')}`];
+  if (!pod) return node;
+  return [h('strong', {}, splitPod(pod.name)[1]), h('br'), `${splitPod(pod.name)[0]} · ${cores(pod.cpu)} CPU · ${memory(pod.memory)}`, h('hr'), ...node];
+}

@@ -1,0 +1,168 @@
+// Where things go in the picture of the fleet. Pure: figures in, rectangles out.
+
+const HEADING = 24;
+const GROUP_GAP = 10;
+const POD = 4;
+
+// HEADER is the height of the line of text in a box that is large enough for one.
+export const HEADER = 17;
+export const LABELLED = 84; // from this width on a box has a line of text
+
+const size = (node) => Math.sqrt(Math.max(node.cpu, 500) / 1000);
+
+// shelves puts boxes of one group into rows, the largest first. A row is made of columns: where one has room below, smaller
+// boxes go there.
+function shelves(group, k, {width, gap}, top, out) {
+  let row = {y: top, h: 0, x: 1, columns: []};
+  for (const node of group.nodes) {
+    const side = Math.max(8, Math.round(k * size(node)));
+    let column = row.columns.find((c) => c.w >= side && c.y + side <= row.y + row.h);
+    if (!column) {
+      if (row.columns.length > 0 && row.x + side + 1 > width) row = {y: row.y + row.h + gap, h: 0, x: 1, columns: []};
+      row.h = Math.max(row.h, side);
+      column = {x: row.x, w: side, y: row.y};
+      row.columns.push(column);
+      row.x += side + gap;
+    }
+    if (out) out.push({node, x: column.x, y: column.y, w: side, h: side});
+    column.y += side + gap;
+  }
+  return row.y + row.h;
+}
+
+function place(groups, k, page, out) {
+  let y = 0;
+  for (const group of groups) {
+    if (out && group.name !== null) group.y = y;
+    y = shelves(group, k, page, y + (group.name === null ? 0 : HEADING), out) + GROUP_GAP;
+  }
+  return y;
+}
+
+// boxes finds the largest scale at which all groups fit into a height, and puts every node into its place. Groups get their y.
+export function boxes(groups, {width, height, largest, smallest}) {
+  let most = 0;
+  let least = Infinity;
+  let count = 0;
+  for (const g of groups) {
+    for (const n of g.nodes) {
+      count++;
+      most = Math.max(most, size(n));
+      least = Math.min(least, size(n));
+    }
+  }
+  if (most === 0) return {boxes: [], height: 0};
+  const page = {width, gap: count > 400 ? 2 : 4};
+  let low = Math.min(smallest / least, Math.min(largest, width - 2) / most);
+  let high = Math.min(largest, width - 2) / most;
+  for (let i = 0; i < 14; i++) {
+    const k = (low + high) / 2;
+    if (place(groups, k, page, null) <= height) low = k;
+    else high = k;
+  }
+  const out = [];
+  return {height: place(groups, low, page, out), boxes: out};
+}
+
+// squarify fills a rectangle with areas in proportion to weights, which come largest first, each as square as can be.
+export function squarify(weights, box, out) {
+  let {x, y, w, h} = box;
+  let total = 0;
+  for (const v of weights) total += v;
+  if (total <= 0 || w <= 0 || h <= 0) return;
+  const scale = w * h / total;
+  for (let i = 0; i < weights.length;) {
+    const side = Math.min(w, h);
+    const start = i;
+    let sum = 0;
+    let worst = Infinity;
+    for (; i < weights.length; i++) {
+      const area = weights[i] * scale;
+      const more = sum + area;
+      const ratio = Math.max(side * side * weights[start] * scale / (more * more), more * more / (side * side * area));
+      if (ratio > worst) break;
+      worst = ratio;
+      sum = more;
+    }
+    const thick = Math.min(sum / side, Math.max(w, h));
+    let along = w >= h ? y : x;
+    for (let j = start; j < i; j++) {
+      const length = weights[j] * scale / thick;
+      if (w >= h) out.push(x, along, thick, length);
+      else out.push(along, y, length, thick);
+      along += length;
+    }
+    if (w >= h) {
+      x += thick;
+      w -= thick;
+    } else {
+      y += thick;
+      h -= thick;
+    }
+  }
+}
+
+const full = (node) => Math.min(1, Math.max(node.cpu > 0 ? node.usedCPU / node.cpu : 0, node.memory > 0 ? node.usedMemory / node.memory : 0));
+
+const cache = new WeakMap();
+
+// podsIn is where a node's pods are within its box: indexes of pods, and four figures for each. The filled part is as large as
+// the part of the scarcer resource that is asked for; within it each pod has the area of its share.
+export function podsIn(node, box) {
+  const have = cache.get(node);
+  if (have && have.w === box.w && have.h === box.h) return have;
+  const order = [];
+  const share = [];
+  for (let i = 0; i < node.pods.length; i += POD) {
+    order.push(i);
+    share.push(Math.max(node.cpu > 0 ? node.pods[i + 1] / node.cpu : 0, node.memory > 0 ? node.pods[i + 2] / node.memory : 0, 0.0015));
+  }
+  order.sort((a, b) => share[b / POD] - share[a / POD] || (node.pods[a] < node.pods[b] ? -1 : 1));
+  const head = box.w >= LABELLED ? HEADER : 0;
+  const room = {x: 1, w: box.w - 2, h: Math.max(0, box.h - 2 - head)};
+  const high = Math.max(order.length > 0 ? 2 : 0, room.h * full(node));
+  room.y = 1 + head + room.h - high;
+  room.h = high;
+  const rects = [];
+  squarify(order.map((i) => share[i / POD]), room, rects);
+  const made = {w: box.w, h: box.h, order, rects};
+  cache.set(node, made);
+  return made;
+}
+
+// after is the fleet once everything that is decided has been done: nodes with a mark of what becomes of them.
+export function after(nodes, next) {
+  const out = new Map();
+  for (const node of nodes) out.set(node.key, node);
+  const give = (key, pods) => {
+    const node = out.get(key);
+    if (!node || pods.length === 0) return;
+    const grown = {...node, pods: node.pods.concat(pods), mark: node.mark || 'filled', moved: new Set(node.moved)};
+    for (let i = 0; i < pods.length; i += POD) {
+      grown.moved.add(pods[i]);
+      grown.usedCPU += pods[i + 1];
+      grown.usedMemory += pods[i + 2];
+    }
+    grown.count = grown.pods.length / POD;
+    out.set(key, grown);
+  };
+  let fresh = 0;
+  const make = (n) => {
+    const key = `new/${++fresh}`;
+    const node = {...n, key, state: 'planned', mark: 'new', usedCPU: 0, usedMemory: 0, pods: [], created: 0};
+    out.set(key, node);
+    give(key, n.pods);
+    out.get(key).mark = 'new';
+  };
+  for (const move of next.moves || []) {
+    for (const key of move.remove) {
+      const node = out.get(key);
+      if (node) out.set(key, {...node, mark: 'removed', pods: [], count: 0, usedCPU: 0, usedMemory: 0});
+    }
+    for (const f of move.fill || []) give(f.key, f.pods);
+    for (const n of move.add || []) make(n);
+  }
+  for (const f of next.fill || []) give(f.key, f.pods);
+  for (const n of next.add || []) make(n);
+  return [...out.values()];
+}

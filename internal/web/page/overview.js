@@ -1,0 +1,149 @@
+// The overview: what there is, what it costs, what waits, what comes next.
+
+import {badge, bar, fill, h} from './dom.js';
+import {brief, cores, count, dollars, hourly, memory, monthly, part, percent, plural, podLink, span, splitPod} from './format.js';
+import {chart} from './chart.js';
+import {entry, tree} from './reasons.js';
+import {table} from './table.js';
+
+const LATEST = 6;
+const words = {plan: ['to be planned', 'neutral'], launch: ['new node', 'good'], room: ['room found', 'good'], stuck: ['stuck', 'bad']};
+
+function figure(label) {
+  const value = h('strong', {class: 'figure-value'});
+  const note = h('span', {class: 'quiet figure-note'});
+  const extra = h('span', {class: 'figure-extra'});
+  return {element: h('div', {class: 'card figure'}, h('span', {class: 'label'}, label), value, note, extra), set(v, n, x) { fill(value, v); fill(note, n); fill(extra, x); }};
+}
+
+export function overview({store}) {
+  const cost = figure('Cost');
+  const nodes = figure('Nodes');
+  const pods = figure('Pods');
+  const use = figure('Utilisation');
+  const saved = figure('Saved by moves');
+  const costs = chart({title: 'Cost', write: hourly, kind: 'cost'});
+  const fleet = chart({title: 'Nodes', write: (v) => count(v), kind: 'nodes'});
+  const waits = chart({title: 'Pods that wait', write: (v) => count(v), kind: 'pending'});
+  const parts = h('div', {class: 'parts'});
+  const coming = h('div', {class: 'coming'});
+  const problems = h('div', {});
+  const latest = h('ol', {class: 'feed short', 'aria-label': 'The latest decisions'});
+  const stop = new AbortController();
+  const pending = table({
+    caption: 'Pods that wait', key: (g) => g.pods[0] + g.state + g.wait, empty: 'No pod waits for a place.',
+    columns: [
+      {id: 'pods', label: 'Pods', wide: true, cell: (g) => [h('a', {href: podLink(g.pods[0])}, splitPod(g.pods[0])[1]), h('div', {class: 'quiet small'}, g.count > 1 ? `and ${plural(g.count - 1, 'other')}, each ` : '', `${cores(g.cpu)} CPU, ${memory(g.memory)}`)], value: (g) => g.pods[0]},
+      {id: 'state', label: '', cell: (g) => badge(...words[g.state]), value: (g) => g.state},
+      {id: 'wait', label: 'Waits for', wide: true, cell: (g) => ((g.why || []).length > 0 ? h('details', {class: 'inline'}, h('summary', {}, brief(g.wait)), tree(g.why)) : brief(g.wait)), value: (g) => g.wait},
+      {id: 'since', label: 'Since', numeric: true, cell: (g) => span(store.now() - g.since), value: (g) => g.since},
+    ],
+  });
+  let samples = [];
+  let entries = [];
+
+  function figures() {
+    const t = store.totals;
+    cost.set(hourly(t.price), [monthly(t.price), t.unpriced > 0 && `, without ${plural(t.unpriced, 'node')} of unknown price`]);
+    const states = [t.starting > 0 && `${t.starting} starting`, t.leaving > 0 && `${t.leaving} leaving`, t.notReady > 0 && `${t.notReady} not ready`].filter(Boolean);
+    nodes.set(count(t.nodes), states.length > 0 ? states.join(', ') : 'all ready');
+    pods.set(count(t.pods), t.pending > 0 ? h('span', {class: 'warn'}, `${count(t.pending)} waiting`) : 'none waiting');
+    use.set(percent(Math.max(part(t.usedCPU, t.cpu), part(t.usedMemory, t.memory))), '', [
+      h('span', {class: 'use'}, h('span', {class: 'use-name'}, 'CPU'), bar(part(t.usedCPU, t.cpu), 'CPU'), h('span', {class: 'use-text'}, percent(part(t.usedCPU, t.cpu)))),
+      h('span', {class: 'use'}, h('span', {class: 'use-name'}, 'Memory'), bar(part(t.usedMemory, t.memory), 'Memory'), h('span', {class: 'use-text'}, percent(part(t.usedMemory, t.memory))))]);
+    savings();
+    fill(parts, share('By market', t.markets, t.price, (m) => m.name || 'unknown', (m) => m.name || 'other'), share('By pool', t.pools, t.price, (p) => p.name || 'no pool', (p, i) => `p${i % 10}`));
+  }
+
+  function savings() {
+    const s = store.sections.savings || {};
+    saved.set(dollars(store.saved), s.moves > 0 ? `${hourly(s.perHour)} less after ${plural(s.moves, 'move')}` : 'no move carried out yet');
+  }
+
+  function share(title, list, all, name, colour) {
+    const known = list.filter((x) => x.nodes > 0);
+    const whole = all > 0 ? (x) => x.price / all : (x) => x.nodes / known.reduce((sum, y) => sum + y.nodes, 0);
+    return h('section', {class: 'card share'}, h('h2', {}, title),
+      h('div', {class: 'stack', 'aria-hidden': 'true'}, known.map((x, i) => h('span', {class: 'stack-part swatch', data: {c: colour(x, i)}, width: whole(x) * 100}))),
+      h('ul', {class: 'share-list'}, known.slice(0, 6).map((x, i) => h('li', {}, h('span', {class: 'swatch', data: {c: colour(x, i)}}), h('span', {class: 'share-name'}, name(x)), h('span', {class: 'quiet'}, plural(x.nodes, 'node')), h('span', {class: 'num'}, x.price > 0 ? hourly(x.price) : 'price unknown')))));
+  }
+
+  function ahead() {
+    const {add = [], moves = []} = store.next;
+    const lines = [
+      ...add.slice(0, 5).map((n) => h('li', {}, badge('Launch'), h('span', {class: 'num'}, hourly(n.price)), h('p', {}, `${n.type} in ${n.zone}, ${n.market}, for ${plural(n.pods.length / 4, 'pod')}`))),
+      ...moves.slice(0, 5).map((m) => h('li', {}, badge(m.reason, 'Move'), h('span', {class: 'num gain'}, m.saves ? `saves ${hourly(m.saves)}` : ''), h('p', {}, brief(m.why.text)))),
+    ];
+    const left = add.length + moves.length - lines.length;
+    fill(coming, lines.length === 0 ? h('p', {class: 'quiet'}, 'Nothing is about to change.') : h('ul', {class: 'lines'}, lines), left > 0 && h('p', {class: 'quiet'}, `and ${left} more`),
+      lines.length > 0 && h('p', {}, h('a', {href: '#/fleet?when=after'}, 'See the fleet afterwards')));
+  }
+
+  function trouble() {
+    fill(problems, store.problems.length > 0 && h('details', {class: 'card problems'}, h('summary', {}, `${plural(store.problems.length, 'object')} set aside`),
+      h('ul', {}, store.problems.map((p) => h('li', {}, h('strong', {}, `${p.kind} ${p.name}`), ' ', p.text)))));
+  }
+
+  function draw() {
+    const t = store.totals;
+    const now = [store.now(), t.price || 0, t.nodes || 0, t.pods || 0, t.pending || 0];
+    const all = [...samples, now];
+    costs.update(all.map((x) => [x[0], x[1]]));
+    fleet.update(all.map((x) => [x[0], x[2]]));
+    waits.update(all.map((x) => [x[0], x[4]]));
+  }
+
+  async function load() {
+    try {
+      const [got, said] = await Promise.all([store.json('history', stop.signal), store.json(`decisions?limit=${LATEST}`, stop.signal)]);
+      samples = got.samples || [];
+      entries = said.decisions;
+      draw();
+      feed();
+    } catch (error) {
+      if (error.name !== 'AbortError') fill(latest, h('li', {class: 'trouble'}, error.message));
+    }
+  }
+
+  const feed = () => fill(latest, entries.length > 0 ? entries.map((e) => entry(e, store)) : h('li', {class: 'quiet'}, 'No decision yet.'));
+
+  figures();
+  pending.update(store.pending);
+  ahead();
+  trouble();
+  draw();
+  load();
+  const clock = setInterval(savings, 5000);
+  const again = setInterval(load, 60000);
+  return {
+    title: 'Overview',
+    element: h('div', {class: 'page'},
+      h('h1', {class: 'hidden'}, 'Overview'),
+      h('div', {class: 'figures'}, cost.element, nodes.element, pods.element, use.element, saved.element),
+      h('div', {class: 'charts'}, costs.element, fleet.element, waits.element),
+      problems,
+      h('div', {class: 'columns'},
+        h('section', {class: 'card grow'}, h('h2', {}, 'Pods that wait'), pending.element),
+        h('section', {class: 'card'}, h('h2', {}, 'What comes next'), coming)),
+      parts,
+      h('section', {class: 'card'}, h('h2', {}, 'Latest decisions'), latest, h('p', {}, h('a', {href: '#/decisions'}, 'All decisions')))),
+    update(change) {
+      if (change.totals) figures();
+      else if (change.savings) savings();
+      if (change.totals) draw();
+      if (change.pending) pending.update(store.pending);
+      if (change.next) ahead();
+      if (change.problems) trouble();
+    },
+    decision(e) {
+      entries = [e, ...entries.filter((x) => x.id !== e.id)].sort((a, b) => b.id - a.id).slice(0, LATEST);
+      feed();
+    },
+    missed: load,
+    close() {
+      stop.abort();
+      clearInterval(clock);
+      clearInterval(again);
+    },
+  };
+}

@@ -1,0 +1,259 @@
+// The fleet as a picture, on a canvas: a thousand nodes and twenty thousand pods are too many elements for a document.
+
+import {boxes, podsIn, HEADER, LABELLED} from './layout.js';
+import {hourly, shortName, splitPod} from './format.js';
+import {DAEMON, FIXED} from './store.js';
+
+const PALETTE = 10;
+const LOW = [0.2, 0.4, 0.6, 0.8]; // where the colours of utilisation change
+
+export const used = (n) => Math.max(n.cpu > 0 ? n.usedCPU / n.cpu : 0, n.memory > 0 ? n.usedMemory / n.memory : 0);
+
+// names of colours, as in the style sheet
+const colours = ['spot', 'on-demand', 'reserved', 'other', 'track', 'box', 'ink', 'quiet', 'on-fill', 'bad', 'good', 'accent', 'surface', 'moved',
+  ...Array.from({length: PALETTE}, (_, i) => `p${i}`), ...Array.from({length: LOW.length + 1}, (_, i) => `u${i}`)];
+
+export class Picture {
+  // single draws one node over the whole width.
+  constructor(canvas, {single, height} = {}) {
+    this.canvas = canvas;
+    this.single = single;
+    this.height = height;
+    this.boxes = [];
+    this.groups = [];
+    this.nodes = [];
+    this.options = {color: 'market', group: 'pool'};
+    this.selected = '';
+    this.hover = null;
+    this.theme();
+    this.waiting = false;
+  }
+
+  theme() {
+    const style = getComputedStyle(document.documentElement);
+    this.colour = Object.fromEntries(colours.map((c) => [c, style.getPropertyValue(`--${c}`).trim()]));
+    this.font = getComputedStyle(document.body).fontFamily;
+  }
+
+  set(nodes, options) {
+    this.nodes = nodes;
+    Object.assign(this.options, options);
+    this.stale = true;
+    this.request();
+  }
+
+  // request draws with the next frame, however often it is called before.
+  request() {
+    if (this.waiting) return;
+    this.waiting = true;
+    requestAnimationFrame(() => {
+      this.waiting = false;
+      this.draw();
+    });
+  }
+
+  arrange() {
+    this.stale = false;
+    const width = this.canvas.parentElement.clientWidth;
+    if (this.single) {
+      this.boxes = this.nodes.map((node) => ({node, x: 0, y: 0, w: width, h: this.height}));
+      this.size(width, this.height);
+      return;
+    }
+    const by = this.options.group;
+    const groups = new Map();
+    const sorted = [...this.nodes].sort((a, b) => b.cpu - a.cpu || a.created - b.created || (a.key < b.key ? -1 : 1));
+    for (const node of sorted) {
+      const name = by === 'none' ? null : node[by] || (by === 'pool' ? 'no pool' : 'unknown');
+      if (!groups.has(name)) groups.set(name, {name, nodes: []});
+      groups.get(name).nodes.push(node);
+    }
+    this.groups = [...groups.values()].sort((a, b) => b.nodes.length - a.nodes.length || (a.name < b.name ? -1 : 1));
+    const top = this.canvas.parentElement.getBoundingClientRect().top + scrollY;
+    const laid = boxes(this.groups, {width, height: Math.max(360, innerHeight - top - 48), largest: 250, smallest: 9});
+    this.boxes = laid.boxes;
+    this.size(width, Math.max(60, laid.height));
+    this.pools = [...new Set(this.nodes.map((n) => n.pool || ''))].sort();
+  }
+
+  size(width, height) {
+    const ratio = devicePixelRatio || 1;
+    const w = Math.round(width * ratio);
+    const h = Math.round(height * ratio);
+    if (this.canvas.width !== w || this.canvas.height !== h) {
+      this.canvas.width = w;
+      this.canvas.height = h;
+      this.canvas.style.width = `${width}px`;
+      this.canvas.style.height = `${height}px`;
+    }
+    this.ratio = ratio;
+  }
+
+  fillOf(node) {
+    if (this.options.color === 'pool') return this.colour[`p${Math.max(0, this.pools.indexOf(node.pool || '')) % PALETTE}`];
+    if (this.options.color === 'use') return this.colour[`u${LOW.filter((x) => used(node) >= x).length}`];
+    return this.colour[node.market] || this.colour.other;
+  }
+
+  legend() {
+    if (this.options.color === 'pool') return (this.pools || []).map((p, i) => [p || 'no pool', `p${i % PALETTE}`]);
+    if (this.options.color === 'use') return ['below 20%', '20%', '40%', '60%', '80% and more'].map((t, i) => [t, `u${i}`]);
+    const have = new Set(this.nodes.map((n) => n.market || ''));
+    return [['spot', 'spot'], ['on-demand', 'on-demand'], ['reserved', 'reserved'], ['unknown', 'other']].filter(([m]) => have.has(m) || (m === 'unknown' && have.has('')));
+  }
+
+  draw() {
+    if (!this.canvas.isConnected) return;
+    if (this.stale) this.arrange();
+    const c = this.canvas.getContext('2d', {alpha: false});
+    c.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+    c.fillStyle = this.colour.surface;
+    c.fillRect(0, 0, this.canvas.width, this.canvas.height);
+    c.textBaseline = 'middle';
+    for (const g of this.groups) if (g.name !== null && !this.single) this.heading(c, g);
+    for (const box of this.boxes) this.box(c, box);
+    const chosen = this.boxes.find((b) => b.node.key === this.selected);
+    if (chosen) this.outline(c, chosen, this.colour.accent, 3);
+    if (this.hover) this.outline(c, this.hover.box, this.colour.ink, 1.5);
+    if (this.hover && this.hover.rect) {
+      const [x, y, w, h] = this.hover.rect;
+      c.lineWidth = 1.5;
+      c.strokeStyle = this.colour.ink;
+      c.strokeRect(this.hover.box.x + x, this.hover.box.y + y, w, h);
+    }
+    this.drawn = performance.now();
+    this.canvas.dataset.drawn = String((Number(this.canvas.dataset.drawn) || 0) + 1);
+    this.canvas.dataset.boxes = String(this.boxes.length);
+  }
+
+  heading(c, g) {
+    c.font = `600 12.5px ${this.font}`;
+    c.fillStyle = this.colour.ink;
+    c.fillText(g.name, 1, g.y + 10);
+    const x = 1 + c.measureText(g.name).width + 8;
+    c.font = `12px ${this.font}`;
+    c.fillStyle = this.colour.quiet;
+    c.fillText(`${g.nodes.length} ${g.nodes.length === 1 ? 'node' : 'nodes'} · ${this.cost(g)}`, x, g.y + 10);
+  }
+
+  cost(g) {
+    const sum = g.nodes.reduce((all, n) => all + (n.mark === 'removed' ? 0 : n.price || 0), 0);
+    return sum > 0 ? hourly(sum) : 'price unknown';
+  }
+
+  outline(c, b, colour, width, dash) {
+    c.lineWidth = width;
+    c.strokeStyle = colour;
+    c.setLineDash(dash || []);
+    c.strokeRect(b.x + width / 2 - 1, b.y + width / 2 - 1, b.w - width + 2, b.h - width + 2);
+    c.setLineDash([]);
+  }
+
+  box(c, b) {
+    const {node} = b;
+    const gone = node.mark === 'removed';
+    c.globalAlpha = gone ? 0.35 : 1;
+    c.fillStyle = this.colour.track;
+    c.fillRect(b.x, b.y, b.w, b.h);
+    if (!gone) this.pods(c, b);
+    if (b.w >= LABELLED && !this.single) this.label(c, b);
+    c.globalAlpha = 1;
+    if (gone) this.outline(c, b, this.colour.bad, 1.5, [3, 3]);
+    else if (node.mark === 'new') this.outline(c, b, this.colour.good, 2);
+    else if (node.state === 'leaving') this.outline(c, b, this.colour.bad, 1.5, [4, 3]);
+    else if (node.state === 'not ready') this.outline(c, b, this.colour.bad, 2);
+    else if (node.state !== 'ready') this.outline(c, b, this.colour.accent, 1.5, [3, 2]);
+    else if (b.w >= 20) this.outline(c, b, this.colour.box, 1);
+  }
+
+  pods(c, b) {
+    const {node} = b;
+    const {order, rects} = podsIn(node, b);
+    const base = this.fillOf(node);
+    const leaving = node.state === 'leaving';
+    for (const pass of [0, DAEMON]) {
+      c.fillStyle = base;
+      c.globalAlpha = (pass ? 0.5 : 1) * (leaving ? 0.45 : 1);
+      for (let i = 0; i < order.length; i++) {
+        const flags = node.pods[order[i] + 3];
+        if ((flags & DAEMON) !== pass) continue;
+        const moved = node.moved && node.moved.has(node.pods[order[i]]);
+        if (moved) c.fillStyle = this.colour.moved;
+        const w = rects[4 * i + 2];
+        const h = rects[4 * i + 3];
+        const gap = Math.min(w, h) >= 3 ? 1 : Math.min(w, h) >= 1.6 ? 0.5 : 0;
+        c.fillRect(b.x + rects[4 * i], b.y + rects[4 * i + 1], w - gap, h - gap);
+        if (moved) c.fillStyle = base;
+      }
+    }
+    c.globalAlpha = 1;
+    if (b.w >= LABELLED) this.podNames(c, b, order, rects);
+  }
+
+  podNames(c, b, order, rects) {
+    c.font = `11px ${this.font}`;
+    for (let i = 0; i < order.length; i++) {
+      const [x, y, w, h] = rects.slice(4 * i, 4 * i + 4);
+      if (w < 42 || h < 15) continue;
+      const flags = b.node.pods[order[i] + 3];
+      c.fillStyle = flags & DAEMON ? this.colour.ink : this.colour['on-fill'];
+      this.clipped(c, splitPod(b.node.pods[order[i]])[1] + (flags & FIXED ? ' ▪' : ''), [b.x + x + 4, b.y + y + Math.min(h / 2, 9), w - 8]);
+    }
+  }
+
+  label(c, b) {
+    c.font = `600 11px ${this.font}`;
+    c.fillStyle = this.colour.ink;
+    const price = b.node.price ? hourly(b.node.price) : '';
+    const room = b.w >= 150 ? c.measureText(price).width + 10 : 0;
+    this.clipped(c, b.node.type || shortName(b.node), [b.x + 5, b.y + 1 + HEADER / 2, b.w - 10 - room]);
+    if (room > 0) {
+      c.font = `11px ${this.font}`;
+      c.fillStyle = this.colour.quiet;
+      c.fillText(price, b.x + b.w - room + 4, b.y + 1 + HEADER / 2);
+    }
+  }
+
+  clipped(c, text, [x, y, width]) {
+    let t = text;
+    if (c.measureText(t).width > width) {
+      const fits = Math.floor(t.length * width / c.measureText(t).width) - 2;
+      if (fits < 3) return;
+      t = `${t.slice(0, fits)}…`;
+    }
+    c.fillText(t, x, y);
+  }
+
+  // at is the node, and the pod if any, at a place of the canvas.
+  at(x, y) {
+    const box = this.boxes.find((b) => x >= b.x && x < b.x + b.w && y >= b.y && y < b.y + b.h);
+    if (!box) return null;
+    const {order, rects} = podsIn(box.node, box);
+    for (let i = 0; i < order.length; i++) {
+      const rect = rects.slice(4 * i, 4 * i + 4);
+      if (x - box.x >= rect[0] && x - box.x < rect[0] + rect[2] && y - box.y >= rect[1] && y - box.y < rect[1] + rect[3]) {
+        const k = order[i];
+        return {box, rect, pod: {name: box.node.pods[k], cpu: box.node.pods[k + 1], memory: box.node.pods[k + 2], flags: box.node.pods[k + 3]}};
+      }
+    }
+    return {box};
+  }
+
+  // neighbour is the nearest node in a direction from the selected one.
+  neighbour(dx, dy) {
+    const from = this.boxes.find((b) => b.node.key === this.selected);
+    if (!from) return this.boxes[0];
+    const mid = (b) => [b.x + b.w / 2, b.y + b.h / 2];
+    const [x, y] = mid(from);
+    let best = null;
+    let least = Infinity;
+    for (const b of this.boxes) {
+      const [bx, by] = mid(b);
+      const along = (bx - x) * dx + (by - y) * dy;
+      if (b === from || along <= 1) continue;
+      const far = along + 3 * Math.abs((bx - x) * dy) + 3 * Math.abs((by - y) * dx);
+      if (far < least) [best, least] = [b, far];
+    }
+    return best;
+  }
+}

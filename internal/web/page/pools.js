@@ -1,0 +1,97 @@
+// Pools: what they may have, what they have, and when their nodes may be taken away.
+
+import {badge, bar, fill, h} from './dom.js';
+import {count, duration, hourly, percent, part, plural} from './format.js';
+import {facts} from './reasons.js';
+
+const dayName = new Intl.DateTimeFormat('en-GB', {weekday: 'short', day: 'numeric', timeZone: 'UTC'});
+const at = new Intl.DateTimeFormat('en-GB', {weekday: 'short', hour: '2-digit', minute: '2-digit', timeZone: 'UTC'});
+const DAY = 86400;
+
+const moment = (seconds) => at.format(new Date(seconds * 1000));
+
+// strip shows spans of the next days: [from, to, kind, text].
+function strip(spans, {from, until}) {
+  const x = (t) => 100 * (t - from) / (until - from);
+  return h('div', {class: 'strip', role: 'img', 'aria-label': spans.slice(0, 20).map((s) => `${moment(s.from)} to ${moment(s.to)}: ${s.text}`).join('; ') || 'never'},
+    days(from, until).map((t) => h('span', {class: 'strip-day', left: x(t)})),
+    spans.map((s) => h('span', {class: 'strip-span', data: {kind: s.kind}, left: x(s.from), width: x(s.to) - x(s.from), title: `${moment(s.from)} to ${moment(s.to)} UTC: ${s.text}`},
+      x(s.to) - x(s.from) > 2.5 ? h('span', {}, s.short || '') : null)));
+}
+
+function days(from, until) {
+  const out = [];
+  for (let t = Math.ceil(from / DAY) * DAY; t < until; t += DAY) out.push(t);
+  return out;
+}
+
+function scale({from, until}) {
+  const x = (t) => 100 * (t - from) / (until - from);
+  return h('div', {class: 'strip-scale', 'aria-hidden': 'true'}, h('span', {left: 0}, 'now'), days(from, until).filter((t) => x(t) > 5).map((t) => h('span', {left: x(t)}, dayName.format(new Date(t * 1000)))));
+}
+
+function budgetText(b) {
+  const what = (b.reasons || []).length > 0 ? b.reasons.join(', ') : 'any reason';
+  const most = `${b.nodes}${b.nodes.endsWith('%') ? ' of the' : ''} nodes for ${what}`;
+  return b.schedule ? `${most}, at ${b.schedule} for ${duration(b.duration)}` : `${most}, always`;
+}
+
+function pool(p, total, range) {
+  const use = total || {};
+  const allowed = (n) => (n < 0 ? 'as many as there are' : plural(n, 'node'));
+  return h('section', {class: 'card pool', 'aria-labelledby': `pool-${p.name}`},
+    h('div', {class: 'pool-head'}, h('h2', {id: `pool-${p.name}`}, p.name), p.ready === 'True' ? badge('ready', 'good') : badge(p.ready === 'False' ? 'not ready' : 'readiness unknown', p.ready === 'False' ? 'bad' : 'neutral'),
+      p.static && badge('static', 'neutral'), h('span', {class: 'pool-cost num'}, hourly(use.price || 0))),
+    p.trouble && h('p', {class: 'trouble'}, p.trouble),
+    h('div', {class: 'pool-body'},
+      h('div', {},
+        facts([
+          ['Nodes', `${count(p.nodes)}${p.leaving > 0 ? `, and ${p.leaving} leaving` : ''}`],
+          ['CPU asked for', use.cpu > 0 && [bar(part(use.usedCPU, use.cpu), 'CPU'), ' ', percent(part(use.usedCPU, use.cpu))]],
+          ['Memory asked for', use.memory > 0 && [bar(part(use.usedMemory, use.memory), 'Memory'), ' ', percent(part(use.usedMemory, use.memory))]],
+          ['Weight', p.weight || null], ['Class', p.class], ['Types it may launch', count(p.types)],
+          ['Consolidation', `${p.policy}, after ${duration(p.consolidateAfter)}`], ['Expires after', duration(p.expireAfter)],
+        ])),
+      h('div', {},
+        h('h3', {}, 'Limits'),
+        (p.limits || []).length === 0 ? h('p', {class: 'quiet'}, 'No limit.') : h('ul', {class: 'limits'}, p.limits.map((l) => h('li', {}, h('span', {}, l.resource), bar(l.part, `${percent(l.part)} of the limit`), h('span', {class: 'num'}, `${l.used} of ${l.max}`)))),
+        (p.requirements || []).length > 0 && [h('h3', {}, 'Requirements'), h('ul', {class: 'code-list'}, p.requirements.map((r) => h('li', {}, h('code', {}, r))))],
+        (p.taints || []).length > 0 && [h('h3', {}, 'Taints'), h('ul', {class: 'code-list'}, p.taints.map((t) => h('li', {}, h('code', {}, t))))])),
+    h('h3', {}, 'Nodes that may be going at once, over the next seven days (UTC)'),
+    h('div', {class: 'strips'},
+      p.allowed.map((a) => h('div', {class: 'strip-row'}, h('span', {class: 'strip-name'}, a.reason),
+        strip(a.spans.map((s) => ({from: s.from, to: s.to, kind: s.nodes === 0 ? 'none' : s.nodes < 0 ? 'free' : 'some', text: allowed(s.nodes), short: s.nodes < 0 ? 'no cap' : String(s.nodes)})), range))),
+      p.budgets.map((b) => h('div', {class: 'strip-row budget'}, h('span', {class: 'strip-name', title: budgetText(b)}, 'Budget: ', budgetText(b)),
+        b.trouble ? h('p', {class: 'trouble'}, b.trouble) : strip(b.windows.map(([f, t]) => ({from: f, to: t, kind: 'window', text: `holds: ${budgetText(b)}`})), range))),
+      h('div', {class: 'strip-row'}, h('span', {class: 'strip-name'}), scale(range))));
+}
+
+export function pools({store}) {
+  const box = h('div', {class: 'pools'}, h('p', {class: 'quiet'}, 'Loading…'));
+  const stop = new AbortController();
+  let waiting = 0;
+
+  async function load() {
+    try {
+      const got = await store.json('pools', stop.signal);
+      const range = {from: got.at, until: got.until};
+      fill(box, got.pools.length === 0 ? h('p', {class: 'quiet'}, 'There is no NodePool: nothing can be launched.') : got.pools.map((p) => pool(p, store.totals.pools.find((t) => t.name === p.name), range)));
+    } catch (error) {
+      if (error.name !== 'AbortError') fill(box, h('p', {class: 'trouble'}, error.message));
+    }
+  }
+
+  load();
+  return {
+    title: 'Pools',
+    element: h('div', {class: 'page'}, h('div', {class: 'head'}, h('h1', {}, 'Pools'), h('p', {class: 'quiet'}, 'What each NodePool may launch and has, and how many of its nodes may be taken away by choice at the same time.')), box),
+    update(change) {
+      if (!change.totals || waiting) return;
+      waiting = setTimeout(() => { waiting = 0; load(); }, 3000);
+    },
+    close() {
+      stop.abort();
+      clearTimeout(waiting);
+    },
+  };
+}

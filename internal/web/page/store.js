@@ -1,0 +1,161 @@
+// The cluster as the controller sees it, kept up to date by the stream. Addresses are relative to the page, so that it works
+// under any path.
+
+const TOKEN = 'karpenter-token';
+const POD = 4; // entries for each pod in a node's list
+
+export class Denied extends Error {}
+
+export class Store extends EventTarget {
+  constructor() {
+    super();
+    this.nodes = new Map();
+    this.sections = {};
+    this.run = '';
+    this.version = 0;
+    this.skew = 0; // what the controller's clock is ahead of ours, in milliseconds
+    this.samples = [];
+    this.received = 0;
+  }
+
+  // now is the controller's time, in seconds.
+  now() { return (Date.now() + this.skew) / 1000; }
+
+  get totals() { return this.sections.totals || {markets: [], pools: []}; }
+  get pending() { return this.sections.pending || []; }
+  get next() { return this.sections.next || {}; }
+  get about() { return this.sections.about || {}; }
+  get problems() { return this.sections.problems || []; }
+
+  // saved is what moves have brought so far, in dollars.
+  get saved() {
+    const s = this.sections.savings || {};
+    return (s.sum || 0) + (s.at ? (s.perHour || 0) * Math.max(0, this.now() - s.at) / 3600 : 0);
+  }
+
+  async get(path, signal) {
+    const token = sessionStorage.getItem(TOKEN);
+    const response = await fetch(`api/v1/${path}`, {cache: 'no-store', signal, headers: token ? {Authorization: `Bearer ${token}`} : {}});
+    if (response.ok) return response;
+    const said = await response.json().catch(() => ({}));
+    const text = said.error || `the controller answered ${response.status}`;
+    if (response.status === 401 || response.status === 403) throw new Denied(text);
+    throw new Error(text);
+  }
+
+  async json(path, signal) { return (await this.get(path, signal)).json(); }
+
+  signIn(token) { sessionStorage.setItem(TOKEN, token.trim()); }
+
+  signOut() { sessionStorage.removeItem(TOKEN); }
+
+  // start loads everything, then follows; it goes on until the page is closed, or the controller wants a token.
+  async start() {
+    for (let failures = 0; ;) {
+      let why = '';
+      try {
+        if (!this.run) this.apply(await this.json('fleet'));
+        this.tell('line', {state: 'live', text: 'Live'});
+        failures = 0;
+        await this.follow();
+      } catch (error) {
+        if (error instanceof Denied) {
+          this.tell('denied', {text: error.message});
+          return;
+        }
+        failures++;
+        why = error.message;
+      }
+      this.tell('line', {state: 'lost', text: 'Not connected, trying again', why});
+      await new Promise((done) => setTimeout(done, Math.min(5000, 300 * 2 ** failures)));
+    }
+  }
+
+  async follow() {
+    const response = await this.get(`stream?run=${encodeURIComponent(this.run)}&version=${this.version}`);
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    let rest = '';
+    for (;;) {
+      const {value, done} = await reader.read();
+      if (done) return;
+      this.received = performance.now();
+      const events = (rest + value).split('\n\n');
+      rest = events.pop();
+      for (const event of events) this.event(event);
+    }
+  }
+
+  event(block) {
+    let name = '';
+    let data = '';
+    for (const line of block.split('\n')) {
+      if (line.startsWith('event: ')) name = line.slice(7);
+      else if (line.startsWith('data: ')) data += line.slice(6);
+    }
+    if (name === 'fleet') this.apply(JSON.parse(data));
+    else if (name === 'decision') this.tell('decision', JSON.parse(data));
+    else if (name === 'missed') this.tell('missed', {});
+  }
+
+  // apply takes in the whole model, or what has changed of it.
+  apply(m) {
+    if (m.full || !('from' in m)) this.nodes = new Map();
+    for (const key of m.gone || []) this.nodes.delete(key);
+    for (const node of m.nodes) {
+      node.count = node.pods.length / POD;
+      this.nodes.set(node.key, node);
+    }
+    const changed = {nodes: m.full || m.nodes.length > 0 || (m.gone || []).length > 0, full: Boolean(m.full)};
+    for (const name of ['about', 'totals', 'savings', 'pending', 'next', 'problems']) {
+      if (!(name in m)) continue;
+      this.sections[name] = m[name];
+      changed[name] = true;
+    }
+    this.run = m.run;
+    this.version = m.version;
+    this.skew = m.at - Date.now();
+    this.tell('change', changed);
+  }
+
+  tell(name, detail) { this.dispatchEvent(new CustomEvent(name, {detail})); }
+
+  // podsOf lists a node's pods as objects.
+  podsOf(node) {
+    const out = [];
+    for (let i = 0; i < node.pods.length; i += POD) {
+      out.push({name: node.pods[i], cpu: node.pods[i + 1], memory: node.pods[i + 2], flags: node.pods[i + 3]});
+    }
+    return out;
+  }
+
+  // nodeOfPod finds where a pod is.
+  nodeOfPod(full) {
+    for (const node of this.nodes.values()) {
+      for (let i = 0; i < node.pods.length; i += POD) if (node.pods[i] === full) return node;
+    }
+    return null;
+  }
+
+  // find lists nodes and pods whose names contain a text, a few of each.
+  find(words, most) {
+    const out = [];
+    for (const node of this.nodes.values()) {
+      if (out.length >= most / 2) break;
+      if ((node.name || '').includes(words) || (node.claim || '').includes(words)) out.push({kind: 'node', node});
+    }
+    for (const group of this.pending) {
+      for (const name of group.pods) if (out.length < most && name.includes(words)) out.push({kind: 'pod', name});
+    }
+    for (const node of this.nodes.values()) {
+      for (let i = 0; i < node.pods.length && out.length < most; i += POD) {
+        if (node.pods[i].includes(words)) out.push({kind: 'pod', name: node.pods[i]});
+      }
+      if (out.length >= most) break;
+    }
+    return out;
+  }
+}
+
+export const DAEMON = 1;
+export const TERMINATING = 2;
+export const FIXED = 4;

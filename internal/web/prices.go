@@ -1,0 +1,93 @@
+package web
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"karpenter/internal/engine/world"
+	"karpenter/internal/state"
+)
+
+// priceModel is what a type costs where.
+type priceModel struct {
+	Type   string       `json:"type"`
+	CPU    int64        `json:"cpu"`
+	Memory int64        `json:"memory"`
+	Nodes  int          `json:"nodes"`
+	Offers []offerModel `json:"offers"`
+}
+
+type offerModel struct {
+	Zone   string  `json:"zone"`
+	Market string  `json:"market"`
+	Price  float64 `json:"price"`
+	Out    bool    `json:"out,omitempty"`
+}
+
+// prices answers with what pools could launch, at which price, and what is out of stock.
+func (s *Server) prices(w http.ResponseWriter, r *http.Request) {
+	about, list := s.src.About(), []*priceModel{}
+	if v := s.src.View(); v != nil {
+		list = modelPrices(v)
+	}
+	answer(w, r, map[string]any{"at": s.src.Now().Unix(), "lists": about.Prices, "stockOuts": about.StockOuts, "types": list})
+}
+
+func modelPrices(v *state.View) []*priceModel {
+	running := map[string]int{}
+	for _, n := range v.World.Nodes {
+		if name, ok := n.Labels.Get(world.LabelInstanceType); ok {
+			running[name]++
+		}
+	}
+	at, list := map[string]*priceModel{}, []*priceModel{}
+	seen := map[*world.Offering]bool{}
+	for _, p := range v.World.Pools {
+		for _, t := range launchable(p) {
+			m := at[t.Type.Name]
+			if m == nil {
+				m = modelPrice(t.Type)
+				m.Nodes = running[m.Type]
+				at[m.Type] = m
+				list = append(list, m)
+			}
+			for _, o := range t.Offerings {
+				if !seen[o] {
+					seen[o] = true
+					m.Offers = append(m.Offers, offerModel{Zone: o.Zone, Market: o.CapacityType, Price: o.Price, Out: !o.Available})
+				}
+			}
+		}
+	}
+	slices.SortFunc(list, func(x, y *priceModel) int { return strings.Compare(x.Type, y.Type) })
+	return list
+}
+
+func modelPrice(t *world.InstanceType) *priceModel {
+	room := t.Capacity
+	if room == nil {
+		room = t.Allocatable
+	}
+	return &priceModel{Type: t.Name, CPU: room.Get(world.CPU), Memory: mebi(room.Get(world.Memory)), Offers: []offerModel{}}
+}
+
+// launches is a type with those of its offerings that a pool may use.
+type launches struct {
+	Type      *world.InstanceType
+	Offerings []*world.Offering
+}
+
+// launchable lists what a pool may launch, by the names of types; out of stock or not.
+func launchable(p *world.Pool) []launches {
+	var out []launches
+	offers, _ := p.Offers()
+	for _, o := range offers {
+		if last := len(out) - 1; last < 0 || out[last].Type != o.Type {
+			out = append(out, launches{Type: o.Type})
+		}
+		last := &out[len(out)-1]
+		last.Offerings = append(last.Offerings, o.Offering)
+	}
+	return out
+}

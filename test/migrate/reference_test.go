@@ -1,0 +1,215 @@
+package migrate
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"text/template"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	awsv1 "karpenter/api/aws/v1"
+	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/cloud/simaws"
+	"karpenter/test/harness"
+	"karpenter/test/harness/pocket"
+)
+
+const region = "us-west-2"
+
+// machine is an instance with its claim and its node.
+type machine struct{ Name, ID, Node, UID string }
+
+// leftBehind is what the templates of testdata are filled with.
+type leftBehind struct {
+	Version                            string
+	Image, Subnet, Zone, ZoneID, Group string
+	ClassHash, PoolHash                string
+	Machines                           []*machine
+}
+
+// site is a cluster and an AWS in which the reference implementation has run.
+type site struct {
+	*harness.Cluster
+	*pocket.World
+	t    *testing.T
+	left *leftBehind
+}
+
+// newSite starts a cluster and an AWS, and launches two machines in it as the reference implementation does.
+func newSite(t *testing.T, opts harness.Options, version string) *site {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts a control plane; not with -short")
+	}
+	c := harness.Start(t, opts)
+	w := pocket.Start(t, pocket.Options{Cluster: "my-cluster", NoBoot: true, Sim: func(o *simaws.Options) {
+		o.Queue, o.KubernetesVersions = "my-cluster", []string{"1.34", "1.37"}
+		o.Clusters[0].Version, o.Clusters[0].Endpoint, o.Clusters[0].ServiceCIDR = "1.37", c.Config.Host, "10.100.0.0/16"
+	}})
+	s := &site{Cluster: c, World: w, t: t, left: &leftBehind{Version: version, Group: "sg-0abc123", Subnet: "subnet-0abc123", Zone: "us-west-2a", ZoneID: "usw2-az1"}}
+	images, err := w.Clients.EC2.DescribeImages(t.Context(), &ec2.DescribeImagesInput{Filters: []ec2types.Filter{{Name: aws.String("name"), Values: []string{"amazon-eks-node-al2023-x86_64-standard-1.37-*"}}}})
+	if err != nil || len(images.Images) == 0 {
+		t.Fatalf("images: %v", err)
+	}
+	newest := images.Images[0]
+	for _, i := range images.Images {
+		if aws.ToString(i.CreationDate) > aws.ToString(newest.CreationDate) {
+			newest = i
+		}
+	}
+	s.left.Image = aws.ToString(newest.ImageId)
+	s.launch()
+	return s
+}
+
+// launch makes two machines from a launch template, with the tags that the reference implementation gives them.
+func (s *site) launch() {
+	s.t.Helper()
+	ctx := s.t.Context()
+	tags := []ec2types.Tag{tag("kubernetes.io/cluster/my-cluster", "owned"), tag("karpenter.sh/nodepool", "default"), tag("karpenter.k8s.aws/ec2nodeclass", "default"), tag("eks:eks-cluster-name", "my-cluster")}
+	name := aws.String("karpenter.k8s.aws/14829374651029384756")
+	_, err := s.Clients.EC2.CreateLaunchTemplate(ctx, &ec2.CreateLaunchTemplateInput{
+		LaunchTemplateName: name,
+		LaunchTemplateData: &ec2types.RequestLaunchTemplateData{ImageId: aws.String(s.left.Image), SecurityGroupIds: []string{s.left.Group}},
+		TagSpecifications:  []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeLaunchTemplate, Tags: tags}},
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, claim := range []string{"default-7rk9q", "default-xw2tj"} {
+		out, err := s.Clients.EC2.RunInstances(ctx, &ec2.RunInstancesInput{
+			MinCount: aws.Int32(1), MaxCount: aws.Int32(1), InstanceType: "m5.large", SubnetId: aws.String(s.left.Subnet),
+			LaunchTemplate:    &ec2types.LaunchTemplateSpecification{LaunchTemplateName: name},
+			TagSpecifications: []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeInstance, Tags: append(tags, tag("karpenter.sh/nodeclaim", claim), tag("Name", "ip-"+claim))}},
+		})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.left.Machines = append(s.left.Machines, &machine{Name: claim, ID: aws.ToString(out.Instances[0].InstanceId), Node: "ip-" + claim + ".internal"})
+	}
+}
+
+// caBundle is the cluster's certificate authority. It goes into user data, and so into the drift hash of classes.
+func caBundle(c *harness.Cluster) string { return base64.StdEncoding.EncodeToString(c.Config.CAData) }
+
+func tag(key, value string) ec2types.Tag {
+	return ec2types.Tag{Key: aws.String(key), Value: aws.String(value)}
+}
+
+// objects are the documents of a file of testdata.
+func (s *site) objects(file string) []*unstructured.Unstructured {
+	s.t.Helper()
+	tmpl, err := template.ParseFiles(filepath.Join("testdata", file))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var text bytes.Buffer
+	if err := tmpl.Execute(&text, s.left); err != nil {
+		s.t.Fatal(err)
+	}
+	var out []*unstructured.Unstructured
+	for _, document := range strings.Split(text.String(), "---\n") {
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(document), &object.Object); err != nil {
+			s.t.Fatalf("%s: %v\n%s", file, err, document)
+		}
+		if len(object.Object) > 0 {
+			out = append(out, object)
+		}
+	}
+	return out
+}
+
+// write creates objects with their status, and remembers the UIDs of claims.
+func (s *site) write(file string) {
+	s.t.Helper()
+	for _, object := range s.objects(file) {
+		status := object.Object["status"]
+		if err := s.Client.Create(s.t.Context(), object); err != nil {
+			s.t.Fatal(err)
+		}
+		if status != nil {
+			object.Object["status"] = status
+			if err := s.Client.Status().Update(s.t.Context(), object); err != nil {
+				s.t.Fatal(err)
+			}
+		}
+		for _, m := range s.left.Machines {
+			if m.Name == object.GetName() && object.GetKind() == "NodeClaim" {
+				m.UID = string(object.GetUID())
+			}
+		}
+	}
+}
+
+// hashes fills in what the reference implementation would have written; that ours are equal to its own is tested in api/.
+func (s *site) hashes() {
+	s.t.Helper()
+	for _, object := range s.objects("v1.yaml") {
+		raw, err := object.MarshalJSON()
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		switch object.GetKind() {
+		case "NodePool":
+			pool := &karpv1.NodePool{}
+			if err := yaml.Unmarshal(raw, pool); err != nil {
+				s.t.Fatal(err)
+			}
+			s.left.PoolHash = pool.Hash()
+		case awsv1.EC2NodeClassKind:
+			class := &awsv1.EC2NodeClass{}
+			if err := yaml.Unmarshal(raw, class); err != nil {
+				s.t.Fatal(err)
+			}
+			s.left.ClassHash = class.Hash(caBundle(s.Cluster))
+		}
+	}
+}
+
+// cluster is everything there is, by kind and name, in v1.
+func (s *site) cluster() map[string]*unstructured.Unstructured {
+	s.t.Helper()
+	found := map[string]*unstructured.Unstructured{}
+	for _, kind := range []schema.GroupVersionKind{
+		{Group: karpv1.Group, Version: "v1", Kind: "NodePool"},
+		{Group: karpv1.Group, Version: "v1", Kind: "NodeClaim"},
+		{Group: awsv1.Group, Version: "v1", Kind: awsv1.EC2NodeClassKind},
+		{Version: "v1", Kind: "Node"},
+		{Version: "v1", Kind: "Pod"},
+	} {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind)
+		if err := s.Client.List(s.t.Context(), list); err != nil {
+			s.t.Fatal(err)
+		}
+		for i := range list.Items {
+			found[kind.Kind+" "+list.Items[i].GetName()] = &list.Items[i]
+		}
+	}
+	return found
+}
+
+// instances are the states and launch times of all machines that there ever were.
+func (s *site) instances() string {
+	s.t.Helper()
+	list, err := s.Sim.Instances(region)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, i := range list {
+		fmt.Fprintf(&b, "%s %s %s %s\n", i.ID, i.Type, i.State, i.Launched.Format(time.RFC3339))
+	}
+	return b.String()
+}

@@ -1,0 +1,175 @@
+package migrate
+
+import (
+	"log/slog"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"karpenter/api/crds"
+	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/local"
+	"karpenter/test/harness"
+)
+
+// TestTakeOver_V1 takes over a cluster that the reference implementation has left in v1, and hands it back.
+func TestTakeOver_V1(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, harness.Options{}, "v1")
+	s.hashes()
+	s.write("v1.yaml")
+	s.write("nodes.yaml")
+	s.takeOver(false)
+}
+
+// TestTakeOver_V1Beta1 takes over a cluster whose definitions and objects are still v1beta1.
+func TestTakeOver_V1Beta1(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, harness.Options{NoCRDs: true}, "v1beta1")
+	old := crds.Objects()
+	for _, definition := range old {
+		for i := range definition.Spec.Versions {
+			beta := definition.Spec.Versions[i].Name == "v1beta1"
+			definition.Spec.Versions[i].Served, definition.Spec.Versions[i].Storage = beta, beta
+		}
+	}
+	if err := s.Plane.Install(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	s.write("v1beta1.yaml")
+	s.write("nodes.yaml")
+	kinds, err := local.ServeKinds(t.Context(), s.Plane, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(kinds.Stop)
+	s.takeOver(true)
+}
+
+// takeOver runs our controller on what is there until it has judged everything, twice, with a restart between; nothing may
+// have been launched, ended, drifted or rewritten by then. Last, something does change, to show that it would have been seen.
+func (s *site) takeOver(converted bool) {
+	s.t.Helper()
+	before, machines := s.cluster(), s.instances()
+	for range 2 {
+		run := startController(s.t, s.Cluster, s.World)
+		s.settle(run)
+		run.stop()
+	}
+	if diff := cmp.Diff(machines, s.instances()); diff != "" {
+		s.t.Errorf("machines:\n%s", diff)
+	}
+	after := s.cluster()
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(before)), slices.Sorted(maps.Keys(after))); diff != "" {
+		s.t.Fatalf("objects:\n%s", diff)
+	}
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		s.t.Run(name, func(t *testing.T) { handedBack(t, before[name], after[name], converted) })
+	}
+
+	run := startController(s.t, s.Cluster, s.World)
+	pool := &karpv1.NodePool{}
+	pool.Name = "default"
+	if err := s.Client.Patch(s.t.Context(), pool, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"template":{"metadata":{"labels":{"team":"other"}}}}}`))); err != nil {
+		s.t.Fatal(err)
+	}
+	until(s.t, "a change of the pool is drift", func() bool {
+		claims := &karpv1.NodeClaimList{}
+		if err := s.Client.List(s.t.Context(), claims); err != nil {
+			return false
+		}
+		return !slices.ContainsFunc(claims.Items, func(c karpv1.NodeClaim) bool { return !c.StatusConditions().IsTrue(karpv1.ConditionDrifted) })
+	})
+	run.stop()
+}
+
+// settle waits until the controller has resolved the class, counted the nodes, asked the provider about drift of each claim and
+// decided about disruption a few times.
+func (s *site) settle(run *controller) {
+	s.t.Helper()
+	until(s.t, "the pool counts its nodes", func() bool {
+		run.must()
+		pool := &karpv1.NodePool{}
+		err := s.Client.Get(s.t.Context(), client.ObjectKey{Name: "default"}, pool)
+		count := pool.Status.Resources["nodes"]
+		return err == nil && count.Value() == int64(len(s.left.Machines)) && pool.StatusConditions().Root().Status == "True"
+	})
+	until(s.t, "drift is judged and disruption decided", func() bool {
+		run.must()
+		text := run.scrape()
+		return total(text, `karpenter_cloudprovider_duration_seconds_count\{[^}]*method="IsDrifted"[^}]*\}`) >= float64(len(s.left.Machines)) &&
+			total(text, `karpenter_voluntary_disruption_decision_evaluation_duration_seconds_count\{[^}]*\}`) >= 3
+	})
+}
+
+// total adds up the series whose name and labels match.
+func total(text, series string) float64 {
+	sum := 0.0
+	for _, m := range regexp.MustCompile(`(?m)^`+series+` (\S+)$`).FindAllStringSubmatch(text, -1) {
+		if v, err := strconv.ParseFloat(m[1], 64); err == nil {
+			sum += v
+		}
+	}
+	return sum
+}
+
+// theirs are annotations that the reference implementation writes too: they may be new, or renewed with a newer version of the
+// hash.
+var theirs = []string{
+	"karpenter.sh/nodepool-hash", "karpenter.sh/nodepool-hash-version", "karpenter.k8s.aws/ec2nodeclass-hash", "karpenter.k8s.aws/ec2nodeclass-hash-version",
+	"karpenter.k8s.aws/tagged", "compatibility.karpenter.k8s.aws/cluster-name-tagged", "karpenter.k8s.aws/instance-profile-name", "compatibility.karpenter.sh/provider",
+}
+
+// handedBack checks that the reference implementation can go on with an object: its spec, finalizers, owners, labels and annotations
+// are as it has left them, but for hashes of a version that it has left behind as well.
+func handedBack(t *testing.T, before, after *unstructured.Unstructured, converted bool) {
+	t.Helper()
+	if diff := cmp.Diff(before.Object["spec"], after.Object["spec"]); diff != "" {
+		t.Errorf("spec:\n%s", diff)
+	}
+	if before.GetUID() != after.GetUID() || after.GetDeletionTimestamp() != nil {
+		t.Errorf("it was made anew, or is being deleted: %s", after.GetDeletionTimestamp())
+	}
+	if diff := cmp.Diff(before.GetFinalizers(), after.GetFinalizers()); diff != "" && before.GetKind() != "NodePool" {
+		t.Errorf("finalizers:\n%s", diff)
+	}
+	if diff := cmp.Diff(before.GetOwnerReferences(), after.GetOwnerReferences()); diff != "" && before.GetKind() == "Node" {
+		t.Errorf("owners:\n%s", diff)
+	}
+	was, is := before.GetLabels(), after.GetLabels()
+	for key, value := range was {
+		if is[key] != value {
+			t.Errorf("label %s was %q and is %q", key, value, is[key])
+		}
+	}
+	was, is = before.GetAnnotations(), after.GetAnnotations()
+	for key, value := range was {
+		renewed := converted && strings.Contains(key, "-hash")
+		if is[key] != value && !renewed {
+			t.Errorf("annotation %s was %q and is %q", key, value, is[key])
+		}
+	}
+	for key, value := range is {
+		if _, there := was[key]; !there && !slices.Contains(theirs, key) {
+			t.Errorf("annotation %s=%s is new", key, value)
+		}
+	}
+	for _, want := range [][2]string{{"karpenter.sh/nodepool-hash-version", "v3"}, {"karpenter.k8s.aws/ec2nodeclass-hash-version", "v5"}} {
+		if got, has := is[want[0]]; has && got != want[1] && before.GetKind() != "Node" {
+			t.Errorf("%s is %q, the reference reads %q", want[0], got, want[1])
+		}
+	}
+	conditions, _, _ := unstructured.NestedSlice(after.Object, "status", "conditions")
+	for _, c := range conditions {
+		if condition, ok := c.(map[string]any); ok && condition["type"] == karpv1.ConditionDrifted {
+			t.Errorf("drifted: %v", condition)
+		}
+	}
+}
