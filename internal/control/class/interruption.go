@@ -175,7 +175,10 @@ func (r *Interruption) act(ctx context.Context, n cloud.Notice, what verdict, cl
 	if what.stock {
 		r.Interrupted(claim.Labels)
 	}
-	if !what.remove || !claim.DeletionTimestamp.IsZero() {
+	if !claim.DeletionTimestamp.IsZero() {
+		return nil // most often the echo of our own doing
+	}
+	if !what.remove {
 		r.book(what, claim, message)
 		return nil
 	}
@@ -191,18 +194,14 @@ func (r *Interruption) act(ctx context.Context, n cloud.Notice, what verdict, cl
 	return nil
 }
 
-// book keeps a notice that nothing is done about: it only warns, or its machine is on its way out already.
+// book keeps a notice that only warns.
 func (r *Interruption) book(what verdict, claim *karpv1.NodeClaim, message string) {
 	if r.Ledger == nil {
 		return
 	}
 	m := r.Ledger.Machine(claim)
-	then := "nothing is done about it"
-	if what.remove {
-		then = "it is on its way out already"
-	}
 	r.Ledger.Add(ledger.Entry{
-		Kind: ledger.Interruption, Reason: what.reason, Summary: fmt.Sprintf("node %s (%s): %s; %s", cmp.Or(m.Node, m.Claim), m.Words(), message, then),
+		Kind: ledger.Interruption, Reason: what.reason, Summary: fmt.Sprintf("node %s (%s): %s; nothing is done about it", cmp.Or(m.Node, m.Claim), m.Words(), message),
 		About: []ledger.Ref{{Kind: "NodeClaim", Name: m.Claim}, {Kind: "Node", Name: m.Node}},
 	})
 }
