@@ -76,10 +76,11 @@ tools:
 			echo "make test needs $$name (on Debian: apt-get install $${package//,/ })"; exit 1; }; \
 	done
 
+# What plays whole clusters through mostly waits, so it begins first and has the rest run beside it.
 unit: build helm tools
 	@export KARPENTER_TEST_AWSCLI=1 KARPENTER_TEST_HELM=1 KARPENTER_TEST_PROMTOOL=1 KARPENTER_TEST_CHROMIUM=1; { \
 		failed=0; \
-		go test -json -timeout 20m ./... || failed=1; \
+		go test -json -p 3 -timeout 20m ./test/e2e ./test/guides ./... || failed=1; \
 		(cd kube && CGO_ENABLED=0 go test -trimpath -json -timeout 20m ./...) || failed=1; \
 		exit $$failed; \
 	} | go run ./tools/testsum

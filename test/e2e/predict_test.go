@@ -247,6 +247,7 @@ func TestPlanPredictsWhatHappens(t *testing.T) {
 	}
 	w.t = t
 	t.Run("top on a terminal", func(t *testing.T) { topOnATerminal(t, w.Kubeconfig) })
+	t.Run("explain on a terminal", func(t *testing.T) { explainOnATerminal(t, w.Kubeconfig) })
 	t.Run("plan on a terminal", func(t *testing.T) {
 		planOnATerminal(t, w.Kubeconfig, w.write(deployment("second", 4, "cpu: '1', memory: 1Gi", "")))
 	})

@@ -172,3 +172,12 @@ func planOnATerminal(t *testing.T, kubeconfig, manifest string) {
 		t.Errorf("it ended with %v", err)
 	}
 }
+
+func explainOnATerminal(t *testing.T, kubeconfig string) {
+	term := onTerminal(t, "explain", "nodepool", "default", "--kubeconfig", kubeconfig)
+	// The history is the controller's own: nothing but its ledger knows of launches.
+	term.await(0, "from controller at http://", "NodePool default can make nodes of", "limit cpu", "History", "Launch Done")
+	if err := term.cmd.Wait(); err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+}

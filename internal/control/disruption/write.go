@@ -151,5 +151,10 @@ func (l *Loop) remove(ctx context.Context, claim *karpv1.NodeClaim) (removed boo
 		return false, fmt.Errorf("deleting NodeClaim %s: %w", claim.Name, err)
 	}
 	l.Mirror.Leaving(claim.Name)
+	// The next look at the move may come before the watch, and must not take it for one that never got this far.
+	now := &karpv1.NodeClaim{}
+	if l.Live.Get(ctx, client.ObjectKeyFromObject(claim), now) == nil && now.UID == uid {
+		l.Mirror.Wrote(now)
+	}
 	return true, nil
 }
