@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"maps"
 	"reflect"
 	"strconv"
 	"sync"
@@ -26,6 +27,7 @@ type fresh struct {
 
 	mu    sync.Mutex
 	known map[reflect.Type]map[client.ObjectKey]written
+	swept time.Time
 }
 
 // written is an object as the API server has it after a write.
@@ -122,6 +124,7 @@ func (f *fresh) remember(obj client.Object) {
 	if err != nil {
 		return
 	}
+	obj.SetManagedFields(nil) // nobody reads them, as with the cache
 	kind, key := reflect.TypeOf(obj), client.ObjectKeyFromObject(obj)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -130,6 +133,19 @@ func (f *fresh) remember(obj client.Object) {
 	}
 	if f.known[kind][key].version < version {
 		f.known[kind][key] = written{obj, version, f.now()}
+	}
+	f.sweep()
+}
+
+// sweep forgets, now and then, what nobody has read for a while. The lock is held.
+func (f *fresh) sweep() {
+	now := f.now()
+	if now.Sub(f.swept) < freshFor {
+		return
+	}
+	f.swept = now
+	for _, objects := range f.known {
+		maps.DeleteFunc(objects, func(_ client.ObjectKey, w written) bool { return now.Sub(w.at) > freshFor })
 	}
 }
 
