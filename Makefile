@@ -33,7 +33,8 @@ build: karpenter kube ## bin/karpenter and bin/kube, the control plane for tests
 
 karpenter: ## bin/karpenter alone
 	@echo "building bin/karpenter"
-	@CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/karpenter ./cmd/karpenter
+	@CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/karpenter.new ./cmd/karpenter
+	@if cmp -s bin/karpenter.new bin/karpenter; then rm bin/karpenter.new; else mv bin/karpenter.new bin/karpenter; fi # one that has not changed keeps its age, and with it the results of tests
 	@cd bin && for name in kubectl-karpenter kubectl_complete-karpenter; do ln -sf karpenter $$name; done
 
 kube: bin/kube ## bin/kube alone: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, kwok
