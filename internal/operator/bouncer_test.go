@@ -3,6 +3,9 @@ package operator
 import (
 	"context"
 	"errors"
+	"io"
+	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -12,6 +15,8 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
@@ -26,8 +31,11 @@ func reviewer() (*fake.Clientset, *int) {
 	kube.PrependReactor("create", "tokenreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		*asked++
 		r := a.(clienttesting.CreateAction).GetObject().(*authenticationv1.TokenReview)
-		if r.Spec.Token == "broken" {
-			return true, nil, errors.New("the API server is away")
+		switch r.Spec.Token {
+		case "broken":
+			return true, nil, errors.New("dial tcp 10.100.0.1:443: connection refused")
+		case "denied":
+			return true, nil, apierrors.NewForbidden(a.GetResource().GroupResource(), "", errors.New("no such right"))
 		}
 		r.Status.Authenticated = r.Spec.Token == "good"
 		r.Status.User = authenticationv1.UserInfo{Username: "ann", Groups: []string{"ops"}}
@@ -58,17 +66,18 @@ func TestTokensAreReviewed(t *testing.T) {
 	}
 	for _, c := range []struct {
 		path, header, want string
-		forbidden          bool
+		is                 error
 	}{
-		{"/api/v1/fleet", "", "a token is needed", false},
-		{"/api/v1/fleet", "Basic good", "a token is needed", false},
-		{"/api/v1/fleet", "Bearer ", "a token is needed", false},
-		{"/api/v1/fleet", "Bearer bad", "does not know this token", false},
-		{"/api/v1/fleet", "Bearer broken", "the API server is away", false},
-		{"/api/v1/explain/pod/x", "Bearer good", "ann may not get /karpenter/api/v1/explain; a ClusterRole with nonResourceURLs [/karpenter/*]", true},
+		{"/api/v1/fleet", "", "a token is needed", nil},
+		{"/api/v1/fleet", "Basic good", "a token is needed", nil},
+		{"/api/v1/fleet", "Bearer ", "a token is needed", nil},
+		{"/api/v1/fleet", "Bearer bad", "does not accept this token", nil},
+		{"/api/v1/fleet", "Bearer broken", "the API server does not answer", web.ErrUnasked},
+		{"/api/v1/fleet", "Bearer denied", "the controller's account may not create tokenreviews.authentication.k8s.io; the chart allows it", web.ErrUnasked},
+		{"/api/v1/explain/pod/x", "Bearer good", "ann may not get /karpenter/api/v1/explain; a ClusterRole with nonResourceURLs [/karpenter/*]", web.ErrForbidden},
 	} {
 		err := ask(c.path, c.header)
-		if err == nil || !strings.Contains(err.Error(), c.want) || errors.Is(err, web.ErrForbidden) != c.forbidden {
+		if err == nil || !strings.Contains(err.Error(), c.want) || errors.Is(err, web.ErrForbidden) != (c.is == web.ErrForbidden) || errors.Is(err, web.ErrUnasked) != (c.is == web.ErrUnasked) {
 			t.Errorf("%s with %q: %v, want %q", c.path, c.header, err, c.want)
 		}
 	}
@@ -85,8 +94,15 @@ func TestTokensAreReviewed(t *testing.T) {
 	if *asked != 1 {
 		t.Error("that it could not be asked is remembered")
 	}
-	now = now.Add(rememberFor)
+	now = now.Add(refuseFor)
+	if err := ask("/api/v1/fleet", "Bearer bad"); err == nil || *asked != 2 {
+		t.Errorf("after five seconds: %v, asked %d times", err, *asked)
+	}
 	if err := ask("/api/v1/fleet", "Bearer good"); err != nil || *asked != 2 {
+		t.Errorf("after five seconds: %v, asked %d times", err, *asked)
+	}
+	now = now.Add(rememberFor)
+	if err := ask("/api/v1/fleet", "Bearer good"); err != nil || *asked != 3 {
 		t.Errorf("after a minute: %v, asked %d times", err, *asked)
 	}
 	for i := range 3 * maxRemembered {
@@ -130,4 +146,46 @@ func TestTheFrontDoorSaysWhoLeads(t *testing.T) {
 	expect("/", 200, "in")
 	close(elected)
 	expect("/api/v1/fleet", 200, "in")
+}
+
+// A process that does not lead hands requests on to the pod that does, once, with their token and as they come in.
+func TestTheFrontDoorHandsRequestsOn(t *testing.T) {
+	holder := "karpenter-1_b3c1"
+	kube := fake.NewClientset(
+		&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "lease"}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder}},
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "karpenter-1"}, Status: corev1.PodStatus{PodIP: "127.0.0.1"}},
+	)
+	leads := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, strings.Join([]string{r.URL.String(), r.Header.Get("Authorization"), r.Header.Get(relayedHeader), r.Host}, " "))
+	}))
+	defer leads.Close()
+	_, port, _ := net.SplitHostPort(leads.Listener.Addr().String())
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	led := &leader{kube: kube, options: &Options{SystemNamespace: "kube-system", LeaderElectionName: "lease"}, elected: make(chan struct{}), now: func() time.Time { return now }}
+	door := &frontDoor{relay: relayTo(port, slog.New(slog.DiscardHandler))}
+	door.open(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("in")) }), led.other)
+	expect := func(path, relayed string, code int, text string) {
+		t.Helper()
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody)
+		r.Header.Set("Authorization", "Bearer x")
+		if relayed != "" {
+			r.Header.Set(relayedHeader, relayed)
+		}
+		w := httptest.NewRecorder()
+		door.ServeHTTP(w, r)
+		if got := strings.TrimSpace(w.Body.String()); w.Code != code || got != text {
+			t.Errorf("%s: %d %s, want %d %s", path, w.Code, got, code, text)
+		}
+	}
+	const itself = `{"error":"this process does not lead: ask karpenter-1, which holds Lease kube-system/lease"}`
+	expect("/api/v1/stream?run=a&version=1", "", 200, "/api/v1/stream?run=a&version=1 Bearer x 1 example.com")
+	expect("/app.js", "", 200, "in")
+	expect("/api/v1/fleet", "1", 503, itself)
+	leads.Close()
+	expect("/api/v1/fleet", "", 503, `{"error":"pod karpenter-1 leads, and does not answer: try again in a moment"}`)
+	if err := kube.CoreV1().Pods("kube-system").Delete(t.Context(), "karpenter-1", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(leaderFor + time.Second)
+	expect("/api/v1/fleet", "", 503, itself)
 }

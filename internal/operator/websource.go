@@ -3,6 +3,7 @@ package operator
 import (
 	"sync"
 	"time"
+	"weak"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -25,14 +26,15 @@ type source struct {
 	w    *wiring
 	loop *disruption.Loop
 
+	// The views are known weakly: whether they are the newest is all that is asked, and old ones hold on to old objects.
 	mu       sync.Mutex
 	plan     *pack.Plan
-	planView *state.View
+	planView weak.Pointer[state.View]
 	planAt   time.Time
 
 	decision     *disrupt.Decision
 	input        *disrupt.Input
-	decisionView *state.View
+	decisionView weak.Pointer[state.View]
 	decisionAt   time.Time
 
 	// explaining guards what follows: whoever decides does not wait for whoever asks.
@@ -48,14 +50,14 @@ var _ web.Source = (*source)(nil)
 func (s *source) planned(view *state.View, plan *pack.Plan, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.plan, s.planView, s.planAt = plan, view, at
+	s.plan, s.planView, s.planAt = plan, weak.Make(view), at
 }
 
 // decided takes a decision about nodes over.
 func (s *source) decided(view *state.View, in *disrupt.Input, d *disrupt.Decision, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.decision, s.input, s.decisionView, s.decisionAt = d, in, view, at
+	s.decision, s.input, s.decisionView, s.decisionAt = d, in, weak.Make(view), at
 }
 
 // View implements web.Source.
@@ -106,10 +108,10 @@ func (s *source) Explain() *explain.Cluster {
 	facts := s.loop.Facts(view, now)
 	opt := explain.Options{Pack: s.loop.Options.Pack, Disrupt: s.loop.Options, Now: now, Ledger: s.w.ledger.List}
 	s.mu.Lock()
-	if s.planView == view {
+	if s.planView.Value() == view {
 		opt.Plan = s.plan
 	}
-	if s.decisionView == view {
+	if s.decisionView.Value() == view {
 		opt.Decision = s.decision
 	}
 	s.mu.Unlock()

@@ -70,7 +70,7 @@ func TestOnlyLocalhostIsServedOnLoopback(t *testing.T) {
 
 func TestAuthorize(t *testing.T) {
 	h := web.Handler(smallCluster(t, stopped), web.Options{Dashboard: true, Authorize: tokens})
-	for token, code := range map[string]int{"": 401, "wrong": 401, "nobody": 403, "good": 200} {
+	for token, code := range map[string]int{"": 401, "wrong": 401, "nobody": 403, "whoever": 503, "good": 200} {
 		for _, path := range []string{"fleet", "history", "pools", "prices", "decisions", "decisions/1", "decisions/1/recording", "recording", "explain/nodepool/general", "stream", "none"} {
 			r := httptest.NewRequest(http.MethodHead, "/api/v1/"+path, nil)
 			r.Header.Set("Authorization", "Bearer "+token)
@@ -97,6 +97,8 @@ func tokens(r *http.Request) error {
 		return nil
 	case "Bearer nobody":
 		return fmt.Errorf("account nobody: %w", web.ErrForbidden)
+	case "Bearer whoever":
+		return fmt.Errorf("%w: the API server does not answer", web.ErrUnasked)
 	}
 	return errors.New("a token is needed")
 }

@@ -15,9 +15,9 @@ import (
 	"karpenter/internal/state"
 )
 
-// maxChanges is how far behind a reader may be and still get only what has changed; at ten looks a second that is some ten
+// maxChanges is how far behind a reader may be and still get only what has changed; at twenty looks a second that is some ten
 // seconds. Who is further behind gets everything.
-const maxChanges = 100
+const maxChanges = 200
 
 // sectionNames are the parts of the model besides nodes. A section is sent as a whole when it has changed.
 var sectionNames = [...]string{"about", "totals", "savings", "pending", "next", "problems"}

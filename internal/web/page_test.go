@@ -77,7 +77,7 @@ func TestScreens(t *testing.T) {
 			for _, p := range pages {
 				x.Hash(p.hash)
 				x.See(p.ready)
-				x.Wait(`new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`)
+				x.Settle()
 				x.Shot(fmt.Sprintf("%s-%d-%s", p.name, width, map[bool]string{true: "dark", false: "light"}[dark]))
 				if wide := browser.Eval[float64](x, `document.documentElement.scrollWidth`); wide > float64(width) {
 					t.Errorf("%s is %v wide, the window %d", p.name, wide, width)
@@ -207,4 +207,45 @@ func TestSignIn(t *testing.T) {
 	if kept := browser.Eval[bool](x, `Object.values(localStorage).join().includes('good') || document.cookie !== ''`); kept {
 		t.Error("the token outlives the tab")
 	}
+}
+
+// A browser keeps six connections to one host. Tabs that nobody sees hold none, and show what they have missed when they are seen.
+func TestTabsBehindOthersLetGo(t *testing.T) {
+	c := smallCluster(t, ticking())
+	dashboard := web.Handler(c, web.Options{Dashboard: true})
+	streams := make(chan int, 100)
+	x := browser.New(t, listen(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/api/v1/stream" {
+			streams <- 1
+			defer func() { streams <- -1 }()
+		}
+		dashboard.ServeHTTP(w, r)
+	})).URL)
+	next := func(want int) {
+		t.Helper()
+		select {
+		case got := <-streams:
+			if got != want {
+				t.Fatalf("a stream has begun or ended: %d, want %d", got, want)
+			}
+		case <-time.After(30 * time.Second):
+			t.Fatalf("no stream has begun or ended: want %d", want)
+		}
+	}
+	hide := func(is bool) {
+		t.Helper()
+		x.Wait(fmt.Sprintf(`(Object.defineProperty(document, 'hidden', {value: %t, configurable: true}), document.dispatchEvent(new Event('visibilitychange')), true)`, is))
+	}
+	x.Open("/#/decisions")
+	x.See("2 nodes make way for 1")
+	next(1)
+	hide(true)
+	next(-1)
+	c.ledger.Add(ledger.Entry{Kind: ledger.Plan, Summary: "3 pods get room on a node"})
+	c.addNode(200, "general")
+	hide(false)
+	next(1)
+	x.See("3 pods get room on a node")
+	x.Hash("#/fleet")
+	x.See("25 nodes")
 }

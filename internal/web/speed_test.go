@@ -1,21 +1,68 @@
 package web_test
 
 import (
+	"fmt"
+	"os"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/chromedp/chromedp"
 
+	"karpenter/internal/web"
 	"karpenter/test/browser"
 )
 
-// The bars for a thousand nodes and twenty thousand pods, in milliseconds, and how much more a busy machine may take.
+// The bars for a thousand nodes and twenty thousand pods: until the first data is on the screen, and from a change in the cluster
+// until it is there.
+//
+// A clock on the wall also counts what else the machine does: with the rest of the suite on two cores a single page may wait for
+// a processor for longer than either bar. So the suite asserts, for every single update, what is the dashboard's own and the same
+// on any machine of this speed: the longest that a change waits for the next look, the frames of the screen that it waits for, and
+// all processor time that server and page take for it, as if nothing of that went on at the same time. The wall is held
+// against the bars themselves, worst case and all, where the machine is known to be quiet (KARPENTER_TEST_LONG=1); elsewhere
+// only its median is, against three times the bars, so that a dashboard that waits without need is found too.
 const (
-	barPaint  = 1000.0
-	barUpdate = 200.0
+	barPaint  = time.Second
+	barUpdate = 200 * time.Millisecond
+	frames    = 2 * time.Second / 60 // one to draw in, and one until it is shown
 	busy      = 3
+	quiet     = "KARPENTER_TEST_LONG"
 )
+
+// figures are durations of the same thing, again and again.
+type figures []time.Duration
+
+func (f figures) median() time.Duration { return slices.Sorted(slices.Values(f))[len(f)/2] }
+func (f figures) worst() time.Duration  { return slices.Max(f) }
+
+func (f figures) String() string {
+	return fmt.Sprintf("median %v, worst %v", f.median().Round(time.Millisecond), f.worst().Round(time.Millisecond))
+}
+
+// hold fails a test if what was measured on the wall is over a bar.
+func (f figures) hold(t *testing.T, what string, bar time.Duration) {
+	t.Helper()
+	t.Logf("%s: %v", what, f)
+	if os.Getenv(quiet) != "" {
+		if f.worst() > bar {
+			t.Errorf("%s: %v on a quiet machine, at most %v", what, f, bar)
+		}
+	} else if f.median() > busy*bar {
+		t.Errorf("%s: %v, the median at most %v even on a busy machine", what, f, busy*bar)
+	}
+}
+
+// worked is the processor time of this process, which is the server, so far.
+func worked(t *testing.T) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
 
 func TestAThousandNodes(t *testing.T) {
 	c := newCluster(ticking())
@@ -23,31 +70,65 @@ func TestAThousandNodes(t *testing.T) {
 	x := page(t, c)
 	c.View()
 	for _, p := range []string{"/", "/#/fleet"} {
-		x.Do("leave", chromedp.Navigate("about:blank"))
-		x.Open(p)
-		x.Wait(`performance.getEntriesByName('painted').length > 0`)
-		paint := browser.Eval[float64](x, `performance.getEntriesByName('painted')[0].startTime`)
-		t.Logf("%s: first paint with data after %.0f ms", p, paint)
-		if paint > busy*barPaint {
-			t.Errorf("%s: first paint after %.0f ms, at most %.0f", p, paint, busy*barPaint)
-		}
+		t.Run(p, func(t *testing.T) {
+			x.T = t
+			firstPaint(t, x, p)
+			for _, dark := range []bool{true, false} {
+				x.Dark(dark)
+				x.Settle()
+				x.Shot(fmt.Sprintf("thousand-%s-%s", map[string]string{"/": "overview", "/#/fleet": "fleet"}[p], map[bool]string{true: "dark", false: "light"}[dark]))
+			}
+			updates(t, x, c)
+		})
 	}
-	x.Wait(`document.querySelector('canvas').dataset.boxes === '1000'`)
+}
+
+func firstPaint(t *testing.T, x *browser.Tab, path string) {
+	t.Helper()
+	var paints, asked, answers figures
+	for range 5 {
+		x.Do("leave", chromedp.Navigate("about:blank"))
+		x.Open(path)
+		x.Wait(`performance.getEntriesByName('painted').length > 0`)
+		paints = append(paints, since(x, `performance.getEntriesByName('painted')[0].startTime`))
+		const request = `performance.getEntriesByType('resource').find((r) => r.name.endsWith('/fleet'))`
+		asked, answers = append(asked, since(x, request+`.requestStart`)), append(answers, since(x, request+`.responseEnd`))
+	}
+	t.Logf("the model is asked for: %v, and there: %v", asked, answers)
+	paints.hold(t, "first paint with data", barPaint)
+}
+
+// since is an expression in milliseconds.
+func since(x *browser.Tab, expression string) time.Duration {
+	x.T.Helper()
+	return time.Duration(browser.Eval[float64](x, expression) * float64(time.Millisecond))
+}
+
+// updates has a pod come to one node after another, and looks when the page shows it.
+func updates(t *testing.T, x *browser.Tab, c *cluster) {
+	t.Helper()
 	x.Wait(`document.querySelector('#line').dataset.state === 'live'`)
-	x.Shot("thousand")
-	var all []float64
-	for i := range 10 {
-		name := c.View().Nodes[i*90].World.Name
+	x.Settle()
+	const marks = `performance.getEntriesByName('update')`
+	var eye, inPage, server, drawn, own figures
+	for i := range 40 {
+		name := c.View().Nodes[i*24].World.Name
+		before, drew := worked(t), x.Busy()
 		begin := time.Now()
 		c.addPod("update", 10, 10, name)
-		x.Wait(`[...performance.getEntriesByName('update')].length > ` + string(rune('0'+i)))
-		all = append(all, float64(time.Since(begin).Milliseconds()))
+		x.Wait(fmt.Sprintf("%s.length > %d", marks, i))
+		server, drawn = append(server, worked(t)-before), append(drawn, x.Busy()-drew)
+		own = append(own, web.LookEvery+frames+server[i]+drawn[i])
+		shown := time.UnixMicro(int64(1000 * browser.Eval[float64](x, fmt.Sprintf("(performance.timeOrigin + %s[%d].startTime + %s[%d].duration)", marks, i, marks, i))))
+		eye = append(eye, shown.Sub(begin))
+		inPage = append(inPage, since(x, fmt.Sprintf("%s[%d].duration", marks, i)))
 	}
-	drawn := browser.Eval[float64](x, `Math.max(...performance.getEntriesByName('update').map((m) => m.duration))`)
-	slices.Sort(all)
-	median := all[len(all)/2]
-	t.Logf("an update is on the screen at most %.0f ms after it was received, and %.0f ms (median; %.0f at most) after the cluster changed", drawn, median, all[len(all)-1])
-	if drawn > busy*barUpdate || median > busy*barUpdate {
-		t.Errorf("an update took %.0f ms in the page and %.0f ms in all, at most %.0f", drawn, median, busy*barUpdate)
+	t.Logf("processor time of an update in the server: %v", server)
+	t.Logf("processor time of an update in the page: %v", drawn)
+	t.Logf("an update in the page, from its arrival to the screen: %v", inPage)
+	t.Logf("an update by itself, the longest waits and all processor time: %v", own)
+	if own.worst() > barUpdate {
+		t.Errorf("an update takes %v of waiting and processor time, at most %v", own.worst(), barUpdate)
 	}
+	eye.hold(t, "from a change in the cluster to the screen", barUpdate)
 }

@@ -9,12 +9,18 @@ import (
 	"strings"
 	"time"
 
+	"karpenter/internal/explain"
 	"karpenter/internal/ledger"
 )
 
 const (
-	// lookEvery is how often a stream looks for something new; looking costs what has changed.
-	lookEvery = 100 * time.Millisecond
+	// lookEvery is how often a stream looks for something new; looking costs what has changed. It is a quarter of the 200 ms that
+	// an update may take to the eye.
+	lookEvery = 50 * time.Millisecond
+	// workShare is the part of the time that a stream may look, one in so many, and workBurst what it may take of that in advance:
+	// one look that takes long, because much has changed or the machine is busy, does not hold up the next.
+	workShare = 10
+	workBurst = 100 * time.Millisecond
 	// aliveEvery keeps proxies from closing a silent stream, and tells the page that the line is up.
 	aliveEvery = 10 * time.Second
 	// authorizeEvery is how soon a stream ends for somebody who may not look any more.
@@ -60,6 +66,26 @@ func (s *Server) fleet(w http.ResponseWriter, r *http.Request) {
 	write(w, r, data)
 }
 
+// fleetNodes answers with a row for each node, whether it could go and why not, and with what pods wait for: what karpenter top
+// shows. Nothing is decided for it: what was decided last counts.
+func (s *Server) fleetNodes(w http.ResponseWriter, r *http.Request) {
+	if !s.begin(r) {
+		return
+	}
+	defer s.end()
+	c := s.src.Explain()
+	if c == nil {
+		refuse(w, http.StatusServiceUnavailable, "the controller has not seen the cluster yet; ask again in a moment")
+		return
+	}
+	plan, _ := s.src.Plan()
+	fleet := c.Fleet(plan, s.src.Now())
+	if d, in, _ := s.src.Decision(); d != nil && in != nil {
+		fleet.Apply(explain.Judge(in, d))
+	}
+	answer(w, r, fleet)
+}
+
 // reader is one stream.
 type reader struct {
 	s       *Server
@@ -97,7 +123,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 func (x *reader) follow(entries <-chan *ledger.Entry) {
 	wait := time.NewTimer(0)
 	defer wait.Stop()
-	pause := time.Duration(0)
+	pause, debt := time.Duration(0), time.Duration(0)
 	for {
 		select {
 		case <-x.r.Context().Done():
@@ -108,10 +134,16 @@ func (x *reader) follow(entries <-chan *ledger.Entry) {
 		if !x.allowed(pause) || !x.model() || !x.decisions(entries) || !x.alive(pause) {
 			return
 		}
-		// However much there is to do, nine tenths of the time go to others.
-		pause = max(lookEvery, 10*x.s.src.Now().Sub(begin))
+		pause, debt = rest(debt, x.s.src.Now().Sub(begin))
 		wait.Reset(pause)
 	}
+}
+
+// rest is how long a stream waits after work of some length, and what of all its work is then not made up for by waiting.
+func rest(debt, work time.Duration) (pause, left time.Duration) {
+	debt += work
+	pause = max(lookEvery, workShare*(debt-workBurst))
+	return pause, max(0, debt-pause/workShare)
 }
 
 func (x *reader) allowed(passed time.Duration) bool {

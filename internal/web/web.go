@@ -64,12 +64,16 @@ type Options struct {
 	// Dashboard adds the page to the API.
 	Dashboard bool
 	// Authorize says whether a request may see data; nil allows everything. An error that is ErrForbidden is answered with 403,
-	// any other with 401, upon which the page asks for a token.
+	// one that is ErrUnasked with 503, any other with 401, upon which the page asks for a token.
 	Authorize func(*http.Request) error
 }
 
-// ErrForbidden is what Authorize returns, wrapped or not, about somebody who is known and may not look.
-var ErrForbidden = errors.New("not allowed to read this")
+// What Authorize returns, wrapped or not: ErrForbidden about somebody who is known and may not look, ErrUnasked when it could not
+// be found out who asks, which says nothing against the token.
+var (
+	ErrForbidden = errors.New("not allowed to read this")
+	ErrUnasked   = errors.New("it could not be found out who asks")
+)
 
 // maxHeavy is how many explanations and recordings are made at once: each can cost as much as a decision, and decisions come
 // first.
@@ -94,6 +98,7 @@ func Handler(src Source, opt Options) *Server {
 	s := &Server{src: src, opt: opt, mux: http.NewServeMux(), hub: newHub(src), heavy: make(chan struct{}, maxHeavy)}
 	for pattern, answer := range map[string]http.HandlerFunc{
 		"/api/v1/fleet":                    s.fleet,
+		"/api/v1/fleet/nodes":              s.fleetNodes,
 		"/api/v1/stream":                   s.stream,
 		"/api/v1/history":                  s.history,
 		"/api/v1/pools":                    s.pools,
@@ -189,12 +194,15 @@ func (s *Server) guarded(answer http.HandlerFunc) http.HandlerFunc {
 }
 
 func deny(w http.ResponseWriter, err error) {
-	if errors.Is(err, ErrForbidden) {
+	switch {
+	case errors.Is(err, ErrForbidden):
 		refuse(w, http.StatusForbidden, err.Error())
-		return
+	case errors.Is(err, ErrUnasked):
+		refuse(w, http.StatusServiceUnavailable, err.Error())
+	default:
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		refuse(w, http.StatusUnauthorized, err.Error())
 	}
-	w.Header().Set("WWW-Authenticate", "Bearer")
-	refuse(w, http.StatusUnauthorized, err.Error())
 }
 
 func refuse(w http.ResponseWriter, code int, text string) {

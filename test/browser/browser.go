@@ -14,8 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/performance"
 	"github.com/chromedp/chromedp"
 
 	"karpenter/test/harness"
@@ -212,6 +214,38 @@ func (x *Tab) Wait(expression string) {
 		case <-time.After(15 * time.Millisecond):
 		}
 	}
+}
+
+// Settle waits until what has changed is on the screen.
+func (x *Tab) Settle() {
+	x.T.Helper()
+	const frames = `new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => done(true), 0))))`
+	ctx, cancel := context.WithTimeout(x.ctx, patience)
+	defer cancel()
+	if _, err := chromedp.Run(ctx, chromedp.Evaluate[bool](frames, chromedp.EvalAwaitPromise)); err != nil {
+		x.T.Fatalf("waiting for a frame: %v", err)
+	}
+}
+
+// Busy is how long the page's process has had a processor so far: what it takes, however busy the machine is with other things.
+func (x *Tab) Busy() time.Duration {
+	x.T.Helper()
+	ctx, cancel := context.WithTimeout(x.ctx, patience)
+	defer cancel()
+	if _, err := chromedp.Call(ctx, performance.Enable, performance.EnableParams{}); err != nil {
+		x.T.Fatal(err)
+	}
+	got, err := chromedp.Call(ctx, performance.GetMetrics, cdp.Empty{})
+	if err != nil {
+		x.T.Fatal(err)
+	}
+	for _, m := range got.Metrics {
+		if m.Name == "ProcessTime" {
+			return time.Duration(m.Value * float64(time.Second))
+		}
+	}
+	x.T.Fatalf("the browser does not say what a page takes: %v", got.Metrics)
+	return 0
 }
 
 // See waits for a text on the page.

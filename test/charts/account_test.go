@@ -1,24 +1,13 @@
 package charts
 
 import (
-	"bytes"
-	"context"
-	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -34,46 +23,12 @@ import (
 	"karpenter/internal/cloud/simaws"
 	"karpenter/internal/operator"
 	"karpenter/test/harness/pocket"
+	"karpenter/test/harness/program"
 )
 
-// asController makes the test binary the controller: a process with the environment of the chart and nothing else.
-const asController = "CHARTS_TEST_AS_CONTROLLER"
-
-// patience is how long something may take on a busy machine.
-const patience = 2 * time.Minute
-
 func TestMain(m *testing.M) {
-	if os.Getenv(asController) == "" {
-		os.Exit(m.Run())
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	cmd := operator.NewCommand("test")
-	// The container's arguments name the subcommand, which the program's main takes off.
-	cmd.SetArgs(os.Args[2:])
-	err := cmd.ExecuteContext(ctx)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "karpenter:", err)
-		os.Exit(1)
-	}
-}
-
-// lines is a log that is read while it is written.
-type lines struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
+	program.Act(operator.NewCommand("test"))
+	os.Exit(m.Run())
 }
 
 // kubeconfig is a file by which the controller comes in as its account.
@@ -97,61 +52,12 @@ func (s *site) kubeconfig(t *testing.T, namespace, account string) string {
 	return path
 }
 
-func freePort(t *testing.T) string {
+// controller runs with the arguments and the environment that the chart gives it.
+func (s *site) controller(t *testing.T, deployment *appsv1.Deployment, world *pocket.World) *program.Controller {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	_, port, _ := net.SplitHostPort(listener.Addr().String())
-	return port
-}
-
-// controller runs with the arguments and the environment that the chart gives it. It returns the port of its metrics and its log.
-func (s *site) controller(t *testing.T, deployment *appsv1.Deployment, world *pocket.World) (metrics string, log *lines) {
-	t.Helper()
-	env := environment(deployment)
-	env["METRICS_PORT"], env["HEALTH_PROBE_PORT"] = freePort(t), freePort(t)
+	env := environment(t, deployment)
 	env["KUBECONFIG"] = s.kubeconfig(t, deployment.Namespace, deployment.Spec.Template.Spec.ServiceAccountName)
-	for name, value := range map[string]string{
-		asController: "1", "HOME": t.TempDir(), "AWS_REGION": world.Config.Region, "AWS_ENDPOINT_URL": aws.ToString(world.Config.BaseEndpoint),
-		"AWS_ACCESS_KEY_ID": "AKIATEST", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_EC2_METADATA_DISABLED": "true",
-	} {
-		env[name] = value
-	}
-	cmd := exec.CommandContext(t.Context(), os.Args[0], deployment.Spec.Template.Spec.Containers[0].Args...)
-	for name, value := range env {
-		cmd.Env = append(cmd.Env, name+"="+value)
-	}
-	log = &lines{}
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		_ = cmd.Wait()
-		if t.Failed() {
-			t.Logf("log of the controller:\n%s", log)
-		}
-	})
-	return env["METRICS_PORT"], log
-}
-
-// until waits for something to come true.
-func until(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	for !done() {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("it did not come to this: %s", what)
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
+	return program.Start(t, program.Options{Args: deployment.Spec.Template.Spec.Containers[0].Args, Env: env, World: world})
 }
 
 // account runs the controller as the chart would, through the life of a node, and fails if the API server refuses it anything.
@@ -164,8 +70,8 @@ func account(t *testing.T, s *site) {
 		o.Queue, o.KubernetesVersions = "my-cluster", []string{"1.34", "1.37"}
 		o.Clusters[0].Version, o.Clusters[0].Endpoint, o.Clusters[0].ServiceCIDR = "1.37", s.Config.Host, "10.100.0.0/16"
 	}})
-	metrics, log := s.controller(t, deployment, world)
-	until(t, "the webhook is in the definitions", func() bool {
+	controller := s.controller(t, deployment, world)
+	program.Until(t, "the webhook is in the definitions", func() bool {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
 		return s.get(crd, "", "nodepools.karpenter.sh") == nil && len(crd.Spec.Conversion.Webhook.ClientConfig.CABundle) > 0
 	})
@@ -180,11 +86,11 @@ func account(t *testing.T, s *site) {
 	s.left(t, claim)
 	s.disrupt(t)
 	s.audited(t)
-	text := scrape(t, metrics)
+	text := controller.Scrape()
 	if refused := regexp.MustCompile(`(?m)^client_go_request_total\{code="403".*$`).FindString(text); refused != "" || !strings.Contains(text, `client_go_request_total{code="20`) {
 		t.Errorf("the API server has refused something: %q", refused)
 	}
-	if strings.Contains(strings.ToLower(log.String()), "forbidden") {
+	if strings.Contains(strings.ToLower(controller.Log.String()), "forbidden") {
 		t.Error("the log tells of something forbidden")
 	}
 }
@@ -193,7 +99,7 @@ func account(t *testing.T, s *site) {
 func (s *site) kill(t *testing.T, name string) {
 	t.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
-	until(t, "the pod that takes too long is deleted", func() bool { return s.get(pod, "default", name) == nil && pod.DeletionTimestamp != nil })
+	program.Until(t, "the pod that takes too long is deleted", func() bool { return s.get(pod, "default", name) == nil && pod.DeletionTimestamp != nil })
 	if err := s.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +108,7 @@ func (s *site) kill(t *testing.T, name string) {
 // left waits until a claim and its node are gone.
 func (s *site) left(t *testing.T, claim *karpv1.NodeClaim) {
 	t.Helper()
-	until(t, "claim and node are gone", func() bool {
+	program.Until(t, "claim and node are gone", func() bool {
 		return apierrors.IsNotFound(s.get(&karpv1.NodeClaim{}, "", claim.Name)) && apierrors.IsNotFound(s.get(&corev1.Node{}, "", "joined"))
 	})
 }
@@ -234,7 +140,7 @@ func (s *site) provision(t *testing.T) *karpv1.NodeClaim {
 		t.Fatal(err)
 	}
 	claims := &karpv1.NodeClaimList{}
-	until(t, "a claim is launched", func() bool {
+	program.Until(t, "a claim is launched", func() bool {
 		return s.Client.List(t.Context(), claims) == nil && len(claims.Items) == 1 && claims.Items[0].Status.ProviderID != ""
 	})
 	// It would be planned for again when its node goes.
@@ -249,7 +155,7 @@ func (s *site) provision(t *testing.T) *karpv1.NodeClaim {
 func (s *site) join(t *testing.T, claim *karpv1.NodeClaim) {
 	t.Helper()
 	s.node(t, claim)
-	until(t, "the claim is registered", func() bool {
+	program.Until(t, "the claim is registered", func() bool {
 		err := s.get(claim, "", claim.Name)
 		return err == nil && claim.StatusConditions().IsTrue(karpv1.ConditionRegistered)
 	})
@@ -275,22 +181,4 @@ func (s *site) node(t *testing.T, claim *karpv1.NodeClaim) *corev1.Node {
 		t.Fatal(err)
 	}
 	return node
-}
-
-func scrape(t *testing.T, port string) string {
-	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:"+port+"/metrics", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(body)
 }

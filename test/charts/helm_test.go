@@ -23,6 +23,7 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 
 	"karpenter/api/crds"
+	"karpenter/internal/local/kubelet"
 	"karpenter/internal/operator"
 	"karpenter/internal/operator/webhook"
 	"karpenter/test/harness"
@@ -155,20 +156,16 @@ func (m manifests) names() []string {
 	return names
 }
 
-// environment is what the container of the controller gets, as far as it is written in the chart.
-func environment(deployment *appsv1.Deployment) map[string]string {
-	env := map[string]string{}
-	for _, v := range deployment.Spec.Template.Spec.Containers[0].Env {
-		switch {
-		case v.ValueFrom == nil:
-			env[v.Name] = v.Value
-		case v.ValueFrom.FieldRef != nil:
-			env[v.Name] = deployment.Namespace
-		case v.ValueFrom.ResourceFieldRef.Resource == "requests.cpu":
-			env[v.Name] = fmt.Sprint(deployment.Spec.Template.Spec.Containers[0].Resources.Requests.Cpu().MilliValue())
-		case v.ValueFrom.ResourceFieldRef.Resource == "limits.memory":
-			env[v.Name] = fmt.Sprint(deployment.Spec.Template.Spec.Containers[0].Resources.Limits.Memory().Value())
-		}
+// environment is what the container of the controller gets, beside what it takes from other objects as a whole.
+func environment(tb testing.TB, deployment *appsv1.Deployment) map[string]string {
+	tb.Helper()
+	pod := &corev1.Pod{Spec: deployment.Spec.Template.Spec}
+	pod.Namespace = deployment.Namespace
+	container := pod.Spec.Containers[0]
+	container.EnvFrom = nil
+	env, err := kubelet.Environment(tb.Context(), nil, pod, &container)
+	if err != nil {
+		tb.Fatal(err)
 	}
 	return env
 }
@@ -176,7 +173,7 @@ func environment(deployment *appsv1.Deployment) map[string]string {
 // options are the controller's, from that environment. A variable that the controller does not know is an error.
 func options(tb testing.TB, deployment *appsv1.Deployment, flags map[string]string) *operator.Options {
 	tb.Helper()
-	env := environment(deployment)
+	env := environment(tb, deployment)
 	known := map[string]bool{}
 	for _, s := range operator.Settings() {
 		known[s.Env] = true

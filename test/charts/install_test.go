@@ -18,6 +18,7 @@ import (
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/test/harness"
+	"karpenter/test/harness/program"
 )
 
 // installTime is more than an installation needs on a busy machine.
@@ -117,7 +118,7 @@ func TestInstallUpgradeUninstall(t *testing.T) {
 	s := newSite(t)
 	s.restrict("kube-system")
 	s.kubelets()
-	port := "webhook.port=" + freePort(t) // the controller will listen there, on this machine
+	port := "webhook.port=" + program.FreePort(t) // the controller will listen there, on this machine
 	s.h.must(t, "upgrade", "--install", "karpenter-crd", "karpenter-crd", "--namespace", "kube-system", "--set", port, "--wait", "--timeout", installTime)
 	install := append([]string{"upgrade", "--install", "karpenter", "karpenter", "--set", port, "--wait", "--timeout", installTime}, sets["eks-node-provisioning"]...)
 	s.h.must(t, install...)
@@ -140,10 +141,16 @@ func TestInstallUpgradeUninstall(t *testing.T) {
 		t.Errorf("after the upgrade: %v %v %+v", err, crd.Annotations, crd.Spec.Conversion)
 	}
 	s.h.must(t, append(install, "--set", "logLevel=debug")...)
-	if err := s.get(deployment, "kube-system", "karpenter"); err != nil || environment(deployment)["LOG_LEVEL"] != "debug" {
-		t.Errorf("after the upgrade: %v %v", err, environment(deployment))
+	if err := s.get(deployment, "kube-system", "karpenter"); err != nil || environment(t, deployment)["LOG_LEVEL"] != "debug" {
+		t.Errorf("after the upgrade: %v %v", err, environment(t, deployment))
 	}
 
+	t.Run("a dashboard for everybody with a token", func(t *testing.T) { openDashboard(t, s, install) })
+
+	again := []string{"install", "second", "karpenter", "--namespace", "elsewhere", "--create-namespace", "--set", "settings.clusterName=my-cluster"}
+	if _, err := s.h.run(t, again...); err == nil || !strings.Contains(err.Error(), "Karpenter is in this cluster already: release karpenter in namespace kube-system") {
+		t.Errorf("a second installation: %v", err)
+	}
 	s.h.must(t, "uninstall", "karpenter", "--namespace", "kube-system")
 	s.h.must(t, "uninstall", "karpenter-crd", "--namespace", "kube-system")
 	s.gone(deployment, "kube-system", "karpenter")

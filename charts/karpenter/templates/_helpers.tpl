@@ -56,6 +56,15 @@ annotations:
 {{- with $image.digest }}@{{ . }}{{ end }}
 {{- end }}
 
+{{/* The port of the dashboard where others than the pod itself reach it; nothing if it is off or on a loopback address. */}}
+{{- define "karpenter.dashboardPort" -}}
+{{- with .Values.settings.dashboardAddress }}
+{{- if not (regexMatch "^(localhost|127(\\.[0-9]+){3}|\\[[0:]*:0*1\\]):" .) }}
+{{- regexFind "[0-9]+$" . }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{/* A list of terms, given as (list root terms), where those without a labelSelector get that of the controller's pods. */}}
 {{- define "karpenter.terms" -}}
 {{- $own := dict "labelSelector" (dict "matchLabels" (include "karpenter.selectorLabels" (index . 0) | fromYaml)) }}

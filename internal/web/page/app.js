@@ -66,7 +66,8 @@ store.addEventListener('change', ({detail}) => {
   }
   const began = store.received;
   if (view.update) view.update(detail);
-  requestAnimationFrame(() => performance.measure('update', {start: began, end: performance.now()}));
+  // What is drawn within a frame is on the screen when the next task begins.
+  requestAnimationFrame(() => setTimeout(() => performance.measure('update', {start: began, end: performance.now()}), 0));
 });
 
 // painted notes when the first data was on the screen.
@@ -79,7 +80,7 @@ store.addEventListener('line', ({detail}) => {
   line.dataset.state = detail.state;
   line.title = detail.text;
   text(line.firstElementChild, detail.text);
-  if (!loaded && detail.why) fill(main, h('p', {class: 'trouble pad', role: 'alert'}, `The controller does not answer: ${detail.why}`));
+  if (!loaded && detail.why) fill(main, h('p', {class: 'trouble pad', role: 'alert'}, `There is nothing to show yet: ${detail.why}`));
 });
 
 store.addEventListener('decision', ({detail}) => {

@@ -44,13 +44,14 @@ export function chart({title, write, kind}) {
   function draw() {
     if (points.length === 0) return;
     const c = scales();
-    // A figure holds until the next one is taken.
-    const line = points.map(([t, v], i) => (i ? `H${c.x(t).toFixed(1)}V${c.y(v).toFixed(1)}` : `M${c.x(t).toFixed(1)} ${c.y(v).toFixed(1)}`)).join('');
+    // A figure holds until the next one is taken; one alone is a line too.
+    const end = points.length > 1 ? c.x(points[points.length - 1][0]).toFixed(1) : W - LEFT;
+    const line = `${points.map(([t, v], i) => (i ? `H${c.x(t).toFixed(1)}V${c.y(v).toFixed(1)}` : `M${c.x(t).toFixed(1)} ${c.y(v).toFixed(1)}`)).join('')}H${end}`;
     const base = c.y(0);
     fill(svg,
       [0.5, 1].map((part) => s('line', {class: 'chart-grid', x1: LEFT, x2: W - LEFT, y1: c.y(c.high * part), y2: c.y(c.high * part)})),
       s('line', {class: 'chart-base', x1: LEFT, x2: W - LEFT, y1: base, y2: base}),
-      s('path', {class: 'chart-area', d: `${line}L${c.x(points[points.length - 1][0]).toFixed(1)} ${base}L${LEFT} ${base}Z`}),
+      s('path', {class: 'chart-area', d: `${line}V${base}H${LEFT}Z`}),
       s('path', {class: 'chart-line', d: line}),
       to && s('line', {class: 'chart-cursor', x1: c.x(to[0]), x2: c.x(to[0]), y1: TOP, y2: base}));
     const p = to || points[points.length - 1];

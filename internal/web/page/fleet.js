@@ -1,6 +1,6 @@
 // The fleet: as a picture and as a table, now and after what has been decided.
 
-import {badge, bar, choice, fill, h, say} from './dom.js';
+import {badge, bar, choice, fill, h, say, text} from './dom.js';
 import {cores, count, hourly, memory, nodeLink, part, percent, plural, podLink, shortName, span, splitPod} from './format.js';
 import {after} from './layout.js';
 import {Picture, used} from './picture.js';
@@ -44,7 +44,8 @@ export function fleet({store, query}) {
   const panel = h('aside', {class: 'panel card', 'aria-label': 'Chosen node', hidden: true});
   const legend = h('ul', {class: 'legend', 'aria-label': 'Colours'});
   const summary = h('p', {class: 'fleet-summary', role: 'status'});
-  const frame = h('div', {class: 'frame'}, canvas, tip);
+  const none = h('p', {class: 'quiet', hidden: true});
+  const frame = h('div', {class: 'frame'}, none, canvas, tip);
   const nodes = table({caption: 'Nodes', columns: nodeColumns(store), key: (n) => n.key, sort: 'price', descending: true, empty: 'No node matches.'});
   const words = h('input', {type: 'search', placeholder: 'Filter by name, pool, type, zone', 'aria-label': 'Filter the nodes', oninput: () => { state.words = words.value.trim().toLowerCase(); draw(); }});
   const body = h('div', {class: 'fleet-body'}, frame, nodes.element, panel);
@@ -69,12 +70,15 @@ export function fleet({store, query}) {
     const asTable = state.as === 'table';
     frame.hidden = asTable;
     nodes.element.hidden = !asTable;
-    legend.hidden = asTable;
+    legend.hidden = asTable || shown.length === 0;
+    for (const c of pictureOnly) c.hidden = asTable;
+    none.hidden = shown.length > 0;
+    canvas.hidden = shown.length === 0;
+    text(none, store.nodes.size === 0 ? 'The cluster has no node yet.' : 'No node matches.');
     if (asTable) nodes.update(shown);
     else {
       picture.set(shown, {color: state.color, group: state.group});
-      requestAnimationFrame(() => fill(legend, picture.legend().map(([name, c]) => h('li', {}, h('span', {class: 'swatch', data: {c}}), name)),
-        h('li', {class: 'quiet'}, 'paler: daemons'), state.when === 'after' && h('li', {}, h('span', {class: 'swatch', data: {c: 'moved'}}), 'pods that move')));
+      requestAnimationFrame(() => fill(legend, [...picture.legend(), ...frames(shown)].map(([name, c]) => h('li', {}, h('span', {class: 'swatch', data: {c}}), name))));
     }
     fill(summary, ...(state.when === 'after' ? changes() : now(shown)));
     if (!panel.hidden) choose(picture.selected, false);
@@ -83,6 +87,19 @@ export function fleet({store, query}) {
   function now(shown) {
     const t = store.totals;
     return [`${plural(shown.length, 'node')}, ${plural(t.pods || 0, 'pod')}, ${hourly(t.price)}. `, planned() === 0 ? 'Nothing is about to change.' : `${plural(planned(), 'change')} decided and not done yet: see "After".`];
+  }
+
+  // frames are the lines of the legend for what only some nodes or pods have.
+  function frames(shown) {
+    const some = (f) => shown.some(f);
+    return [
+      [some((n) => n.daemons) && 'paler: daemons', 'daemon'],
+      [some((n) => n.moved) && 'pods that move', 'moved'],
+      [some((n) => n.mark === 'new') && 'new', 'new'],
+      [some((n) => n.mark === 'removed' || (!n.mark && n.state === 'leaving')) && 'leaving', 'leaving'],
+      [some((n) => !n.mark && n.state === 'not ready') && 'not ready', 'not-ready'],
+      [some((n) => !n.mark && ['launching', 'joining', 'starting'].includes(n.state)) && 'starting', 'starting'],
+    ].filter(([name]) => name);
   }
 
   const planned = () => (store.next.moves || []).length + (store.next.add || []).length;
@@ -100,12 +117,9 @@ export function fleet({store, query}) {
 
   // choose shows a node at the side.
   function choose(key, tell) {
-    const box = picture.boxes.find((b) => b.node.key === key);
-    picture.selected = box ? key : '';
-    panel.hidden = !box;
-    picture.request();
-    if (!box) return;
-    const n = box.node;
+    const n = picture.select(key);
+    panel.hidden = !n;
+    if (!n) return;
     fill(panel, h('div', {class: 'panel-head'}, h('h2', {}, n.mark === 'new' ? 'A new node' : shortName(n)), h('button', {type: 'button', class: 'plain', 'aria-label': 'Close', onclick: () => { choose('', false); canvas.focus(); }}, '✕')),
       nodeFacts(n, store),
       n.mark !== 'new' && h('p', {}, h('a', {class: 'button', href: nodeLink(n.key)}, 'Open: why it is here, and what would change that')),
@@ -116,18 +130,17 @@ export function fleet({store, query}) {
 
   canvas.addEventListener('pointermove', (event) => {
     const r = canvas.getBoundingClientRect();
-    picture.hover = picture.at(event.clientX - r.left, event.clientY - r.top);
-    picture.request();
-    tip.hidden = !picture.hover;
-    if (!picture.hover) return;
-    fill(tip, tipText(picture.hover));
+    const hit = picture.at(event.clientX - r.left, event.clientY - r.top);
+    picture.point(hit);
+    tip.hidden = !hit;
+    if (!hit) return;
+    fill(tip, tipText(hit));
     const x = Math.min(event.clientX - r.left + 14, r.width - 260);
     tip.style.transform = `translate(${Math.max(0, x)}px, ${event.clientY - r.top + 16}px)`;
   });
   canvas.addEventListener('pointerleave', () => {
-    picture.hover = null;
+    picture.point(null);
     tip.hidden = true;
-    picture.request();
   });
   canvas.addEventListener('click', (event) => {
     const r = canvas.getBoundingClientRect();
@@ -148,14 +161,16 @@ export function fleet({store, query}) {
   const resized = new ResizeObserver(() => { picture.stale = true; picture.request(); });
   resized.observe(frame);
 
+  const pictureOnly = [
+    choice('Colour', [['market', 'Market'], ['pool', 'Pool'], ['use', 'Utilisation']], state.color, set('color')),
+    choice('Group', [['pool', 'Pool'], ['zone', 'Zone'], ['type', 'Type'], ['none', 'None']], state.group, set('group')),
+  ];
   const element = h('div', {class: 'page'},
     h('div', {class: 'head row'}, h('h1', {}, 'Fleet'), summary),
     h('div', {class: 'controls'},
       choice('Show', [['picture', 'Picture'], ['table', 'Table']], state.as, set('as')),
       choice('When', [['now', 'Now'], ['after', 'After']], state.when, set('when')),
-      choice('Colour', [['market', 'Market'], ['pool', 'Pool'], ['use', 'Utilisation']], state.color, set('color')),
-      choice('Group', [['pool', 'Pool'], ['zone', 'Zone'], ['type', 'Type'], ['none', 'None']], state.group, set('group')),
-      words),
+      pictureOnly, words),
     h('p', {class: 'hidden', id: 'picture-help'}, 'Each node is a box as large as its capacity, filled by its pods. The table shows the same in text.'),
     legend, body);
   draw();

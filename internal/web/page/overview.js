@@ -7,6 +7,8 @@ import {entry, tree} from './reasons.js';
 import {table} from './table.js';
 
 const LATEST = 6;
+const STEP = 1; // seconds between the figures of a chart, at least
+const MOST = 1000; // figures in a chart
 const words = {plan: ['to be planned', 'neutral'], launch: ['new node', 'good'], room: ['room found', 'good'], stuck: ['stuck', 'bad']};
 
 function figure(label) {
@@ -40,19 +42,20 @@ export function overview({store}) {
     ],
   });
   let samples = [];
+  let shown = null;
   let entries = [];
 
   function figures() {
     const t = store.totals;
     cost.set(hourly(t.price), [monthly(t.price), t.unpriced > 0 && `, without ${plural(t.unpriced, 'node')} of unknown price`]);
     const states = [t.starting > 0 && `${t.starting} starting`, t.leaving > 0 && `${t.leaving} leaving`, t.notReady > 0 && `${t.notReady} not ready`].filter(Boolean);
-    nodes.set(count(t.nodes), states.length > 0 ? states.join(', ') : 'all ready');
+    nodes.set(count(t.nodes), states.length > 0 ? states.join(', ') : t.nodes > 0 ? 'all ready' : 'none yet');
     pods.set(count(t.pods), t.pending > 0 ? h('span', {class: 'warn'}, `${count(t.pending)} waiting`) : 'none waiting');
     use.set(percent(Math.max(part(t.usedCPU, t.cpu), part(t.usedMemory, t.memory))), '', [
       h('span', {class: 'use'}, h('span', {class: 'use-name'}, 'CPU'), bar(part(t.usedCPU, t.cpu), 'CPU'), h('span', {class: 'use-text'}, percent(part(t.usedCPU, t.cpu)))),
       h('span', {class: 'use'}, h('span', {class: 'use-name'}, 'Memory'), bar(part(t.usedMemory, t.memory), 'Memory'), h('span', {class: 'use-text'}, percent(part(t.usedMemory, t.memory))))]);
     savings();
-    fill(parts, share('By market', t.markets, t.price, (m) => m.name || 'unknown', (m) => m.name || 'other'), share('By pool', t.pools, t.price, (p) => p.name || 'no pool', (p, i) => `p${i % 10}`));
+    fill(parts, ...(t.nodes > 0 ? [share('By market', t.markets, t.price, (m) => m.name || 'unknown', (m) => m.name || 'other'), share('By pool', t.pools, t.price, (p) => p.name || 'no pool', (p, i) => `p${i % 10}`)] : []));
   }
 
   function savings() {
@@ -87,6 +90,10 @@ export function overview({store}) {
   function draw() {
     const t = store.totals;
     const now = [store.now(), t.price || 0, t.nodes || 0, t.pods || 0, t.pending || 0];
+    // What was shown last stays on the chart until the controller's own figures come.
+    const newest = samples.length > 0 ? samples[samples.length - 1][0] : 0;
+    if (shown && shown[0] > newest && now[0] - shown[0] >= STEP) samples = [...samples, shown].slice(-MOST);
+    shown = now;
     const all = [...samples, now];
     costs.update(all.map((x) => [x[0], x[1]]));
     fleet.update(all.map((x) => [x[0], x[2]]));

@@ -1,4 +1,5 @@
-// The fleet as a picture, on a canvas: a thousand nodes and twenty thousand pods are too many elements for a document.
+// The fleet as a picture, on a canvas: a thousand nodes and twenty thousand pods are too many elements for a document. What has
+// not changed is not drawn again: a pod that comes costs one box, not a thousand.
 
 import {boxes, podsIn, HEADER, LABELLED} from './layout.js';
 import {hourly, shortName, splitPod} from './format.js';
@@ -25,21 +26,59 @@ export class Picture {
     this.options = {color: 'market', group: 'pool'};
     this.selected = '';
     this.hover = null;
+    this.stale = true; // boxes are to be put into their places
+    this.whole = true; // everything is to be drawn, or else only these:
+    this.dirty = new Set();
     this.theme();
     this.waiting = false;
   }
 
   theme() {
+    this.whole = true;
     const style = getComputedStyle(document.documentElement);
     this.colour = Object.fromEntries(colours.map((c) => [c, style.getPropertyValue(`--${c}`).trim()]));
     this.font = getComputedStyle(document.body).fontFamily;
   }
 
   set(nodes, options) {
+    const same = !this.stale && nodes.length === this.nodes.length && Object.keys(options || {}).every((k) => options[k] === this.options[k])
+      && nodes.every((n, i) => n === this.nodes[i] || this.fits(n, this.nodes[i]));
+    if (same) nodes.forEach((n, i) => n !== this.nodes[i] && this.swap(n));
+    else this.stale = true;
     this.nodes = nodes;
     Object.assign(this.options, options);
-    this.stale = true;
     this.request();
+  }
+
+  // fits says whether a node takes the place of an earlier one with nothing moving around it, and nothing else said in headings.
+  fits(a, b) {
+    return ['key', 'cpu', 'created', 'pool', 'price', 'mark', 'market', this.options.group].every((k) => a[k] === b[k]);
+  }
+
+  swap(node) {
+    const box = this.index.get(node.key);
+    box.node = node;
+    this.dirty.add(box);
+    if (this.hover?.box === box) this.hover = {box}; // its pods may be elsewhere
+  }
+
+  // point marks what the pointer is at.
+  point(hit) {
+    for (const h of [this.hover, hit]) if (h) this.dirty.add(h.box);
+    this.hover = hit;
+    this.request();
+  }
+
+  // select marks the node of a key, and returns it if there is one.
+  select(key) {
+    const node = this.nodes.find((n) => n.key === key);
+    for (const k of [this.selected, key]) {
+      const box = this.index?.get(k);
+      if (box) this.dirty.add(box);
+    }
+    this.selected = node ? key : '';
+    this.request();
+    return node;
   }
 
   // request draws with the next frame, however often it is called before.
@@ -54,6 +93,13 @@ export class Picture {
 
   arrange() {
     this.stale = false;
+    this.whole = true;
+    this.place();
+    this.index = new Map(this.boxes.map((b) => [b.node.key, b]));
+    this.hover = null; // what was there may be elsewhere
+  }
+
+  place() {
     const width = this.canvas.parentElement.clientWidth;
     if (this.single) {
       this.boxes = this.nodes.map((node) => ({node, x: 0, y: 0, w: width, h: this.height}));
@@ -107,12 +153,17 @@ export class Picture {
     if (this.stale) this.arrange();
     const c = this.canvas.getContext('2d', {alpha: false});
     c.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
-    c.fillStyle = this.colour.surface;
-    c.fillRect(0, 0, this.canvas.width, this.canvas.height);
     c.textBaseline = 'middle';
-    for (const g of this.groups) if (g.name !== null && !this.single) this.heading(c, g);
-    for (const box of this.boxes) this.box(c, box);
-    const chosen = this.boxes.find((b) => b.node.key === this.selected);
+    if (this.whole) this.clear(c, 0, 0, this.canvas.width, this.canvas.height);
+    if (this.whole && !this.single) for (const g of this.groups) if (g.name !== null) this.heading(c, g);
+    const chosen = this.index.get(this.selected);
+    for (const box of [chosen, this.hover?.box]) if (box) this.dirty.add(box); // their frames are drawn anew too
+    for (const box of this.whole ? this.boxes : this.dirty) {
+      if (!this.whole) this.clear(c, box.x - 1, box.y - 1, box.w + 2, box.h + 2); // frames are as wide
+      this.box(c, box);
+    }
+    this.whole = false;
+    this.dirty.clear();
     if (chosen) this.outline(c, chosen, this.colour.accent, 3);
     if (this.hover) this.outline(c, this.hover.box, this.colour.ink, 1.5);
     if (this.hover && this.hover.rect) {
@@ -124,6 +175,11 @@ export class Picture {
     this.drawn = performance.now();
     this.canvas.dataset.drawn = String((Number(this.canvas.dataset.drawn) || 0) + 1);
     this.canvas.dataset.boxes = String(this.boxes.length);
+  }
+
+  clear(c, x, y, width, height) {
+    c.fillStyle = this.colour.surface;
+    c.fillRect(x, y, width, height);
   }
 
   heading(c, g) {

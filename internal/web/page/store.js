@@ -1,10 +1,21 @@
-// The cluster as the controller sees it, kept up to date by the stream. Addresses are relative to the page, so that it works
-// under any path.
+// The cluster as the controller sees it, kept up to date by the stream.
 
-const TOKEN = 'karpenter-token';
+import {TOKEN, ask, takeFirst} from './early.js';
+
 const POD = 4; // entries for each pod in a node's list
 
 export class Denied extends Error {}
+
+// seen waits until the page is in front of somebody.
+function seen() {
+  return new Promise((done) => {
+    const look = () => {
+      if (document.hidden) document.addEventListener('visibilitychange', look, {once: true});
+      else done();
+    };
+    look();
+  });
+}
 
 export class Store extends EventTarget {
   constructor() {
@@ -34,8 +45,7 @@ export class Store extends EventTarget {
   }
 
   async get(path, signal) {
-    const token = sessionStorage.getItem(TOKEN);
-    const response = await fetch(`api/v1/${path}`, {cache: 'no-store', signal, headers: token ? {Authorization: `Bearer ${token}`} : {}});
+    const response = await ((path === 'fleet' && takeFirst()) || ask(path, signal));
     if (response.ok) return response;
     const said = await response.json().catch(() => ({}));
     const text = said.error || `the controller answered ${response.status}`;
@@ -51,14 +61,16 @@ export class Store extends EventTarget {
 
   // start loads everything, then follows; it goes on until the page is closed, or the controller wants a token.
   async start() {
-    for (let failures = 0; ;) {
+    for (let failures = 0, again = false; ; again = true) {
       let why = '';
       try {
         if (!this.run) this.apply(await this.json('fleet'));
+        await seen();
         this.tell('line', {state: 'live', text: 'Live'});
         failures = 0;
-        await this.follow();
+        await this.follow(again);
       } catch (error) {
+        if (error.name === 'AbortError') continue; // nobody looks any more
         if (error instanceof Denied) {
           this.tell('denied', {text: error.message});
           return;
@@ -71,8 +83,13 @@ export class Store extends EventTarget {
     }
   }
 
-  async follow() {
-    const response = await this.get(`stream?run=${encodeURIComponent(this.run)}&version=${this.version}`);
+  // follow takes in what changes for as long as somebody looks: a browser keeps few connections to one host, and tabs behind
+  // others need none. again says that decisions may have been missed.
+  async follow(again) {
+    const stop = new AbortController();
+    document.addEventListener('visibilitychange', () => stop.abort(), {once: true, signal: stop.signal});
+    const response = await this.get(`stream?run=${encodeURIComponent(this.run)}&version=${this.version}`, stop.signal);
+    if (again) this.tell('missed', {});
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     let rest = '';
     for (;;) {
@@ -103,6 +120,7 @@ export class Store extends EventTarget {
     for (const key of m.gone || []) this.nodes.delete(key);
     for (const node of m.nodes) {
       node.count = node.pods.length / POD;
+      node.daemons = node.pods.some((x, i) => i % POD === POD - 1 && x & DAEMON);
       this.nodes.set(node.key, node);
     }
     const changed = {nodes: m.full || m.nodes.length > 0 || (m.gone || []).length > 0, full: Boolean(m.full)};
