@@ -36,8 +36,17 @@ func main() {
 
 func command() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "karpenter",
-		Short:         "Turns pods that nothing can place into machines, and machines that nothing needs back into money",
+		Use:   "karpenter",
+		Short: "Turns pods that nothing can place into machines, and machines that nothing needs back into money",
+		Long: `Karpenter turns pods that nothing can place into machines, and machines that nothing needs back into money.
+
+This one program is the controller, and everything to look at and try it with. The commands that look at a cluster take it from
+the kubeconfig as kubectl does, and change nothing.`,
+		Example: `  karpenter local                                   # a whole cluster on this machine, to play with
+  karpenter plan -f deployment.yaml                 # what would this come to, and cost?
+  karpenter explain pod web-7d4b9c-x2x1p -n shop    # why does it wait?
+  karpenter explain node ip-10-0-1-23.ec2.internal  # why is it still there?
+  karpenter top                                     # nodes, what they cost, and whether they could go`,
 		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -53,5 +62,6 @@ func command() *cobra.Command {
 		cli.NewReplay(version),
 		cli.NewTop(),
 	)
+	cli.Guide(root)
 	return root
 }

@@ -4,10 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"karpenter/internal/explain"
 )
 
 const (
@@ -20,9 +23,10 @@ const (
 // completePaths are where names of a kind are listed.
 var completePaths = map[string]string{
 	"pod": "/api/v1/pods", "node": "/api/v1/nodes", "nodeclaim": "/apis/karpenter.sh/v1/nodeclaims", "nodepool": "/apis/karpenter.sh/v1/nodepools",
+	"move": "/apis/karpenter.sh/v1/nodeclaims", // moves stand on claims
 }
 
-// CompleteNames completes the name of a pod (in a namespace; "" for all), node, nodeclaim or nodepool from the cluster of the
+// CompleteNames completes the name of a pod (in a namespace; "" for all), node, nodeclaim, nodepool or move from the cluster of the
 // kubeconfig. Where there is none, it completes nothing.
 func (s *Source) CompleteNames(ctx context.Context, kind, namespace, begun string) ([]string, cobra.ShellCompDirective) {
 	path, known := completePaths[kind]
@@ -47,16 +51,30 @@ func (s *Source) CompleteNames(ctx context.Context, kind, namespace, begun strin
 	}
 	var names []string
 	for _, item := range items {
-		var o struct {
-			Metadata struct {
-				Name string `json:"name"`
-			} `json:"metadata"`
-		}
-		if json.Unmarshal(item, &o) == nil && strings.HasPrefix(o.Metadata.Name, begun) && len(names) < completeMost {
-			names = append(names, o.Metadata.Name)
+		for _, name := range namesIn(kind, item) {
+			if strings.HasPrefix(name, begun) && len(names) < completeMost && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
 		}
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// namesIn are the names that an object of a list stands for: its own, or those of the moves that it is part of.
+func namesIn(kind string, item json.RawMessage) []string {
+	var o struct {
+		Metadata struct {
+			Name        string            `json:"name"`
+			Annotations map[string]string `json:"annotations"`
+		} `json:"metadata"`
+	}
+	switch {
+	case json.Unmarshal(item, &o) != nil:
+		return nil
+	case kind == "move":
+		return explain.MoveIDs(o.Metadata.Annotations)
+	}
+	return []string{o.Metadata.Name}
 }
 
 // completeWords completes flags that take one of a few words.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"runtime"
@@ -46,7 +47,9 @@ which price; and the smallest change that would flip it. The reasons are those o
 named only if the decision comes out differently with it. Nothing is changed.
 
 The cluster is asked through its controller. Without one the cluster's objects are read and the decisions made anew, with
-the built-in list of prices; --snapshot does the same with a file.`,
+the built-in list of prices; --snapshot does the same with a file.
+
+A move goes by the number of its decision (42), or by the id that it writes on claims in the annotation karpenter.sh/move.`,
 		Example: `  karpenter explain pod web-7d4b9c-x2x1p -n shop
   karpenter explain node ip-10-0-1-23.ec2.internal
   karpenter explain nodepool general -o tree
@@ -69,7 +72,7 @@ the built-in list of prices; --snapshot does the same with a file.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&e.namespace, "namespace", "n", "default", "namespace of the pod")
+	f.StringVarP(&e.namespace, "namespace", "n", "", "namespace of the pod; that of the kubeconfig's context without it, or default")
 	f.StringVarP(&e.output, "output", "o", "text", "text or tree for people, json for programs")
 	e.source.AddFlags(f)
 	return cmd
@@ -146,7 +149,7 @@ func (e *explaining) ask(c *explain.Cluster, kind, name string) (*explain.Answer
 	if space, rest, ok := strings.Cut(name, "/"); ok {
 		return c.Pod(space, rest)
 	}
-	return c.Pod(e.namespace, name)
+	return c.Pod(cmp.Or(e.namespace, e.source.namespace()), name)
 }
 
 // explainer makes ready to answer questions about a loaded cluster.

@@ -3,6 +3,8 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,13 +12,19 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"karpenter/internal/ledger"
+	"karpenter/internal/state"
 )
+
+// explainedAt is the Monday morning that the cluster of testdata/explain is looked at.
+func explainedAt() time.Time { return time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC) }
 
 // explainOn asks about the cluster of testdata/explain, as of a Monday morning.
 func explainOn(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	e := &explaining{}
-	e.source.now = func() time.Time { return time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC) }
+	e.source.now = explainedAt
 	cmd := e.command()
 	var out bytes.Buffer
 	cmd.SetOut(&out)
@@ -104,11 +112,113 @@ func TestExplainRefusesWhatItCannotRead(t *testing.T) {
 		{"node ip-10-0-1-1l", "did you mean ip-10-0-1-11?"},
 		{"pod web-7d4b9-0", "did you mean shop/web-7d4b9-0?"},
 		{"nodepool generl", "did you mean general?"},
-		{"move 7", "no move is known here"},
+		{"move 7", "numbers are those of the controller's ledger, which is not asked here"},
+		{"move d8q3k-4", "no move is known here"},
 		{"node ip-10-0-1-11 -o yaml", "give text, tree or json"},
 	} {
 		if _, err := explainOn(t, strings.Fields(test.args)...); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("explain %s: got %v, want something about %q", test.args, err, test.want)
+		}
+	}
+}
+
+// movesOf is the cluster of testdata with a move under way: a drifted node, and the claim that replaces it.
+func movesOf(t *testing.T) []byte {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join("testdata", "explain", "cluster.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list struct {
+		Kind  string           `json:"kind"`
+		Items []map[string]any `json:"items"`
+	}
+	if err := json.Unmarshal(raw, &list); err != nil {
+		t.Fatal(err)
+	}
+	marks := map[string]map[string]any{
+		"general-c5wzt": {"karpenter.sh/move": "id=d8q3k-4 reason=Drifted began=2026-03-02T09:59:20Z to=general-x7k2p"},
+		"general-x7k2p": {"karpenter.sh/moved-from": "id=d8q3k-4 from=general/c6i.2xlarge/us-east-1c/on-demand"},
+	}
+	for _, item := range list.Items {
+		meta, _ := item["metadata"].(map[string]any)
+		name, _ := meta["name"].(string)
+		if marks[name] != nil {
+			meta["annotations"] = marks[name]
+		}
+	}
+	out, err := json.Marshal(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// A move is found by the id on its claims and by its number, with a controller and without.
+func TestExplainMoves(t *testing.T) {
+	objects := movesOf(t)
+	file := filepath.Join(t.TempDir(), "moves.json")
+	if err := os.WriteFile(file, objects, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const catalogue = "testdata/explain/catalog.json"
+	ask := func(args ...string) string {
+		t.Helper()
+		e := &explaining{}
+		e.source.now = explainedAt
+		out, _, err := execute(t, e.command(), append([]string{"move"}, args...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	golden(t, "testdata/explain/move-objects.golden", ask("d8q3k-4", "--snapshot", file, "--catalog", catalogue))
+
+	r := ledger.NewRecording(explainedAt(), awsLabels)
+	r.Objects = objects
+	types, err := readCatalogFile(catalogue)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Classes[state.AnyClass] = types
+	entry := ledger.Entry{
+		ID: 42, Kind: ledger.Move, Reason: "Drifted", Key: "d8q3k-4", At: explainedAt().Add(-40 * time.Second), Outcome: ledger.Open, Evicts: 2, Saves: 0.17,
+		Remove: []ledger.Machine{{Claim: "general-c5wzt", Node: "ip-10-0-3-13", Type: "c6i.2xlarge", Zone: "us-east-1c", CapacityType: "on-demand", Price: 0.34}},
+		Add:    []ledger.Machine{{Claim: "general-x7k2p", Type: "c6i.xlarge", Zone: "us-east-1a", CapacityType: "on-demand", Price: 0.17}},
+	}
+	entry.Summary = ledger.MoveSummary("drifted", &entry)
+	controller := controllerOn(t, r, entry)
+	byNumber := ask("42", "--controller", controller)
+	golden(t, "testdata/explain/move-ledger.golden", byNumber)
+	for _, id := range []string{"#42", "d8q3k-4"} {
+		if d := cmp.Diff(byNumber, ask(id, "--controller", controller)); d != "" {
+			t.Errorf("%s is another move than 42:\n%s", id, d)
+		}
+	}
+}
+
+// controllerOn answers as a controller with that recording and those decisions does.
+func controllerOn(t *testing.T, r *ledger.Recording, entries ...ledger.Entry) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := r.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /api/v1/recording", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(b.Bytes()) })
+	mux.HandleFunc("GET /api/v1/decisions", func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(map[string]any{"decisions": entries})
+	})
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func TestMovesAreCompletedFromClaims(t *testing.T) {
+	claim := `{"metadata": {"name": "c1", "annotations": {"karpenter.sh/move": "id=a-1 reason=Drifted began=2026-03-02T09:59:20Z to=c2", "karpenter.sh/moved-from": "id=b-2 from=p/t/z/spot"}}}`
+	for kind, want := range map[string]string{"move": "a-1 b-2", "nodeclaim": "c1"} {
+		if got := strings.Join(namesIn(kind, json.RawMessage(claim)), " "); got != want {
+			t.Errorf("%s: %s, want %s", kind, got, want)
 		}
 	}
 }

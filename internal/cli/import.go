@@ -43,8 +43,9 @@ from and what could not be carried over. Nothing is changed.
 
 From aws, it reads EKS managed node groups and Auto Scaling groups with the credentials of the AWS SDK's environment; it needs
 eks:DescribeCluster, eks:ListNodegroups, eks:DescribeNodegroup, autoscaling:DescribeAutoScalingGroups,
-ec2:DescribeLaunchTemplateVersions, ec2:DescribeImages and ec2:DescribeInstanceTypes. From cluster-autoscaler, it reads only
-the snapshot: the flags of Cluster Autoscaler's Deployment, and the nodes of its groups.
+autoscaling:DescribeLaunchConfigurations, ec2:DescribeLaunchTemplateVersions, ec2:DescribeImages and
+ec2:DescribeInstanceTypes. From cluster-autoscaler, it reads only the snapshot: the flags of Cluster Autoscaler's Deployment,
+and the nodes of its groups.
 
 With a snapshot, it also warns while Cluster Autoscaler acts on the same nodes, and takes over its scale-down settings. Groups
 that differ only in size and subnets, such as one per zone, become one pool.`,

@@ -68,7 +68,7 @@ func text(v any) string {
 func likeness(g *operator.NodeGroup) string {
 	class := g.Class
 	class.SubnetSelectorTerms = nil
-	return text([]any{g.Kind, g.Types, g.CapacityTypes, g.Arch, keptLabels(g.Labels), g.Taints, g.Lifetime, class})
+	return text([]any{g.Kind, g.Types, g.Requirements, g.CapacityTypes, g.Arch, keptLabels(g.Labels), g.Taints, g.Lifetime, class})
 }
 
 // objectName is the name of a group, or what the names of several begin with, as Kubernetes allows it.
@@ -179,7 +179,10 @@ func requirements(g *operator.NodeGroup, class *awsv1.EC2NodeClass) []karpv1.Nod
 		out = append(out, in(corev1.LabelOSStable, "windows"))
 	}
 	if len(g.Types) > 0 {
-		return append(out, in(corev1.LabelInstanceTypeStable, g.Types...))
+		out = append(out, in(corev1.LabelInstanceTypeStable, g.Types...))
+	}
+	if len(g.Types)+len(g.Requirements) > 0 {
+		return append(out, g.Requirements...)
 	}
 	return append(out, in(awsv1.LabelInstanceCategory, "c", "m", "r"),
 		karpv1.NodeSelectorRequirementWithMinValues{Key: awsv1.LabelInstanceGeneration, Operator: corev1.NodeSelectorOpGt, Values: []string{"4"}})

@@ -117,7 +117,10 @@ func TestImport_FromAWS(t *testing.T) {
 		importGroup("batch", func(g *operator.NodeGroup) {
 			g.Types, g.Arch, g.Lifetime, g.Labels = nil, "arm64", 24*time.Hour, nil
 			g.Class.SubnetSelectorTerms = []awsv1.SubnetSelectorTerm{{ID: "subnet-Web_a"}, {ID: "subnet-Web_b"}}
-			g.Left = []string{"the choice of instance types by attributes"}
+			g.Left = []string{"memory of 2 to 4 GiB for each vCPU"}
+			g.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{
+				{Key: awsv1.LabelInstanceCPU, Operator: corev1.NodeSelectorOpGt, Values: []string{"1"}}, {Key: awsv1.LabelInstanceCategory, Operator: corev1.NodeSelectorOpNotIn, Values: []string{"t"}},
+			}
 		}),
 	})
 	if err != nil || warnings != "" {

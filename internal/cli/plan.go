@@ -52,7 +52,7 @@ why the others have no place.
 
 With -f, show what would come of manifests that nobody has applied: pools, classes, workloads, disruption budgets, prices.
 Nodes that would be added, removed and replaced, what they cost before and after, pods that would restart or stay pending,
-nodes that would drift, and how long it takes under the budgets.
+nodes that would drift, and how long it takes under the budgets. --delete shows the same of objects that would be deleted.
 
 With --consolidate, show which nodes would be taken away, what would replace them, what that saves, and of every other node why
 it stays.
@@ -61,6 +61,7 @@ The cluster is that of the kubeconfig, or a file: a recording, or what kubectl p
 		Example: `  karpenter plan
   karpenter plan -f deployment.yaml
   karpenter plan -f manifests/ -o markdown --max-increase 500
+  karpenter plan --delete node/ip-10-0-1-2.ec2.internal
   karpenter plan --consolidate
   kubectl get nodepools,nodeclaims,nodes,pods,daemonsets,pv,pvc,sc,csinodes,ns,pdb -A -o json |
     karpenter plan --snapshot - --catalog catalog.json -o json`,
@@ -70,6 +71,7 @@ The cluster is that of the kubeconfig, or a file: a recording, or what kubectl p
 	f := cmd.Flags()
 	p.source.AddFlags(f)
 	p.whatIf.addFlags(f)
+	f.Lookup("max-increase").DefValue = "0" // which is not shown: unless it is given, there is no bound
 	f.StringVarP(&p.output, "output", "o", "table", "table for people, json for programs, markdown (with -f) for pull requests")
 	f.StringVar(&p.preferences, "preference-policy", "", "Respect or Ignore preferred affinity and ScheduleAnyway spread; the controller's own, or Respect, without it")
 	f.StringVar(&p.minValues, "min-values-policy", "", "Strict or BestEffort; the controller's own, or Strict, without it")
@@ -102,14 +104,14 @@ func (p *planning) run(cmd *cobra.Command) error {
 	if err := p.check(); err != nil {
 		return err
 	}
+	if p.whatIf.given() {
+		return p.runWhatIf(cmd)
+	}
 	in, err := p.read(cmd)
 	if err != nil {
 		return err
 	}
-	switch {
-	case len(p.whatIf.files) > 0:
-		return p.runWhatIf(cmd, in)
-	case p.consolidation:
+	if p.consolidation {
 		return p.consolidate(cmd, in)
 	}
 	snap, more := in.world()
@@ -148,7 +150,7 @@ func (p *planning) read(cmd *cobra.Command) (*inputs, error) {
 // world is what pending pods are planned from. A plain list with one catalogue needs no objects behind it.
 func (in *inputs) world() (*world.Snapshot, []state.Problem) {
 	r := in.loaded.Recording
-	if c := r.Classes[state.AnyClass]; len(r.Classes) == 1 && c != nil && in.loaded.reached == nil && r.Name == "" {
+	if c := r.Classes[state.AnyClass]; len(r.Classes) == 1 && c != nil && in.loaded.reached == nil && r.Name == "" && len(r.Facts.Held) == 0 {
 		return state.Build(in.objects, c, r.Options.Reading)
 	}
 	view, problems := r.Rebuild(in.objects)
@@ -172,14 +174,16 @@ func (p *planning) check() error {
 		return fmt.Errorf("--preference-policy is %q; give Respect or Ignore", p.preferences)
 	case p.minValues != "" && p.minValues != "Strict" && p.minValues != "BestEffort":
 		return fmt.Errorf("--min-values-policy is %q; give Strict or BestEffort", p.minValues)
-	case p.consolidation && len(p.whatIf.files) > 0:
-		return errors.New("--consolidate is about the cluster as it is, and -f about a change; give one of them")
-	case p.spotToSpot && !p.consolidation && len(p.whatIf.files) == 0:
-		return errors.New("--spot-to-spot is about nodes that could go; give it with --consolidate or -f")
-	case p.output == "markdown" && len(p.whatIf.files) == 0:
-		return errors.New("--output markdown is about a change; give it with -f, or use table or json")
+	case p.consolidation && p.whatIf.given():
+		return errors.New("--consolidate is about the cluster as it is, and -f and --delete about a change; give one of them")
+	case p.spotToSpot && !p.consolidation && !p.whatIf.given():
+		return errors.New("--spot-to-spot is about nodes that could go; give it with --consolidate, -f or --delete")
+	case p.output == "markdown" && !p.whatIf.given():
+		return errors.New("--output markdown is about a change; give it with -f or --delete, or use table or json")
 	case p.output != "json" && p.output != "table" && p.output != "markdown":
 		return fmt.Errorf("--output is %q; give table or json, or markdown with -f", p.output)
+	case p.workers < 1:
+		return fmt.Errorf("--workers is %d; give at least 1", p.workers)
 	case !(p.nodeOverhead >= 0):
 		return fmt.Errorf("--node-overhead is %v; give dollars an hour, zero or more", p.nodeOverhead)
 	case p.source.snapshot == "-" && slices.Contains(p.whatIf.files, "-"):

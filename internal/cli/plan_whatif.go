@@ -17,16 +17,15 @@ import (
 	"karpenter/api/convert"
 	"karpenter/internal/cli/forecast"
 	"karpenter/internal/engine/disrupt"
+	"karpenter/internal/explain"
 	"karpenter/internal/ledger"
 	"karpenter/internal/state"
 )
 
-// hoursPerMonth is what monthly figures are made with: a twelfth of a year.
-const hoursPerMonth = 730
-
 // whatIfFlags are the flags that go with -f.
 type whatIfFlags struct {
 	files       []string
+	deleted     []string
 	recursive   bool
 	maxIncrease float64
 	detailed    bool
@@ -42,17 +41,21 @@ type manyFlags interface {
 
 func (w *whatIfFlags) addFlags(f manyFlags) {
 	f.StringArrayVarP(&w.files, "filename", "f", nil, "manifests that nobody has applied: a file, a directory, or - for standard input; may be given several times")
+	f.StringArrayVarP(&w.deleted, "delete", "", nil, "objects that nobody has deleted: nodepool/NAME, node/NAME, deployment/NAMESPACE/NAME; may be given several times, also without -f")
 	f.BoolVarP(&w.recursive, "recursive", "R", false, "with -f: also read what is in directories below a directory")
 	f.Float64Var(&w.maxIncrease, "max-increase", -1, "with -f: end with code 3 if the change costs more than this many dollars a month")
 	f.BoolVar(&w.detailed, "detailed-exitcode", false, "with -f: end with code 2 if nodes or pods would change, 0 if not")
 }
 
 func (w *whatIfFlags) check() error {
-	if len(w.files) == 0 && (w.recursive || w.detailed || w.maxIncrease >= 0) {
-		return errors.New("--recursive, --max-increase and --detailed-exitcode are about manifests; give -f FILE")
+	if !w.given() && (w.recursive || w.detailed || w.maxIncrease >= 0) {
+		return errors.New("--recursive, --max-increase and --detailed-exitcode are about a change; give -f FILE or --delete KIND/NAME")
 	}
 	return nil
 }
+
+// given says whether a change is asked about.
+func (w *whatIfFlags) given() bool { return len(w.files)+len(w.deleted) > 0 }
 
 // whatIf is what a change comes to, as it is printed.
 type whatIf struct {
@@ -73,6 +76,8 @@ type whatIf struct {
 	Keep    []forecast.Machine `json:"keep"`
 	Drift   []forecast.Drifted `json:"drift"`
 	Pending []pendingReport    `json:"pending"`
+	// Held are pools that make no nodes with the change, and why.
+	Held    []forecast.Held    `json:"held"`
 	Moves   []forecast.Move    `json:"moves"`
 	Nodes   []forecast.Machine `json:"nodes"`
 	Evicts  int                `json:"evictions"`
@@ -104,14 +109,18 @@ type timeReport struct {
 }
 
 // runWhatIf prints what a change comes to.
-func (p *planning) runWhatIf(cmd *cobra.Command, in *inputs) error {
-	manifests, err := p.manifests(cmd.InOrStdin(), cmd.ErrOrStderr())
+func (p *planning) runWhatIf(cmd *cobra.Command) error {
+	manifests, err := p.manifests(cmd.InOrStdin(), cmd.ErrOrStderr()) // first: what is wrong with them needs no cluster to be found out
+	if err != nil {
+		return err
+	}
+	in, err := p.read(cmd)
 	if err != nil {
 		return err
 	}
 	r := in.loaded.Recording
 	change := &forecast.Change{
-		Objects: in.objects, Classes: r.Classes, Now: r.At,
+		Objects: in.objects, Classes: r.Classes, Now: r.At, Delete: p.whatIf.deleted,
 		Launchable: func(list []*awsv1.EC2NodeClass) (map[string]*state.Catalog, error) {
 			return launchable(cmd.Context(), r.Classes, list)
 		},
@@ -121,13 +130,20 @@ func (p *planning) runWhatIf(cmd *cobra.Command, in *inputs) error {
 			return err
 		}
 	}
+	if in.loaded.policies != nil {
+		if change.Policies, err = in.loaded.policies(cmd.Context()); err != nil {
+			change.Ignored = append(change.Ignored, "LimitRanges and ResourceQuotas: "+oneLine(err))
+		}
+		delete(in.objects.Ignored, "LimitRange")
+		delete(in.objects.Ignored, "ResourceQuota")
+	}
 	if err := change.Apply(manifests); err != nil {
 		return err
 	}
 	record := state.Record{Classes: r.Classes, Leaving: r.Facts.Leaving, Options: r.Options.Reading, Now: r.At}
-	start := forecast.Start{Objects: in.objects, Record: record, Options: in.options, Past: removed(r)}
+	start := forecast.Start{Objects: in.objects, Record: record, Options: in.options, Past: removed(r), Held: r.Facts.Held}
 	changed := start
-	changed.Objects, changed.Record.Classes = change.Objects, change.Classes
+	changed.Objects, changed.Record.Classes, changed.Held = change.Objects, change.Classes, change.Lifted(start.Held)
 	var without, with *forecast.Outcome
 	var both sync.WaitGroup
 	both.Go(func() { without = forecast.Run(start) })
@@ -236,11 +252,11 @@ func newWhatIf(without, with *forecast.Outcome) *whatIf {
 	r := &whatIf{
 		Now: fleetReport(without.Before), Without: fleetReport(without.After), With: fleetReport(with.After), Evicts: with.Evicts, Besides: without.Evicts,
 		Add: []forecast.Machine{}, Remove: []forecast.Machine{}, Replace: []replacement{}, Avoid: []forecast.Machine{}, Keep: []forecast.Machine{},
-		Pending: []pendingReport{}, Drift: []forecast.Drifted{}, Moves: append([]forecast.Move{}, with.Moves...), Nodes: append([]forecast.Machine{}, with.Nodes...),
+		Pending: []pendingReport{}, Held: append([]forecast.Held{}, with.Held...), Drift: []forecast.Drifted{}, Moves: append([]forecast.Move{}, with.Moves...), Nodes: append([]forecast.Machine{}, with.Nodes...),
 		Time: timeReport{Seconds: with.Took.Seconds(), Rounds: with.Rounds, Restless: with.Restless, How: how(with)},
 	}
 	r.PerHour = round(r.With.Price - r.Without.Price)
-	r.PerMonth = round(r.PerHour * hoursPerMonth)
+	r.PerMonth = round(r.PerHour * explain.HoursPerMonth)
 	r.compareNodes(without, with)
 	waits := map[string]bool{}
 	for _, u := range without.Unplaced {

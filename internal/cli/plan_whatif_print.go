@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"karpenter/internal/cli/forecast"
+	"karpenter/internal/explain"
 )
 
 // write prints what the change comes to.
@@ -83,7 +84,7 @@ func kinds(list []forecast.Machine) string {
 // sums are the lines about money.
 func (r *whatIf) sums() [][4]string {
 	line := func(name string, f fleetReport) [4]string {
-		return [4]string{name, fmt.Sprint(f.Nodes), fmt.Sprintf("%.4f", f.Price), fmt.Sprintf("%.2f", f.Price*hoursPerMonth)}
+		return [4]string{name, fmt.Sprint(f.Nodes), fmt.Sprintf("%.4f", f.Price), fmt.Sprintf("%.2f", f.Price*explain.HoursPerMonth)}
 	}
 	return [][4]string{
 		line("now", r.Now), line("without the change, settled", r.Without), line("with it, settled", r.With),
@@ -157,6 +158,7 @@ func (r *whatIf) table(w io.Writer) error {
 		return fmt.Errorf("print plan: %w", err)
 	}
 	r.printPending(w)
+	r.printHeld(w)
 	printIgnored(w, r.Ignored)
 	fmt.Fprintln(w)
 	for _, text := range r.remarks() {
@@ -183,6 +185,16 @@ func (r *whatIf) printPending(w io.Writer) {
 		for _, x := range p.Reasons {
 			fmt.Fprintf(w, "  %s\n", x)
 		}
+	}
+}
+
+func (r *whatIf) printHeld(w io.Writer) {
+	if len(r.Held) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "\nPOOLS THAT MAKE NO NODES")
+	for _, h := range r.Held {
+		fmt.Fprintf(w, "%s %s\n", h.Pool, h.Why)
 	}
 }
 
@@ -219,6 +231,12 @@ func (r *whatIf) markdown(w io.Writer) error {
 				note = " (with or without the change)"
 			}
 			fmt.Fprintf(&b, "- %s%s: %s\n", cell(shortPods(p.Pods)), note, cell(strings.Join(p.Reasons, "; ")))
+		}
+	}
+	if len(r.Held) > 0 {
+		b.WriteString("\n**Pools that make no nodes**\n\n")
+		for _, h := range r.Held {
+			fmt.Fprintf(&b, "- %s %s\n", h.Pool, cell(h.Why))
 		}
 	}
 	b.WriteByte('\n')

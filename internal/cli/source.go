@@ -8,11 +8,15 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
 	awsv1 "karpenter/api/aws/v1"
+	"karpenter/internal/cli/forecast"
+	"karpenter/internal/explain"
 	"karpenter/internal/ledger"
 	"karpenter/internal/state"
 )
@@ -49,6 +53,8 @@ func (s *Source) AddFlags(f flagSet) {
 	f.BoolVar(&s.offline, "offline", false, "ask no controller: read the cluster's objects, with the built-in catalogue")
 }
 
+var errNoKubeconfig = errors.New("no cluster is known: there is no kubeconfig at ~/.kube/config, and $KUBECONFIG is not set; give --kubeconfig, --controller or --snapshot")
+
 // Loaded is a cluster at one moment.
 type Loaded struct {
 	Recording *ledger.Recording
@@ -56,10 +62,14 @@ type Loaded struct {
 	From string
 	// Decisions asks the controller's ledger; nil where there is no controller.
 	Decisions func(ledger.Query) ([]*ledger.Entry, error)
+	// Fleet is set instead of Recording where only it was asked for and a controller has it.
+	Fleet *explain.Fleet
 	// reached is the controller that answered, if any.
 	reached *endpoint
 	// nodeClasses lists the cluster's EC2NodeClasses; nil where they cannot be had.
 	nodeClasses func(context.Context) ([]*awsv1.EC2NodeClass, error)
+	// policies lists the cluster's LimitRanges and ResourceQuotas; nil where they cannot be had.
+	policies func(context.Context) (forecast.Policies, error)
 }
 
 // clock is the time that the command lives in.
@@ -72,7 +82,23 @@ func (s *Source) clock() time.Time {
 
 // Load reads the cluster.
 func (s *Source) Load(ctx context.Context, stdin io.Reader) (*Loaded, error) {
-	loaded, err := s.load(ctx, stdin)
+	return s.loadAs(ctx, stdin, (*endpoint).load)
+}
+
+// LoadFleet reads the cluster's nodes: from a controller as the rows that it has ready, which is a small part of a recording, or
+// else like Load.
+func (s *Source) LoadFleet(ctx context.Context, stdin io.Reader) (*Loaded, error) {
+	if s.catalog != "" { // what a controller has ready is at its own prices
+		return s.Load(ctx, stdin)
+	}
+	return s.loadAs(ctx, stdin, (*endpoint).loadFleet)
+}
+
+// asking asks a controller for as much as is needed.
+type asking func(*endpoint, context.Context) (*Loaded, error)
+
+func (s *Source) loadAs(ctx context.Context, stdin io.Reader, ask asking) (*Loaded, error) {
+	loaded, err := s.load(ctx, stdin, ask)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +112,7 @@ func (s *Source) Load(ctx context.Context, stdin io.Reader) (*Loaded, error) {
 	return loaded, nil
 }
 
-func (s *Source) load(ctx context.Context, stdin io.Reader) (*Loaded, error) {
+func (s *Source) load(ctx context.Context, stdin io.Reader, ask asking) (*Loaded, error) {
 	if s.snapshot != "" {
 		if s.controller != "" || s.offline {
 			return nil, errors.New("--snapshot reads a file; give it without --controller and --offline")
@@ -94,10 +120,13 @@ func (s *Source) load(ctx context.Context, stdin io.Reader) (*Loaded, error) {
 		return s.loadFile(ctx, stdin)
 	}
 	if url := cmp.Or(s.controller, os.Getenv(controllerEnv)); url != "" && !s.offline {
+		if !strings.HasPrefix(url, "http://") && !strings.HasPrefix(url, "https://") {
+			return nil, fmt.Errorf("--controller is %q; give an address such as http://127.0.0.1:8080", url)
+		}
 		e := &endpoint{base: url, name: "controller at " + url}
-		return e.load(ctx)
+		return ask(e, ctx)
 	}
-	return s.loadCluster(ctx)
+	return s.loadCluster(ctx, ask)
 }
 
 // loadFile reads --snapshot.
@@ -117,6 +146,9 @@ func (s *Source) loadFile(ctx context.Context, stdin io.Reader) (*Loaded, error)
 		}
 		return &Loaded{Recording: recording, From: fmt.Sprintf("%s, recorded %s", name, recording.At.UTC().Format(time.RFC3339))}, nil
 	}
+	if first := bytes.TrimLeft(data, " \t\r\n"); len(first) == 0 || first[0] != '{' {
+		return nil, fmt.Errorf("%s is neither a recording nor a Kubernetes List in JSON, as kubectl get … -o json prints it", name)
+	}
 	return s.fromList(ctx, data, name)
 }
 
@@ -130,7 +162,14 @@ func isRecording(data []byte) bool {
 func (s *Source) fromList(ctx context.Context, data []byte, name string) (*Loaded, error) {
 	r := ledger.NewRecording(s.clock(), awsLabels)
 	r.Objects = data
-	loaded := &Loaded{Recording: r, From: name, nodeClasses: func(context.Context) ([]*awsv1.EC2NodeClass, error) { return listedClasses(data) }}
+	loaded := &Loaded{
+		Recording: r, From: name, nodeClasses: func(context.Context) ([]*awsv1.EC2NodeClass, error) { return listedClasses(data) },
+		policies: func(context.Context) (forecast.Policies, error) { return listedPolicies(data) },
+	}
+	var err error
+	if r.Facts.Held, err = heldBack(data, r.At); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
 	if s.catalog != "" {
 		return loaded, nil
 	}
@@ -147,13 +186,31 @@ func (s *Source) fromList(ctx context.Context, data []byte, name string) (*Loade
 	return loaded, nil
 }
 
-// connect makes a client for the cluster of the kubeconfig.
-func (s *Source) connect() (*cluster, error) {
+// config finds the kubeconfig as kubectl does.
+func (s *Source) config() clientcmd.ClientConfig {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = s.kubeconfig
-	found := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: s.context})
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: s.context})
+}
+
+// namespace is where names are looked for that have none: that of the kubeconfig's context, where it leads to the cluster.
+func (s *Source) namespace() string {
+	if s.snapshot == "" && cmp.Or(s.controller, os.Getenv(controllerEnv)) == "" {
+		if space, _, err := s.config().Namespace(); err == nil {
+			return space
+		}
+	}
+	return metav1.NamespaceDefault
+}
+
+// connect makes a client for the cluster of the kubeconfig.
+func (s *Source) connect() (*cluster, error) {
+	found := s.config()
 	config, err := found.ClientConfig()
 	if err != nil {
+		if clientcmd.IsEmptyConfig(err) {
+			return nil, errNoKubeconfig
+		}
 		return nil, fmt.Errorf("no cluster: %w; give --kubeconfig, --controller or --snapshot", err)
 	}
 	c, err := newCluster(config)
@@ -170,7 +227,7 @@ func (s *Source) connect() (*cluster, error) {
 }
 
 // loadCluster asks the controller of the kubeconfig's cluster or, without one, the API server.
-func (s *Source) loadCluster(ctx context.Context) (*Loaded, error) {
+func (s *Source) loadCluster(ctx context.Context, ask asking) (*Loaded, error) {
 	cluster, err := s.connect()
 	if err != nil {
 		return nil, err
@@ -179,9 +236,9 @@ func (s *Source) loadCluster(ctx context.Context) (*Loaded, error) {
 	if !s.offline {
 		var failures []error
 		for _, e := range cluster.controllers(ctx) {
-			loaded, err := e.load(ctx)
+			loaded, err := ask(e, ctx)
 			if err == nil {
-				loaded.nodeClasses = cluster.nodeClasses
+				loaded.nodeClasses, loaded.policies = cluster.nodeClasses, cluster.policies
 				return loaded, nil
 			}
 			failures = append(failures, err)
@@ -195,7 +252,12 @@ func (s *Source) loadCluster(ctx context.Context) (*Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.fromList(ctx, data, fmt.Sprintf("objects of cluster %s, %s", cluster.name, silence))
+	loaded, err := s.fromList(ctx, data, fmt.Sprintf("objects of cluster %s, %s", cluster.name, silence))
+	if err != nil {
+		return nil, err
+	}
+	loaded.policies = cluster.policies
+	return loaded, nil
 }
 
 // readCatalogFile reads --catalog.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"k8s.io/client-go/rest"
@@ -199,12 +200,13 @@ func (c *cluster) controllers(ctx context.Context) []*endpoint {
 			}
 		}
 	}
-	if len(out) > 0 {
+	if c.controller != "" {
 		return out
 	}
+	// The lease names its holder by the name of its host, which is that of the pod almost everywhere. Pods that do not lead say so.
 	pods, err := c.items(ctx, "/api/v1/pods", url.Values{"labelSelector": {controllerLabel}, "fieldSelector": {"status.phase=Running"}})
 	if err != nil {
-		return nil
+		return out
 	}
 	for _, raw := range pods {
 		var pod struct {
@@ -214,7 +216,10 @@ func (c *cluster) controllers(ctx context.Context) []*endpoint {
 			} `json:"metadata"`
 		}
 		if json.Unmarshal(raw, &pod) == nil && pod.Metadata.Name != "" {
-			out = append(out, c.through(pod.Metadata.Namespace, pod.Metadata.Name))
+			at := c.through(pod.Metadata.Namespace, pod.Metadata.Name)
+			if !slices.ContainsFunc(out, func(e *endpoint) bool { return e.base == at.base }) {
+				out = append(out, at)
+			}
 		}
 	}
 	return out

@@ -14,6 +14,7 @@ import (
 
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"karpenter/internal/explain"
 	"karpenter/internal/ledger"
 )
 
@@ -58,7 +59,7 @@ func (e *endpoint) get(ctx context.Context, path string) ([]byte, error) {
 	}
 	if response.StatusCode != http.StatusOK {
 		text := strings.TrimSpace(string(body[:min(len(body), 200)]))
-		return nil, fmt.Errorf("%s answers %s: %s", e.name, response.Status, text)
+		return nil, &statusError{response.StatusCode, fmt.Sprintf("%s answers %s: %s", e.name, response.Status, text)}
 	}
 	return body, nil
 }
@@ -77,6 +78,24 @@ func (e *endpoint) load(ctx context.Context) (*Loaded, error) {
 		Recording: recording, From: e.name, reached: e,
 		Decisions: func(q ledger.Query) ([]*ledger.Entry, error) { return e.decisions(ctx, q) },
 	}, nil
+}
+
+// loadFleet asks for the nodes of this moment as rows. A controller of an older version does not have them ready: it is asked for
+// everything.
+func (e *endpoint) loadFleet(ctx context.Context) (*Loaded, error) {
+	data, err := e.get(ctx, "fleet/nodes")
+	var status *statusError
+	switch {
+	case errors.As(err, &status) && status.code == http.StatusNotFound:
+		return e.load(ctx)
+	case err != nil:
+		return nil, err
+	}
+	fleet := &explain.Fleet{}
+	if err := json.Unmarshal(data, fleet); err != nil {
+		return nil, fmt.Errorf("%s: reading its nodes: %w", e.name, err)
+	}
+	return &Loaded{Fleet: fleet, From: e.name, reached: e}, nil
 }
 
 // decisions asks for entries of the ledger.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"karpenter/internal/explain"
 	"karpenter/internal/ledger"
 	"karpenter/internal/state"
 )
@@ -32,6 +33,22 @@ func recordedFixture(t *testing.T) []byte {
 		t.Fatal(err)
 	}
 	return b.Bytes()
+}
+
+// fleetOf is what a controller has ready of a recording.
+func fleetOf(t *testing.T, recording []byte) *explain.Fleet {
+	t.Helper()
+	r, err := ledger.Read(recording)
+	if err != nil {
+		t.Fatal(err)
+	}
+	view, _, err := r.View()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fleet := newTopModel(&Loaded{Recording: r}, view).Fleet
+	fleet.Apply(judge(r, view))
+	return fleet
 }
 
 // controllerAPI answers as a controller does.

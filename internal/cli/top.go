@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"karpenter/internal/explain"
 )
 
 const (
@@ -132,16 +134,25 @@ func (t *topping) run(cmd *cobra.Command) error {
 
 // load makes a model of this moment, with everything in it.
 func (t *topping) load(ctx context.Context, stdin io.Reader) (*topModel, error) {
-	loaded, err := t.source.Load(ctx, stdin)
+	m, later, err := t.look(ctx, stdin)
+	if err == nil && later != nil {
+		m.Apply(later())
+	}
+	return m, err
+}
+
+// look makes a model of this moment; later finds out which nodes could go, and is nil where that is known already.
+func (t *topping) look(ctx context.Context, stdin io.Reader) (m *topModel, later func() explain.Verdicts, err error) {
+	loaded, err := t.source.LoadFleet(ctx, stdin)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	if loaded.Fleet != nil {
+		return &topModel{loaded.From, loaded.Fleet}, nil, nil
 	}
 	view, _, err := loaded.Recording.View()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	m := newTopModel(loaded, view)
-	m.wait(loaded.Recording, view)
-	m.apply(judge(loaded.Recording, view))
-	return m, nil
+	return newTopModel(loaded, view), func() explain.Verdicts { return judge(loaded.Recording, view) }, nil
 }

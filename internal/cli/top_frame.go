@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"karpenter/internal/explain"
 )
 
 // topView is how a model is looked at: what is chosen by keys.
@@ -30,26 +32,26 @@ type topColumn struct {
 	// rank says which columns stay as the terminal narrows, the lowest first.
 	rank  int
 	right bool
-	text  func(n *topNode, m *topModel) string
+	text  func(n *explain.FleetNode, m *topModel) string
 	// grow lets the column take what room is left, up to most.
 	grow, most int
 }
 
 // topColumns are all columns, in the order in which they are shown.
 var topColumns = []topColumn{
-	{title: "NODE", width: 18, rank: 1, grow: 3, most: 44, text: func(n *topNode, _ *topModel) string { return n.Name }},
-	{title: "POOL", width: 10, rank: 13, grow: 4, most: 16, text: func(n *topNode, _ *topModel) string { return n.Pool }},
-	{title: "TYPE", width: 12, rank: 2, grow: 1, most: 16, text: func(n *topNode, _ *topModel) string { return n.Type }},
-	{title: "ZONE", width: 10, rank: 11, text: func(n *topNode, _ *topModel) string { return n.Zone }},
-	{title: "MARKET", width: 9, rank: 10, text: func(n *topNode, _ *topModel) string { return n.CapacityType }},
-	{title: "AGE", width: 4, rank: 9, right: true, text: func(n *topNode, m *topModel) string { return topAge(n.Created, m.At) }},
-	{title: "$/H", width: 7, rank: 6, right: true, text: func(n *topNode, _ *topModel) string { return topPrice(n.Price) }},
-	{title: "CPU", width: 8, rank: 3, text: func(n *topNode, _ *topModel) string { return topBar(n.CPU.share(), 4) }},
-	{title: "MEMORY", width: 8, rank: 4, text: func(n *topNode, _ *topModel) string { return topBar(n.Memory.share(), 4) }},
-	{title: "PODS", width: 6, rank: 7, right: true, text: func(n *topNode, _ *topModel) string { return fmt.Sprint(n.Pods.Requested) }},
-	{title: "STATE", width: 8, rank: 5, text: func(n *topNode, _ *topModel) string { return n.State }},
-	{title: "GOES", width: 4, rank: 8, text: func(n *topNode, m *topModel) string { return topGoes(n, m) }},
-	{title: "WHY", width: 30, rank: 12, grow: 2, most: 80, text: func(n *topNode, _ *topModel) string { return n.Why }},
+	{title: "NODE", width: 18, rank: 1, grow: 3, most: 44, text: func(n *explain.FleetNode, _ *topModel) string { return n.Name }},
+	{title: "POOL", width: 10, rank: 13, grow: 4, most: 16, text: func(n *explain.FleetNode, _ *topModel) string { return n.Pool }},
+	{title: "TYPE", width: 12, rank: 2, grow: 1, most: 16, text: func(n *explain.FleetNode, _ *topModel) string { return n.Type }},
+	{title: "ZONE", width: 10, rank: 11, text: func(n *explain.FleetNode, _ *topModel) string { return n.Zone }},
+	{title: "MARKET", width: 9, rank: 10, text: func(n *explain.FleetNode, _ *topModel) string { return n.CapacityType }},
+	{title: "AGE", width: 4, rank: 9, right: true, text: func(n *explain.FleetNode, m *topModel) string { return topAge(n.Created, m.At) }},
+	{title: "$/H", width: 7, rank: 6, right: true, text: func(n *explain.FleetNode, _ *topModel) string { return topPrice(n.Price) }},
+	{title: "CPU", width: 8, rank: 3, text: func(n *explain.FleetNode, _ *topModel) string { return topBar(n.CPU.Share(), 4) }},
+	{title: "MEMORY", width: 8, rank: 4, text: func(n *explain.FleetNode, _ *topModel) string { return topBar(n.Memory.Share(), 4) }},
+	{title: "PODS", width: 6, rank: 7, right: true, text: func(n *explain.FleetNode, _ *topModel) string { return fmt.Sprint(n.Pods.Requested) }},
+	{title: "STATE", width: 8, rank: 5, text: func(n *explain.FleetNode, _ *topModel) string { return n.State }},
+	{title: "GOES", width: 4, rank: 8, text: func(n *explain.FleetNode, m *topModel) string { return topGoes(n, m) }},
+	{title: "WHY", width: 30, rank: 12, grow: 2, most: 80, text: func(n *explain.FleetNode, _ *topModel) string { return n.Why }},
 }
 
 // topFit chooses the columns that fit, and how wide they are.
@@ -80,8 +82,8 @@ func topFit(width int) []topColumn {
 }
 
 // shown lists the nodes that the filters leave, in order.
-func (v *topView) shown(m *topModel) []*topNode {
-	var out []*topNode
+func (v *topView) shown(m *topModel) []*explain.FleetNode {
+	var out []*explain.FleetNode
 	words := strings.Fields(strings.ToLower(v.filter))
 	for i := range m.Nodes {
 		n := &m.Nodes[i]
@@ -94,13 +96,13 @@ func (v *topView) shown(m *topModel) []*topNode {
 		}
 		out = append(out, n)
 	}
-	slices.SortStableFunc(out, func(a, b *topNode) int {
+	slices.SortStableFunc(out, func(a, b *explain.FleetNode) int {
 		order := 0
 		switch v.sort {
 		case 'u':
-			order = -cmp.Compare(a.CPU.share(), b.CPU.share())
+			order = -cmp.Compare(a.CPU.Share(), b.CPU.Share())
 		case 'm':
-			order = -cmp.Compare(a.Memory.share(), b.Memory.share())
+			order = -cmp.Compare(a.Memory.Share(), b.Memory.Share())
 		case 'a':
 			order = a.Created.Compare(b.Created)
 		case 'n':
@@ -166,7 +168,7 @@ func (v *topView) head(m *topModel, shown, width int) []string {
 	}
 	lines := []string{
 		cut(fmt.Sprintf("%s (%d spot), $%.4f/h, $%.2f/month · %s", count, t.Spot, t.PerHour, t.PerMonth, m.At.UTC().Format("15:04:05Z")), width),
-		cut(fmt.Sprintf("CPU %s · memory %s · %d pods", topBar(t.CPU.share(), 10), topBar(t.Memory.share(), 10), t.Pods.Requested), width),
+		cut(fmt.Sprintf("CPU %s · memory %s · %d pods", topBar(t.CPU.Share(), 10), topBar(t.Memory.Share(), 10), t.Pods.Requested), width),
 	}
 	lines = append(lines, v.pending(m, width)...)
 	return append(lines, v.bold(topRow(topFit(width), func(c *topColumn) string { return c.title })))
@@ -196,7 +198,7 @@ func (v *topView) pending(m *topModel, width int) []string {
 }
 
 // foot is what stands below the nodes: the chosen node's reason, and the keys.
-func (v *topView) foot(nodes []*topNode, width int) []string {
+func (v *topView) foot(nodes []*explain.FleetNode, width int) []string {
 	about := ""
 	if v.cursor >= 0 && v.cursor < len(nodes) {
 		n := nodes[v.cursor]
@@ -296,8 +298,8 @@ func topPrice(price float64) string {
 	return fmt.Sprintf("%.4f", price)
 }
 
-func topGoes(n *topNode, m *topModel) string {
-	if n.Removable == "" && !m.decided {
+func topGoes(n *explain.FleetNode, m *topModel) string {
+	if n.Removable == "" && !m.Decided {
 		return "…"
 	}
 	return n.Removable

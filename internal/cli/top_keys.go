@@ -86,7 +86,8 @@ func (v *topView) nextPool(m *topModel) {
 	if m == nil {
 		return
 	}
-	at := slices.Index(m.pools, v.pool)
+	pools := m.pools()
+	at := slices.Index(pools, v.pool)
 	if v.pool == "" {
 		at = -1
 	} else if at < 0 {
@@ -94,7 +95,7 @@ func (v *topView) nextPool(m *topModel) {
 		return
 	}
 	v.pool = ""
-	if at+1 < len(m.pools) {
-		v.pool = m.pools[at+1]
+	if at+1 < len(pools) {
+		v.pool = pools[at+1]
 	}
 }

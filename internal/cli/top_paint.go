@@ -1,5 +1,7 @@
 package cli
 
+import "karpenter/internal/explain"
+
 // The few colours that are used: those of every terminal since the seventies.
 const (
 	paintOff    = "\x1b[0m"
@@ -30,7 +32,7 @@ func (v *topView) warn(bad bool, text string) string {
 }
 
 // paint colours a row by the node's state. The chosen row is turned around, or marked where there are no colours.
-func (v *topView) paint(n *topNode, line string, chosen bool) string {
+func (v *topView) paint(n *explain.FleetNode, line string, chosen bool) string {
 	if chosen {
 		if v.colour {
 			return v.with(paintInvert, line)
@@ -38,9 +40,9 @@ func (v *topView) paint(n *topNode, line string, chosen bool) string {
 		return ">" + dropFirst(line)
 	}
 	switch {
-	case n.State == topNotReady:
+	case n.State == explain.NodeNotReady:
 		return v.with(paintRed, line)
-	case n.State != topReady:
+	case n.State != explain.NodeReady:
 		return v.with(paintYellow, line)
 	case n.Removable == "yes":
 		return v.with(paintGreen, line)

@@ -7,11 +7,14 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/term"
+
+	"karpenter/internal/explain"
 )
 
 // What a terminal is told.
@@ -137,11 +140,11 @@ func (s *topScreen) readKeys(ctx context.Context, keys chan<- []byte) {
 // follow looks at the cluster again and again. Which nodes could go takes longest, so that it is found out less often, and shown
 // as it was last known in between.
 func (s *topScreen) follow(ctx context.Context, updates chan<- topUpdate) {
-	var known topJudgement
+	var known explain.Verdicts
 	var due time.Time
 	for {
 		begin := time.Now()
-		u, later := s.look(ctx, known)
+		u, later := s.see(ctx, known)
 		wait := max(s.interval, lookShare*time.Since(begin))
 		send := func(u topUpdate) bool {
 			select {
@@ -158,10 +161,10 @@ func (s *topScreen) follow(ctx context.Context, updates chan<- topUpdate) {
 			begin := time.Now()
 			judged, err := guarded(func() (topUpdate, error) {
 				known = later()
-				m := *u.model
-				m.Nodes = append([]topNode(nil), m.Nodes...)
-				m.apply(known)
-				return topUpdate{model: &m}, nil
+				fleet := *u.model.Fleet
+				fleet.Nodes = slices.Clone(fleet.Nodes)
+				fleet.Apply(known)
+				return topUpdate{model: &topModel{u.model.From, &fleet}}, nil
 			})
 			due = time.Now().Add(judgeShare * time.Since(begin))
 			if err != nil {
@@ -182,22 +185,14 @@ func (s *topScreen) follow(ctx context.Context, updates chan<- topUpdate) {
 	}
 }
 
-// look makes a model of this moment; later finds out which nodes could go.
-func (s *topScreen) look(ctx context.Context, known topJudgement) (u topUpdate, later func() topJudgement) {
-	u, err := guarded(func() (topUpdate, error) {
-		loaded, err := s.source.Load(ctx, s.in)
-		if err != nil {
-			return topUpdate{}, err
+// see makes a model of this moment, with what is known of which nodes could go; later finds that out anew.
+func (s *topScreen) see(ctx context.Context, known explain.Verdicts) (u topUpdate, later func() explain.Verdicts) {
+	u, err := guarded(func() (u topUpdate, err error) {
+		u.model, later, err = s.look(ctx, s.in)
+		if later != nil {
+			u.model.Apply(known)
 		}
-		view, _, err := loaded.Recording.View()
-		if err != nil {
-			return topUpdate{}, err
-		}
-		m := newTopModel(loaded, view)
-		m.wait(loaded.Recording, view)
-		m.apply(known)
-		later = func() topJudgement { return judge(loaded.Recording, view) }
-		return topUpdate{model: m}, nil
+		return u, err
 	})
 	if err != nil {
 		return topUpdate{err: err}, nil

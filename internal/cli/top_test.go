@@ -3,11 +3,18 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
 
+	"github.com/google/go-cmp/cmp"
+
+	"karpenter/internal/explain"
 	"karpenter/internal/ledger"
 	"karpenter/internal/state"
 )
@@ -81,9 +88,9 @@ func TestTopSortsAndFilters(t *testing.T) {
 }
 
 func TestTopScrolls(t *testing.T) {
-	m := &topModel{At: noon}
+	m := &topModel{Fleet: &explain.Fleet{At: noon}}
 	for i := range 100 {
-		m.Nodes = append(m.Nodes, topNode{Name: fmt.Sprintf("node-%03d", i), State: topReady})
+		m.Nodes = append(m.Nodes, explain.FleetNode{Name: fmt.Sprintf("node-%03d", i), State: explain.NodeReady})
 	}
 	m.Total.Nodes = 100
 	s := &topScreen{view: &topView{sort: 'n'}, model: m}
@@ -129,11 +136,72 @@ func bigTop(tb testing.TB) (*Loaded, *state.View) {
 	return &Loaded{Recording: r, From: "test"}, view
 }
 
+// What a controller has ready is shown as what is worked out from a recording, and is all that is asked for.
+func TestTopAsksAControllerForRows(t *testing.T) {
+	recording := recordedFixture(t)
+	fleet := fleetOf(t, recording)
+	var asked []string
+	serve := func(rows bool) string {
+		mux := http.NewServeMux()
+		mux.HandleFunc("GET /api/v1/recording", func(w http.ResponseWriter, r *http.Request) {
+			asked = append(asked, r.URL.Path)
+			_, _ = w.Write(recording)
+		})
+		if rows {
+			mux.HandleFunc("GET /api/v1/fleet/nodes", func(w http.ResponseWriter, r *http.Request) {
+				asked = append(asked, r.URL.Path)
+				_ = json.NewEncoder(w).Encode(fleet)
+			})
+		}
+		server := httptest.NewServer(mux)
+		t.Cleanup(server.Close)
+		return server.URL
+	}
+	catalog := filepath.Join(t.TempDir(), "catalog.json")
+	prices, err := json.Marshal(fixtureCatalog())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(catalog, prices, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	newer, older := serve(true), serve(false)
+	var outputs []string
+	for _, x := range []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"with rows", []string{"--controller", newer}, "/api/v1/fleet/nodes"},
+		{"of an older version", []string{"--controller", older}, "/api/v1/recording"},
+		{"with rows at other prices", []string{"--controller", newer, "--catalog", catalog}, "/api/v1/recording"},
+	} {
+		asked = nil
+		for _, format := range []string{"table", "json"} {
+			out, _, err := execute(t, newTop(atNoon), append(x.args, "--once", "-o", format, "--width", "200")...)
+			if err != nil {
+				t.Fatalf("%s: %v", x.name, err)
+			}
+			outputs = append(outputs, strings.ReplaceAll(strings.ReplaceAll(out, newer, "URL"), older, "URL"))
+		}
+		if got := strings.Join(asked, " "); got != x.want+" "+x.want {
+			t.Errorf("%s: it asks for %s", x.name, got)
+		}
+	}
+	for i := 2; i < len(outputs); i++ {
+		if d := cmp.Diff(outputs[i%2], outputs[i]); d != "" {
+			t.Errorf("output %d differs:\n%s", i, d)
+		}
+	}
+	if !strings.Contains(outputs[0], "ip-10-0-1-11") || !strings.Contains(outputs[0], " no ") {
+		t.Errorf("nothing is shown:\n%s", outputs[0])
+	}
+}
+
 func TestTopDrawsAThousandNodesAtOnce(t *testing.T) {
 	loaded, view := bigTop(t)
 	begin := time.Now()
 	m := newTopModel(loaded, view)
-	m.wait(loaded.Recording, view)
 	lines := (&topView{sort: 'c'}).frame(m, 200, 60)
 	took := time.Since(begin)
 	t.Logf("took %v", took)

@@ -41,7 +41,12 @@ const objects = `{"kind": "List", "items": [
 
 func cluster(t testing.TB, l *ledger.Ledger) *explain.Cluster {
 	t.Helper()
-	read, problems, err := state.ReadList([]byte(objects))
+	return clusterOf(t, objects, explain.Options{Now: noon, Ledger: l.List})
+}
+
+func clusterOf(t testing.TB, list string, opt explain.Options) *explain.Cluster {
+	t.Helper()
+	read, problems, err := state.ReadList([]byte(list))
 	if err != nil || len(problems) > 0 {
 		t.Fatal(err, problems)
 	}
@@ -53,7 +58,7 @@ func cluster(t testing.TB, l *ledger.Ledger) *explain.Cluster {
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	return explain.New(view, nil, explain.Options{Now: noon, Ledger: l.List})
+	return explain.New(view, nil, opt)
 }
 
 func TestAnswersCarryHistory(t *testing.T) {
@@ -190,5 +195,63 @@ func TestD15_BudgetWindows(t *testing.T) {
 	want := []string{"Mon 12:00 0", "Mon 17:00 2", "Tue 09:00 0", "Tue 17:00 2"}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
+	}
+}
+
+// A move is the same by whichever of its names: the number of its decision, or the id on its claims.
+func TestMoveByEitherName(t *testing.T) {
+	l := ledger.New(10, "test", func() time.Time { return noon.Add(-time.Minute) })
+	l.Add(ledger.Entry{Kind: ledger.Move, Key: "old-1", Summary: "another", Outcome: ledger.Done})
+	l.Add(ledger.Entry{
+		Kind: ledger.Move, Reason: "Drifted", Key: "abc-7", Summary: "drifted node n1 is replaced", Outcome: ledger.Open,
+		Remove: []ledger.Machine{{Node: "n1", Claim: "c1", Type: "m.xlarge"}}, Add: []ledger.Machine{{Claim: "c2", Type: "m.large"}},
+	})
+	marked := strings.Replace(objects, `"metadata": {"name": "c1", `, `"metadata": {"name": "c1", "annotations": {"karpenter.sh/move": "id=abc-7 reason=Drifted began=2026-01-05T11:59:00Z to=c2"}, `, 1)
+	made := `{"kind": "NodeClaim", "metadata": {"name": "c2", "creationTimestamp": "2026-01-05T11:59:00Z", "annotations": {"karpenter.sh/moved-from": "id=abc-7 from=general/m.xlarge/a/on-demand"},
+	  "labels": {"karpenter.sh/nodepool": "general"}}},`
+	marked = strings.Replace(marked, `"items": [`, `"items": [`+made, 1)
+	text := func(c *explain.Cluster, id string) string {
+		t.Helper()
+		a, err := c.Move(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		if err := a.Tree(&b); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	told := clusterOf(t, marked, explain.Options{Now: noon, Ledger: l.List})
+	want := text(told, "2")
+	for _, id := range []string{"#2", "abc-7"} {
+		if d := cmp.Diff(want, text(told, id)); d != "" {
+			t.Errorf("%s is another move than 2:\n%s", id, d)
+		}
+	}
+	for _, part := range []string{"move 2 is under way: drifted node n1 is replaced.", "on claims  abc-7", "NodeClaim c1 (m.xlarge", "NodeClaim c2"} {
+		if !strings.Contains(want, part) {
+			t.Errorf("the answer lacks %q:\n%s", part, want)
+		}
+	}
+	// A process that has begun since, and nobody at all, tell it from the claims.
+	fresh := ledger.New(10, "next", func() time.Time { return noon })
+	alone := text(clusterOf(t, marked, explain.Options{Now: noon}), "abc-7")
+	if d := cmp.Diff(alone, text(clusterOf(t, marked, explain.Options{Now: noon, Ledger: fresh.List}), "abc-7")); d != "" {
+		t.Error(d)
+	}
+	for _, part := range []string{"move abc-7 is under way (Drifted): takes away c1, replaced by c2.", "replaces  general/m.xlarge/a/on-demand", "begun     Mon 5 Jan 11:59 UTC, 1m ago"} {
+		if !strings.Contains(alone, part) {
+			t.Errorf("the answer lacks %q:\n%s", part, alone)
+		}
+	}
+	_, err := clusterOf(t, marked, explain.Options{Now: noon}).Move("2")
+	if want := `there is no move "2"; numbers are those of the controller's ledger, which is not asked here; moves that stand on claims: abc-7`; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	// Once what it took away is gone, what it made still says which move it was.
+	over := text(clusterOf(t, strings.Replace(objects, `"items": [`, `"items": [`+made, 1), explain.Options{Now: noon}), "abc-7")
+	if want := "move abc-7 is over: what it took away is gone; it made c2."; !strings.HasPrefix(over, want) {
+		t.Errorf("got %s, want %s", over, want)
 	}
 }

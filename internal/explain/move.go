@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,32 +14,45 @@ import (
 	"karpenter/internal/ledger"
 )
 
-// mark is what a move has written on a claim that it takes away.
+// mark is what a move has written on a claim that it takes away, or on one that it has made.
 type mark struct {
 	id     string
 	reason disrupt.Reason
 	began  time.Time
 	to     []string
+	// from is what is replaced, as pool/type/zone/market.
+	from []string
 }
 
-// readMark reads "id=… reason=… began=… to=a,b"; ok is false if it is none.
+// readMark reads "id=… reason=… began=… to=a,b" or "id=… from=a,b"; ok is false if it is neither.
 func readMark(text string) (m mark, ok bool) {
 	for _, word := range strings.Fields(text) {
 		key, value, _ := strings.Cut(word, "=")
-		switch key {
-		case "id":
+		switch {
+		case value == "":
+		case key == "id":
 			m.id = value
-		case "reason":
+		case key == "reason":
 			m.reason = disrupt.Reason(value)
-		case "began":
+		case key == "began":
 			m.began, _ = time.Parse(time.RFC3339, value)
-		case "to":
-			if value != "" {
-				m.to = strings.Split(value, ",")
-			}
+		case key == "to":
+			m.to = strings.Split(value, ",")
+		case key == "from":
+			m.from = strings.Split(value, ",")
 		}
 	}
 	return m, m.id != ""
+}
+
+// MoveIDs are the ids of the moves that a claim with these annotations is part of.
+func MoveIDs(annotations map[string]string) (ids []string) {
+	for _, key := range []string{v1.MoveAnnotationKey, v1.MovedFromAnnotationKey} {
+		if m, ok := readMark(annotations[key]); ok {
+			ids = append(ids, m.id)
+		}
+	}
+	return ids
 }
 
 // moveNote says which move takes a claim away, or has made it.
@@ -55,90 +69,149 @@ func (c *Cluster) moveNote(a *Answer, cl *v1.NodeClaim) {
 	}
 	if m, ok := readMark(cl.Annotations[v1.MovedFromAnnotationKey]); ok {
 		text := fmt.Sprintf("move %s made it", m.id)
-		if _, from, found := strings.Cut(cl.Annotations[v1.MovedFromAnnotationKey], "from="); found && from != "" {
-			text += " to replace " + strings.ReplaceAll(strings.Fields(from)[0], ",", ", ")
+		if len(m.from) > 0 {
+			text += " to replace " + list(m.from)
 		}
 		a.Why = append(a.Why, why.New(why.Chosen, "%s", text))
 	}
 }
 
-// Move says what came of a move: by the number of its decision, or by the id that it writes on claims.
+// onClaims is a move as it stands on claims.
+type onClaims struct {
+	mark
+	going, made []*v1.NodeClaim
+}
+
+// marked lists the moves that stand on claims, by their id.
+func (c *Cluster) marked() map[string]*onClaims {
+	out := map[string]*onClaims{}
+	at := func(m mark) *onClaims {
+		if out[m.id] == nil {
+			out[m.id] = &onClaims{mark: mark{id: m.id}}
+		}
+		return out[m.id]
+	}
+	_, claims := c.view.Strays()
+	claims = slices.Clone(claims)
+	for _, n := range c.view.Nodes {
+		if n.Claim != nil {
+			claims = append(claims, n.Claim)
+		}
+	}
+	slices.SortFunc(claims, func(a, b *v1.NodeClaim) int { return strings.Compare(a.Name, b.Name) })
+	for _, claim := range claims {
+		if m, ok := readMark(claim.Annotations[v1.MoveAnnotationKey]); ok {
+			x := at(m)
+			x.reason, x.began, x.to = m.reason, m.began, m.to
+			x.going = append(x.going, claim)
+		}
+		if m, ok := readMark(claim.Annotations[v1.MovedFromAnnotationKey]); ok {
+			x := at(m)
+			x.from = m.from
+			x.made = append(x.made, claim)
+		}
+	}
+	return out
+}
+
+// Move says what came of a move: by the number of its decision, or by the id that it writes on claims. Either way the answer is
+// the same. A move that the ledger does not know, as it was begun by another process or as there is no ledger, is told from its claims.
 func (c *Cluster) Move(id string) (*Answer, error) {
 	id = strings.TrimPrefix(id, "#")
 	var known []string
+	var found *ledger.Entry
 	if c.opt.Ledger != nil {
-		for _, e := range c.opt.Ledger(ledger.Query{Kinds: []ledger.Kind{ledger.Move, ledger.Removal}}) {
-			if strconv.FormatUint(e.ID, 10) == id {
-				return c.entryMove(e), nil
+		for _, e := range c.opt.Ledger(ledger.Query{Kinds: []ledger.Kind{ledger.Move, ledger.Removal}, Limit: maxMoves}) {
+			number := strconv.FormatUint(e.ID, 10)
+			if number == id || e.Key == id {
+				found = e
+				break
 			}
-			known = append(known, strconv.FormatUint(e.ID, 10))
+			known = append(known, number)
 		}
 	}
-	a := &Answer{Subject: ledger.Ref{Kind: "Move", Name: id}}
-	var going, made []string
-	var first mark
-	for _, n := range c.view.Nodes {
-		if n.Claim == nil {
-			continue
-		}
-		if m, ok := readMark(n.Claim.Annotations[v1.MoveAnnotationKey]); ok {
-			known = append(known, m.id)
-			if m.id == id {
-				going, first = append(going, n.Claim.Name), m
-			}
-		}
-		if m, ok := readMark(n.Claim.Annotations[v1.MovedFromAnnotationKey]); ok {
-			known = append(known, m.id)
-			if m.id == id {
-				made = append(made, n.Claim.Name)
-			}
-		}
+	moves := c.marked()
+	if found != nil {
+		return c.entryMove(found, moves[found.Key]), nil
 	}
-	if len(going)+len(made) == 0 {
-		slices.Sort(known)
-		known = slices.Compact(known)
-		e := &NotFound{Kind: "move", Name: id, Similar: why.Similar(id, known)}
+	if m := moves[id]; m != nil {
+		return c.markedMove(m), nil
+	}
+	known = append(known, slices.Sorted(maps.Keys(moves))...)
+	e := &NotFound{Kind: "move", Name: id, Similar: why.Similar(id, known)}
+	switch _, err := strconv.ParseUint(id, 10, 64); {
+	case c.opt.Ledger == nil && err == nil:
+		e.Similar, e.Note = "", "numbers are those of the controller's ledger, which is not asked here"
 		if len(known) > 0 {
-			e.Note = "moves that are known: " + list(known)
-		} else {
-			e.Note = "no move is known here"
+			e.Note += "; moves that stand on claims: " + list(known)
 		}
-		return nil, e
+	case len(known) > 0:
+		e.Note = "moves that are known: " + list(known)
+	default:
+		e.Note = "no move is known here"
 	}
-	c.markedMove(a, first, going, made)
-	return a, nil
+	return nil, e
 }
 
+// maxMoves is how many decisions are looked through for a move: more than a ledger keeps.
+const maxMoves = 2 * ledger.DefaultSize
+
 // markedMove is about a move as it stands on claims.
-func (c *Cluster) markedMove(a *Answer, m mark, going, made []string) {
-	if len(going) == 0 {
-		a.Verdict = fmt.Sprintf("is over: what it took away is gone; it made %s", list(made))
+func (c *Cluster) markedMove(m *onClaims) *Answer {
+	a := &Answer{Subject: ledger.Ref{Kind: "Move", Name: m.id}}
+	if len(m.going) == 0 {
+		a.Verdict = "is over: what it took away is gone; it made " + list(claimNames(m.made))
 	} else {
-		a.Verdict = fmt.Sprintf("is under way (%s): takes away %s", m.reason, list(going))
+		a.Verdict = fmt.Sprintf("is under way (%s): takes away %s", m.reason, list(claimNames(m.going)))
 		if len(m.to) > 0 {
 			a.Verdict += ", replaced by " + list(m.to)
 		}
 	}
-	for _, name := range slices.Concat(going, made) {
-		if n := c.view.Claim(name); n != nil && n.Claim != nil {
-			l := c.lifeOf(n.Claim)
-			r := why.New(why.Chosen, "NodeClaim %s (%s): %s", name, machine(n.World), l.short)
-			r.Because = l.why
-			a.Why = append(a.Why, r)
-		}
+	c.stages(a, m)
+	if len(m.from) > 0 {
+		a.fact("replaces", list(m.from))
 	}
 	if !m.began.IsZero() {
 		a.fact("begun", c.moment(m.began))
 	}
+	return a
 }
 
-// entryMove is about a move as it stands in the ledger.
-func (c *Cluster) entryMove(e *ledger.Entry) *Answer {
-	a := &Answer{Subject: ledger.Ref{Kind: "Move", Name: strconv.FormatUint(e.ID, 10)}, Why: e.Why, History: []*ledger.Entry{e}}
+func claimNames(claims []*v1.NodeClaim) (names []string) {
+	for _, cl := range claims {
+		names = append(names, cl.Name)
+	}
+	return names
+}
+
+// stages says how far each claim of a move has come.
+func (c *Cluster) stages(a *Answer, m *onClaims) {
+	if m == nil {
+		return
+	}
+	for _, cl := range slices.Concat(m.going, m.made) {
+		what := ""
+		if n := c.view.Claim(cl.Name); n != nil && n.Claim != nil {
+			what = " (" + machine(n.World) + ")"
+		}
+		l := c.lifeOf(cl)
+		r := why.New(why.Chosen, "NodeClaim %s%s: %s", cl.Name, what, l.short)
+		r.Because = l.why
+		a.Why = append(a.Why, r)
+	}
+}
+
+// entryMove is about a move as it stands in the ledger, and on its claims as far as they are still there.
+func (c *Cluster) entryMove(e *ledger.Entry, on *onClaims) *Answer {
+	a := &Answer{Subject: ledger.Ref{Kind: "Move", Name: strconv.FormatUint(e.ID, 10)}, Why: slices.Clone(e.Why), History: []*ledger.Entry{e}}
 	state := map[ledger.Outcome]string{ledger.Open: "is under way", ledger.Done: "was carried out", ledger.Failed: "was given up", ledger.Noted: "was noted"}[e.Outcome]
 	a.Verdict = fmt.Sprintf("%s: %s", state, e.Summary)
 	if e.Result != "" {
 		a.Verdict += "; " + e.Result
+	}
+	c.stages(a, on)
+	if e.Key != "" {
+		a.fact("on claims", e.Key)
 	}
 	for _, x := range []struct {
 		name string

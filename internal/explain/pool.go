@@ -92,15 +92,12 @@ func (c *Cluster) poolNodes(a *Answer, name string) string {
 		}
 	}
 	a.fact("nodes", fmt.Sprintf("%d up, %d starting, %d leaving", up, starting, leaving))
-	a.fact("cost", fmt.Sprintf("%s, $%.2f a month", money(cost), cost*hoursPerMonth))
+	a.fact("cost", fmt.Sprintf("%s, $%.2f a month", money(cost), cost*HoursPerMonth))
 	if drifted > 0 {
 		a.fact("drifted", count(drifted, "node"))
 	}
 	return fmt.Sprintf("%s for %s", count(up+starting+leaving, "node"), money(cost))
 }
-
-// hoursPerMonth is what bills count.
-const hoursPerMonth = 730
 
 // poolMisfit finds the requirements without which the pool would have types.
 func (c *Cluster) poolMisfit(a *Answer, w *world.Pool) {

@@ -181,7 +181,7 @@ func TestRecordingsHoldOnToFewOldObjects(t *testing.T) {
 	l.KeepRecordings(20, "")
 	l.records.list = r.list[:19]
 	l.Record(Moment{View: emptyView(20_000_000)})
-	if n, old := len(l.records.list), l.records.outdated(); n != 3 || old > maxOutdated {
+	if n, old := len(l.records.list), l.records.outdated(); n != 2 || old > maxOutdated {
 		t.Errorf("%d recordings hold on to %d old objects, want at most %d", n, old, maxOutdated)
 	}
 }

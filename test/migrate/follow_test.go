@@ -14,6 +14,7 @@ import (
 	"karpenter/test/blocks"
 	"karpenter/test/harness"
 	"karpenter/test/harness/pocket"
+	"karpenter/test/harness/program"
 )
 
 // reader is somebody who follows the documentation, in a folder of his own.
@@ -35,10 +36,7 @@ func follow(t *testing.T, r reader, page, test string) string {
 		t.Fatal(err)
 	}
 	bin := t.TempDir()
-	self := "#!/bin/sh\n" + actAs + "=" + everything + " exec " + os.Args[0] + ` "$@"` + "\n"
-	if err := os.WriteFile(filepath.Join(bin, "karpenter"), []byte(self), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	program.Place(t, bin)
 	kube, err := harness.Binary()
 	if err != nil {
 		t.Fatal(err)

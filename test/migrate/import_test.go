@@ -102,6 +102,28 @@ func (g *groups) make() {
 			InstancesDistribution: &scaling.InstancesDistribution{OnDemandBaseCapacity: aws.Int32(1), OnDemandPercentageAboveBaseCapacity: aws.Int32(25)},
 		},
 	})
+	g.older(images.Images[0].ImageId, profile, plain)
+}
+
+// older makes a group of a launch configuration, and one that chooses its types by attributes.
+func (g *groups) older(image, profile *string, template *scaling.LaunchTemplateSpecification) {
+	g.t.Helper()
+	_, err := autoscaling.NewFromConfig(g.w.Config).CreateLaunchConfiguration(g.t.Context(), &autoscaling.CreateLaunchConfigurationInput{
+		LaunchConfigurationName: aws.String("aged"), ImageId: image, InstanceType: aws.String("r5.large"), SecurityGroups: []string{"sg-0abc123"}, IamInstanceProfile: profile,
+		BlockDeviceMappings: []scaling.BlockDeviceMapping{{DeviceName: aws.String("/dev/xvda"), Ebs: &scaling.Ebs{VolumeSize: aws.Int32(60), VolumeType: aws.String("gp3")}}},
+	})
+	g.must(err)
+	g.scaling(&autoscaling.CreateAutoScalingGroupInput{AutoScalingGroupName: aws.String("aged"), LaunchConfigurationName: aws.String("aged"), VPCZoneIdentifier: aws.String("subnet-0abc123")})
+	g.scaling(&autoscaling.CreateAutoScalingGroupInput{
+		AutoScalingGroupName: aws.String("chosen"), VPCZoneIdentifier: aws.String("subnet-0abc123"),
+		MixedInstancesPolicy: &scaling.MixedInstancesPolicy{LaunchTemplate: &scaling.LaunchTemplate{LaunchTemplateSpecification: template, Overrides: []scaling.LaunchTemplateOverrides{
+			{InstanceRequirements: &scaling.InstanceRequirements{
+				VCpuCount: &scaling.VCpuCountRequest{Min: aws.Int32(2), Max: aws.Int32(8)}, MemoryMiB: &scaling.MemoryMiBRequest{Min: aws.Int32(4096), Max: aws.Int32(32768)},
+				CpuManufacturers: []scaling.CpuManufacturer{scaling.CpuManufacturerIntel}, ExcludedInstanceTypes: []string{"m4.*", "*.nano"}, InstanceGenerations: []scaling.InstanceGeneration{scaling.InstanceGenerationCurrent},
+				MemoryGiBPerVCpu: &scaling.MemoryGiBPerVCpuRequest{Min: aws.Float64(2)},
+			}},
+		}}},
+	})
 }
 
 // TestImport has the node groups of an AWS become pools, which the API server accepts as they are printed and whose classes find
@@ -124,6 +146,7 @@ func TestImport(t *testing.T) {
 		"# zonal, from Auto Scaling group zonal-a (0 to 3 nodes, 0 now)\n# zonal, from Auto Scaling group zonal-b (0 to 3 nodes, 0 now)\n",
 		"# web, from EKS managed node group web (1 to 5 nodes, 2 now)", "SSH key ops", "weights of instance types", "the share of on-demand (the first 1 machines and 25 % of the rest)",
 		"the least size 1 of web", "echo more",
+		"# aged, from Auto Scaling group aged", "memory of at least 2 GiB for each vCPU", "key: karpenter.k8s.aws/instance-cpu\n        operator: Lt",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the output lacks %q", want)
@@ -136,7 +159,7 @@ func TestImport(t *testing.T) {
 		t.Fatalf("%v\n%s\n%s", err, printed, out)
 	}
 	pools, classes := &karpv1.NodePoolList{}, &awsv1.EC2NodeClassList{}
-	if err := c.Client.List(t.Context(), pools); err != nil || len(pools.Items) != 5 {
+	if err := c.Client.List(t.Context(), pools); err != nil || len(pools.Items) != 7 {
 		t.Errorf("%d pools: %v\n%s", len(pools.Items), err, out)
 	}
 	if err := c.Client.List(t.Context(), classes); err != nil {

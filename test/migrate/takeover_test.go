@@ -17,6 +17,7 @@ import (
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/local"
 	"karpenter/test/harness"
+	"karpenter/test/harness/program"
 )
 
 // TestTakeOver_V1 takes over a cluster that the reference implementation has left in v1, and hands it back.
@@ -61,7 +62,7 @@ func (s *site) takeOver(converted bool) {
 	for range 2 {
 		run := startController(s.t, s.Cluster, s.World)
 		s.settle(run)
-		run.stop()
+		run.Stop()
 	}
 	if diff := cmp.Diff(machines, s.instances()); diff != "" {
 		s.t.Errorf("machines:\n%s", diff)
@@ -80,30 +81,30 @@ func (s *site) takeOver(converted bool) {
 	if err := s.Client.Patch(s.t.Context(), pool, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"template":{"metadata":{"labels":{"team":"other"}}}}}`))); err != nil {
 		s.t.Fatal(err)
 	}
-	until(s.t, "a change of the pool is drift", func() bool {
+	program.Until(s.t, "a change of the pool is drift", func() bool {
 		claims := &karpv1.NodeClaimList{}
 		if err := s.Client.List(s.t.Context(), claims); err != nil {
 			return false
 		}
 		return !slices.ContainsFunc(claims.Items, func(c karpv1.NodeClaim) bool { return !c.StatusConditions().IsTrue(karpv1.ConditionDrifted) })
 	})
-	run.stop()
+	run.Stop()
 }
 
 // settle waits until the controller has resolved the class, counted the nodes, asked the provider about drift of each claim and
 // decided about disruption a few times.
-func (s *site) settle(run *controller) {
+func (s *site) settle(run *program.Controller) {
 	s.t.Helper()
-	until(s.t, "the pool counts its nodes", func() bool {
-		run.must()
+	program.Until(s.t, "the pool counts its nodes", func() bool {
+		run.MustRun()
 		pool := &karpv1.NodePool{}
 		err := s.Client.Get(s.t.Context(), client.ObjectKey{Name: "default"}, pool)
 		count := pool.Status.Resources["nodes"]
 		return err == nil && count.Value() == int64(len(s.left.Machines)) && pool.StatusConditions().Root().Status == "True"
 	})
-	until(s.t, "drift is judged and disruption decided", func() bool {
-		run.must()
-		text := run.scrape()
+	program.Until(s.t, "drift is judged and disruption decided", func() bool {
+		run.MustRun()
+		text := run.Scrape()
 		return total(text, `karpenter_cloudprovider_duration_seconds_count\{[^}]*method="IsDrifted"[^}]*\}`) >= float64(len(s.left.Machines)) &&
 			total(text, `karpenter_voluntary_disruption_decision_evaluation_duration_seconds_count\{[^}]*\}`) >= 3
 	})

@@ -22,8 +22,12 @@ type Change struct {
 	Now     time.Time
 	// NodeClasses are those that the cluster has, as far as they are known.
 	NodeClasses []*awsv1.EC2NodeClass
+	// Policies are the cluster's, as far as they are known.
+	Policies Policies
 	// Launchable works out what node classes can launch that are new or different.
 	Launchable func([]*awsv1.EC2NodeClass) (map[string]*state.Catalog, error)
+	// Delete names objects that are deleted before any manifest is applied, as KIND/NAME or KIND/NAMESPACE/NAME.
+	Delete []string
 
 	// Words say what is changed, one line each; Ignored what is not understood.
 	Words, Ignored []string
@@ -44,12 +48,24 @@ type Drifted struct {
 	Message string `json:"message"`
 }
 
-// Apply applies manifests in their order, and then everything that follows from them.
+// Apply deletes what is to be deleted, applies manifests in their order, and then everything that follows from both.
 func (c *Change) Apply(manifests []map[string]any) error {
 	o := *c.Objects
 	o.Pods, o.Claims, o.Pools, o.Budgets = slices.Clone(o.Pods), slices.Clone(o.Claims), slices.Clone(o.Pools), slices.Clone(o.Budgets)
-	o.DaemonSets, o.VolumeUses = slices.Clone(o.DaemonSets), slices.Clone(o.VolumeUses)
+	o.DaemonSets, o.VolumeUses, o.Nodes = slices.Clone(o.DaemonSets), slices.Clone(o.VolumeUses), slices.Clone(o.Nodes)
 	c.Objects, c.pools = &o, map[string]bool{}
+	for _, name := range c.Delete {
+		if err := c.remove(name); err != nil {
+			return err
+		}
+	}
+	for _, m := range manifests {
+		if id := identify(m); policyKind(id.kind) { // before what they are to count for
+			if err := c.policy(m, id); err != nil {
+				return err
+			}
+		}
+	}
 	var prices []Prices
 	for _, m := range manifests {
 		p, err := c.one(m)
@@ -68,6 +84,7 @@ func (c *Change) Apply(manifests []map[string]any) error {
 			return err
 		}
 	}
+	c.judgePools()
 	if err := c.judge(); err != nil {
 		return err
 	}
@@ -91,6 +108,8 @@ func (c *Change) one(m map[string]any) (*Prices, error) {
 		return p, decode(m, p, id)
 	case "PersistentVolume", "PersistentVolumeClaim", "StorageClass", "Namespace", "Service", "CSINode":
 		return nil, c.other(m, id)
+	case "LimitRange", "ResourceQuota":
+		return nil, nil
 	case "":
 		return nil, fmt.Errorf("%s: kind is missing", id)
 	}
@@ -110,7 +129,9 @@ func (i identity) String() string {
 }
 
 // namespaced are the kinds that live in a namespace.
-var namespaced = []string{"Deployment", "StatefulSet", "ReplicaSet", "Job", "Pod", "DaemonSet", "PodDisruptionBudget", "PersistentVolumeClaim", "Service"}
+var namespaced = []string{"Deployment", "StatefulSet", "ReplicaSet", "Job", "Pod", "DaemonSet", "PodDisruptionBudget", "PersistentVolumeClaim", "Service", "LimitRange", "ResourceQuota"}
+
+func policyKind(kind string) bool { return kind == "LimitRange" || kind == "ResourceQuota" }
 
 func identify(m map[string]any) identity {
 	id := identity{}
@@ -156,7 +177,7 @@ func (c *Change) pool(m map[string]any, id identity) error {
 	at := slices.IndexFunc(c.Objects.Pools, func(o *v1.NodePool) bool { return o.Name == p.Name })
 	if at < 0 {
 		p.CreationTimestamp = metav1.NewTime(c.Now)
-		c.Objects.Pools = append(c.Objects.Pools, p)
+		c.Objects.Pools, c.pools[p.Name] = append(c.Objects.Pools, p), true
 		c.say("%s is new", id)
 		return nil
 	}

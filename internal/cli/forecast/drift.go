@@ -8,7 +8,7 @@ import (
 
 	awsv1 "karpenter/api/aws/v1"
 	v1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/engine/req"
+	"karpenter/internal/state"
 )
 
 // judge finds the claims that are no longer what their pool or class asks for, and marks them as the controller would.
@@ -58,24 +58,11 @@ func (c *Change) differs(claim *v1.NodeClaim, pool *v1.NodePool, rules v1.LabelR
 	if was != "" && version == v1.NodePoolHashVersion && was != pool.Hash() {
 		return &Drifted{Reason: v1.ReasonNodePoolDrifted, Message: fmt.Sprintf("the template of pool %s has changed since the node was made", pool.Name)}, nil
 	}
-	labels := map[string]string{}
-	for k, v := range claim.Labels {
-		labels[rules.Normalize(k)] = v
-	}
-	for _, r := range pool.Spec.Template.Spec.Requirements {
-		x, err := req.New(rules.Normalize(r.Key), req.Operator(r.Operator), r.Values...)
-		if err != nil {
-			return nil, fmt.Errorf("NodePool %s: spec.template.spec.requirements: %w", pool.Name, err)
-		}
-		value, present := labels[x.Key]
-		if x.Admits(value, present) {
-			continue
-		}
-		has := "has no such label"
-		if present {
-			has = "has " + value
-		}
-		return &Drifted{Reason: v1.ReasonRequirementsDrifted, Message: fmt.Sprintf("pool %s asks for %s; the node %s", pool.Name, x, has)}, nil
+	switch unmet, err := state.Unmet(claim, pool, rules); {
+	case err != nil:
+		return nil, err
+	case unmet != "":
+		return &Drifted{Reason: v1.ReasonRequirementsDrifted, Message: fmt.Sprintf("pool %s asks for %s", pool.Name, unmet)}, nil
 	}
 	if ref := claim.Spec.NodeClassRef; ref != nil && c.classDrifts(ref.Name) {
 		return &Drifted{Reason: awsv1.ReasonNodeClassDrift, Message: fmt.Sprintf("class %s has changed since the node was made", ref.Name)}, nil

@@ -6,10 +6,8 @@
 package forecast
 
 import (
-	"slices"
 	"time"
 
-	v1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/disrupt"
 	"karpenter/internal/engine/pack"
 	"karpenter/internal/state"
@@ -20,8 +18,6 @@ const (
 	maxRounds = 400
 	// horizon is how far into the future nodes are waited for, until they have been quiet long enough or a budget lets them go.
 	horizon = 24 * time.Hour
-	// windowStep is how often budgets with a schedule are looked at again.
-	windowStep = 15 * time.Minute
 	// defaultBoot is how long a node takes to start where nothing is known about it.
 	defaultBoot = time.Minute
 )
@@ -36,6 +32,8 @@ type Start struct {
 	Options disrupt.Options
 	// Past are moves of late.
 	Past []disrupt.Past
+	// Held says of pools that make no nodes for now why not. How long that lasts is not known: they make none in the forecast.
+	Held map[string]string
 }
 
 // Machine is a node of the forecast.
@@ -96,6 +94,8 @@ type Outcome struct {
 	Observed int
 	// Restless says that there was still something to do when the forecast ended.
 	Restless bool
+	// Held are the pools that make no nodes at the end, by name.
+	Held []Held
 	// Problems names objects that could not be read.
 	Problems []state.Problem
 }
@@ -108,7 +108,7 @@ func Run(s Start) *Outcome {
 	r.settleStarting(view)
 	for range maxRounds {
 		view = r.view()
-		plan := pack.Solve(view.World, r.start.Options.Pack)
+		plan := pack.Solve(r.facts().World(view), r.start.Options.Pack)
 		r.noteUnplaced(view, plan)
 		if r.carryPlan(view, plan) {
 			continue
@@ -116,7 +116,7 @@ func Run(s Start) *Outcome {
 		if r.dropLeaving(view) {
 			continue
 		}
-		in := view.Disruption(state.DisruptionOptions{Past: r.past}, r.now)
+		in := r.facts().Input(view, r.now)
 		opt := r.start.Options
 		opt.Turn = r.out.Rounds
 		if d := disrupt.Decide(in, opt, r.now); len(d.Moves) > 0 {
@@ -151,8 +151,19 @@ func (r *run) next(view *state.View) (time.Time, bool) {
 		}
 	}
 	for _, p := range r.objects.Pools {
-		if slices.ContainsFunc(p.Spec.Disruption.Budgets, func(b v1.Budget) bool { return b.Schedule != nil }) {
-			consider(r.now.Truncate(windowStep).Add(windowStep))
+		for i := range p.Spec.Disruption.Budgets {
+			b := &p.Spec.Disruption.Budgets[i]
+			if b.Schedule == nil {
+				continue
+			}
+			windows, err := b.Windows(r.now, r.start.Record.Now.Add(horizon))
+			if err != nil {
+				continue // a budget that cannot be understood holds at all times
+			}
+			for _, w := range windows {
+				consider(w.From)
+				consider(w.To)
+			}
 		}
 	}
 	return at, !at.IsZero()
@@ -163,6 +174,7 @@ func (r *run) finish(view *state.View) *Outcome {
 	for _, n := range view.Nodes {
 		r.out.Nodes = append(r.out.Nodes, r.machine(n))
 	}
+	r.out.Held = heldPools(view, r.facts().World(view))
 	r.out.Took = r.acted.Sub(r.start.Record.Now)
 	return r.out
 }

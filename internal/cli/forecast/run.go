@@ -203,12 +203,36 @@ func (r *run) bind(s *world.Snapshot, pods []*world.Pod, node string) {
 	}
 }
 
-// drop takes nodes away, with their claims and with what is still bound to them.
+// drop takes nodes away, with their claims. Of pods that are still bound to them those that something makes anew wait for a place;
+// the others are gone.
 func (r *run) drop(names map[string]bool, claims map[string]bool) {
 	r.objects.Nodes = slices.DeleteFunc(r.objects.Nodes, func(n *corev1.Node) bool { return names[n.Name] })
 	r.objects.Claims = slices.DeleteFunc(r.objects.Claims, func(c *v1.NodeClaim) bool { return claims[c.Name] })
+	for i, p := range r.objects.Pods {
+		if p.Spec.NodeName != "" && names[p.Spec.NodeName] && madeAnew(p) {
+			r.objects.Pods[i] = unbound(p)
+		}
+	}
 	r.objects.Pods = slices.DeleteFunc(r.objects.Pods, func(p *state.PodObject) bool { return p.Spec.NodeName != "" && names[p.Spec.NodeName] })
 	r.index()
+}
+
+// madeAnew says whether something makes another pod, on any node, when this one goes.
+func madeAnew(p *state.PodObject) bool {
+	return slices.ContainsFunc(p.Meta.OwnerReferences, func(o state.Owner) bool {
+		return o.Controller != nil && *o.Controller && o.Kind != "DaemonSet" && o.Kind != "Node"
+	})
+}
+
+// unbound is the pod that takes the place of one that had a node, and waits.
+func unbound(p *state.PodObject) *state.PodObject {
+	c, spec := *p, *p.Spec
+	spec.NodeName = ""
+	c.Spec, c.Meta.DeletionTimestamp = &spec, nil
+	c.Status = state.PodStatus{Phase: corev1.PodPending, Conditions: []state.PodCondition{
+		{Type: string(corev1.PodScheduled), Status: string(corev1.ConditionFalse), Reason: corev1.PodReasonUnschedulable},
+	}}
+	return &c
 }
 
 // dropLeaving ends nodes that are on their way out. Their pods have been given places before.
@@ -232,18 +256,7 @@ func (r *run) dropLeaving(view *state.View) bool {
 
 // labelsOf are the labels of a node that is made from a plan.
 func labelsOf(n *pack.NewNode, name string) map[string]string {
-	c := n.Choices[0]
-	labels := map[string]string{}
-	for _, list := range []world.Labels{c.Type.Labels, c.Offering.Labels, n.Labels} {
-		for _, l := range list {
-			labels[l.Key] = l.Value
-		}
-	}
-	for _, key := range []string{world.LabelInstanceType, world.LabelPool, world.LabelZone, world.LabelCapacityType} {
-		if v, ok := n.Pool.NodeLabel(c.Type, c.Offering, key); ok {
-			labels[key] = v
-		}
-	}
+	labels := n.NodeLabels()
 	maps.Copy(labels, map[string]string{world.LabelHostname: name, world.LabelRegistered: "true", world.LabelInitialized: "true"})
 	return labels
 }

@@ -39,7 +39,7 @@ func (c *Change) workload(m map[string]any, id identity) error {
 	if len(w.template.Spec.Containers) == 0 {
 		return fmt.Errorf("%s: spec.template.spec.containers is empty; a pod has at least one", id)
 	}
-	fillRequests(&w.template.Spec)
+	c.fill(id.space, &w.template.Spec)
 	c.scale(w)
 	return nil
 }
@@ -129,18 +129,16 @@ func (w *workload) owns(p *state.PodObject) bool {
 func (c *Change) scale(w *workload) {
 	var have []*state.PodObject
 	for _, p := range c.Objects.Pods {
-		if w.owns(p) && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
+		if w.owns(p) && running(p) && p.Meta.DeletionTimestamp == nil {
 			have = append(have, p)
 		}
 	}
-	keep, like := have, w.likeness()
-	if slices.ContainsFunc(have, func(p *state.PodObject) bool { return !sameShape(like, p) }) {
-		keep = nil
+	keep, like := slices.Clone(have), w.likeness()
+	refused := c.outOfRange(w.space, &w.template.Spec)
+	if refused == "" && slices.ContainsFunc(have, func(p *state.PodObject) bool { return !sameShape(like, p) }) {
+		keep = nil // pods that cannot be replaced stay as they are
 	}
-	// Pods without a place go first, then those that came last.
-	slices.SortStableFunc(keep, func(a, b *state.PodObject) int {
-		return cmp.Or(compareBool(a.Spec.NodeName == "", b.Spec.NodeName == ""), cmp.Compare(a.Meta.CreationTimestamp, b.Meta.CreationTimestamp), cmp.Compare(a.Meta.Name, b.Meta.Name))
-	})
+	w.rank(keep, c.Now)
 	keep = keep[:min(len(keep), w.replicas)]
 	gone := map[*state.PodObject]bool{}
 	for _, p := range have {
@@ -150,30 +148,52 @@ func (c *Change) scale(w *workload) {
 		}
 	}
 	c.Objects.Pods = slices.DeleteFunc(c.Objects.Pods, func(p *state.PodObject) bool { return gone[p] })
+	made := 0
+	if refused == "" {
+		made, refused = c.grow(w, keep)
+	}
+	missing := w.replicas - len(keep) - made
+	switch now := len(keep) + made; {
+	case refused != "" && missing <= 0:
+		c.say("%s: its pods stay as they are, as the API server refuses new ones: %s", w, refused)
+	case len(have) == 0:
+		c.say("%s is new: %d pods", w, now)
+	case len(keep) == 0:
+		c.say("%s: %d pods become %d of another shape", w, len(have), now)
+	case len(have) == now:
+		c.say("%s is as it is in the cluster", w)
+	default:
+		c.say("%s: %d pods become %d", w, len(have), now)
+	}
+	if refused != "" && missing > 0 {
+		c.say("%s: the API server refuses %d of its %d pods: %s", w, missing, w.replicas, refused)
+	}
+}
+
+// grow makes the pods that are missing, as far as quotas let it. It returns how many, and why not all.
+func (c *Change) grow(w *workload, keep []*state.PodObject) (made int, refused string) {
 	names := map[string]bool{}
 	for _, p := range keep {
 		names[p.Meta.Name] = true
 	}
-	for i, made := 0, 0; made < w.replicas-len(keep); i++ {
+	quotas := c.quotasOf(w.space)
+	for i := 0; made < w.replicas-len(keep); i++ {
 		name := fmt.Sprintf("%s-%d", w.name, i)
 		if w.kind != "StatefulSet" {
 			name = fmt.Sprintf("%s-new-%d", w.name, i+1)
 		}
-		if !names[name] {
-			c.add(w, name, i)
-			made++
+		if names[name] {
+			continue
 		}
+		for _, q := range quotas {
+			if refused = q.take(&w.template.Spec); refused != "" {
+				return made, refused
+			}
+		}
+		c.add(w, name, i)
+		made++
 	}
-	switch {
-	case len(have) == 0:
-		c.say("%s is new: %d pods", w, w.replicas)
-	case len(keep) == 0:
-		c.say("%s: %d pods become %d of another shape", w, len(have), w.replicas)
-	case len(have) == w.replicas:
-		c.say("%s is as it is in the cluster", w)
-	default:
-		c.say("%s: %d pods become %d", w, len(have), w.replicas)
-	}
+	return made, ""
 }
 
 // likeness is the template with what each pod has for itself, to compare pods with.
@@ -185,16 +205,6 @@ func (w *workload) likeness() *corev1.PodTemplateSpec {
 		})
 	}
 	return t
-}
-
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	}
-	return 1
 }
 
 // add makes a pod of the template, which waits for a place.
@@ -247,12 +257,22 @@ func (c *Change) barePod(m map[string]any, id identity) error {
 	if err := decode(m, p, id); err != nil {
 		return err
 	}
-	fillRequests(&p.Spec)
+	c.fill(id.space, &p.Spec)
 	for _, o := range c.Objects.Pods {
 		if o.Meta.Name == id.name && cmp.Or(o.Meta.Namespace, metav1.NamespaceDefault) == id.space {
 			c.say("%s is there already and cannot be changed", id)
 			return nil
 		}
+	}
+	refused := c.outOfRange(id.space, &p.Spec)
+	for _, q := range c.quotasOf(id.space) {
+		if refused == "" {
+			refused = q.take(&p.Spec)
+		}
+	}
+	if refused != "" {
+		c.say("%s is not made, as the API server refuses it: %s", id, refused)
+		return nil
 	}
 	c.say("%s is new", id)
 	c.wait(p, id.space, id.name)
@@ -269,12 +289,15 @@ func (c *Change) daemonSet(m map[string]any, id identity) error {
 	fillRequests(&d.Spec.Template.Spec)
 	was := slices.ContainsFunc(c.Objects.DaemonSets, func(o *appsv1.DaemonSet) bool { return o.Name == d.Name && spaceOf(o) == id.space })
 	c.Objects.DaemonSets = replaced(c.Objects.DaemonSets, []*appsv1.DaemonSet{d})
+	// Pods get what LimitRanges say; what new nodes keep free for the DaemonSet is what its template says.
+	template := d.Spec.Template.DeepCopy()
+	c.fill(id.space, &template.Spec)
 	w := &workload{identity: id}
 	for i, p := range c.Objects.Pods {
-		if !w.owns(p) || sameShape(&d.Spec.Template, p) {
+		if !w.owns(p) || sameShape(template, p) {
 			continue
 		}
-		next, spec := *p, *d.Spec.Template.Spec.DeepCopy()
+		next, spec := *p, *template.Spec.DeepCopy()
 		spec.NodeName, spec.Affinity = p.Spec.NodeName, p.Spec.Affinity // which ties it to its node
 		next.Spec = &spec
 		c.Objects.Pods[i] = &next

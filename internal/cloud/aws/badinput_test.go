@@ -11,10 +11,15 @@ import (
 	"karpenter/internal/cloud"
 )
 
-// TestBadInput goes through what users get wrong. Each time the condition, or the error that becomes an event, names the field,
-// the value and the cure, says the same the next time, and leaves a class beside it alone.
-func TestBadInput(t *testing.T) {
-	t.Parallel()
+// badInput is one thing that users get wrong.
+type badInput struct {
+	name string
+	edit func(*testWorld, *awsv1.EC2NodeClass)
+	got  func(*testWorld, *awsv1.EC2NodeClass) string
+	want []string
+}
+
+func badInputs() []badInput {
 	condition := func(kind string) func(*testWorld, *awsv1.EC2NodeClass) string {
 		return func(_ *testWorld, c *awsv1.EC2NodeClass) string {
 			got := c.StatusConditions(true).Get(kind)
@@ -22,12 +27,7 @@ func TestBadInput(t *testing.T) {
 		}
 	}
 	valid := condition(awsv1.ConditionValidationSucceeded)
-	for _, tt := range []struct {
-		name string
-		edit func(*testWorld, *awsv1.EC2NodeClass)
-		got  func(*testWorld, *awsv1.EC2NodeClass) string
-		want []string
-	}{
+	return []badInput{
 		{
 			"a class that matches no subnet", func(_ *testWorld, c *awsv1.EC2NodeClass) {
 				c.Spec.SubnetSelectorTerms = []awsv1.SubnetSelectorTerm{{Tags: map[string]string{"team": "nobody"}}}
@@ -84,7 +84,14 @@ func TestBadInput(t *testing.T) {
 				return err.Error()
 			}, []string{`event "u1"`, "rebalance_recommendation", `"vol-1"`, "not an instance"},
 		},
-	} {
+	}
+}
+
+// TestBadInput goes through what users get wrong. Each time the condition, or the error that becomes an event, names the field,
+// the value and the cure, says the same the next time, and leaves a class beside it alone.
+func TestBadInput(t *testing.T) {
+	t.Parallel()
+	for _, tt := range badInputs() {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t)
 			w.load()

@@ -15,6 +15,7 @@ import (
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/cloud"
 	"karpenter/internal/cloud/simaws"
+	"karpenter/test/harness/sdk"
 )
 
 // line is the connection to AWS. It can be cut at a chosen call, before it is sent or after it took effect, which is what a
@@ -39,7 +40,7 @@ func (l *line) Do(r *http.Request) (*http.Response, error) {
 	if dead && !after {
 		return nil, errCut
 	}
-	response, err := plainClient{}.Do(r)
+	response, err := sdk.Client{}.Do(r)
 	if after {
 		return nil, errCut
 	}

@@ -42,63 +42,65 @@ func zoneIDOf(in inputs, zone string) string {
 // offeringKey is an offering in metrics.
 type offeringKey struct{ typ, market, zone string }
 
-// reported is what the last report set, so that the next can drop what is gone.
-type reported struct {
-	offerings map[offeringKey]bool
-	types     map[string]bool
+// Report shows, whenever somebody looks at the metrics from now on, instance types and offerings that the classes can launch then.
+// An offering is available if any class can have it.
+func (p *Provider) Report(classes func() []string) {
+	p.opt.Meter.Live(meter.OfferingPrice, func(show meter.Show) {
+		price := map[offeringKey]float64{}
+		p.eachType(classes(), func(t *world.InstanceType) {
+			for i := range t.Offerings {
+				price[keyOf(t, i)] = t.Offerings[i].Price
+			}
+		})
+		for at, v := range price {
+			show(v, at.labels()...)
+		}
+	})
+	p.opt.Meter.Live(meter.OfferingAvailable, func(show meter.Show) {
+		available := map[offeringKey]bool{}
+		p.eachType(classes(), func(t *world.InstanceType) {
+			for i := range t.Offerings {
+				at := keyOf(t, i)
+				available[at] = available[at] || t.Offerings[i].Available
+			}
+		})
+		for at, is := range available {
+			show(oneIf(is), at.labels()...)
+		}
+	})
+	p.reportTypes(meter.InstanceTypeCPU, classes, func(t *world.InstanceType) float64 { return float64(t.Capacity.Get(world.CPU)) / 1000 })
+	p.reportTypes(meter.InstanceTypeMemory, classes, func(t *world.InstanceType) float64 { return float64(memoryOf(t)) })
 }
 
-// Report sets the gauges of instance types and offerings from what the classes can launch now. An offering is available if any
-// class can have it.
-func (p *Provider) Report(classes []string) {
-	price, available := map[offeringKey]float64{}, map[offeringKey]bool{}
-	types := map[string]*world.InstanceType{}
+func (p *Provider) reportTypes(name meter.Name, classes func() []string, value func(*world.InstanceType) float64) {
+	p.opt.Meter.Live(name, func(show meter.Show) {
+		types := map[string]float64{}
+		p.eachType(classes(), func(t *world.InstanceType) { types[t.Name] = value(t) })
+		for typ, v := range types {
+			show(v, "instance_type", typ)
+		}
+	})
+}
+
+// eachType calls do with what each class can launch; a class that has no types yet has nothing to report.
+func (p *Provider) eachType(classes []string, do func(*world.InstanceType)) {
 	for _, class := range slices.Sorted(slices.Values(classes)) {
 		list, err := p.Types(class)
 		if err != nil {
-			continue // a class that has no types yet has nothing to report
+			continue
 		}
 		for _, t := range list.List {
-			types[t.Name] = t
-			for i := range t.Offerings {
-				at := offeringKey{t.Name, t.Offerings[i].CapacityType, t.Offerings[i].Zone}
-				price[at], available[at] = t.Offerings[i].Price, available[at] || t.Offerings[i].Available
-			}
+			do(t)
 		}
 	}
-	p.reporting.Lock()
-	defer p.reporting.Unlock()
-	m, now := p.opt.Meter, reported{offerings: available, types: map[string]bool{}}
-	for at := range available {
-		labels := []string{"instance_type", at.typ, "capacity_type", at.market, "zone", at.zone}
-		m.Set(meter.OfferingPrice, price[at], labels...)
-		m.Set(meter.OfferingAvailable, oneIf(available[at]), labels...)
-	}
-	for name, t := range types {
-		now.types[name] = true
-		m.Set(meter.InstanceTypeCPU, float64(t.Capacity.Get(world.CPU))/1000, "instance_type", name)
-		m.Set(meter.InstanceTypeMemory, float64(memoryOf(t)), "instance_type", name)
-	}
-	p.dropReported(now)
-	p.reported = now
 }
 
-// dropReported removes series of what is no longer sold.
-func (p *Provider) dropReported(now reported) {
-	m := p.opt.Meter
-	for name := range p.reported.types {
-		if !now.types[name] {
-			m.Drop(meter.InstanceTypeCPU, "instance_type", name)
-			m.Drop(meter.InstanceTypeMemory, "instance_type", name)
-		}
-	}
-	for at := range p.reported.offerings {
-		if _, still := now.offerings[at]; !still {
-			labels := []string{"instance_type", at.typ, "capacity_type", at.market, "zone", at.zone}
-			m.Drop(meter.OfferingPrice, labels...)
-			m.Drop(meter.OfferingAvailable, labels...)
-		}
-	}
+func keyOf(t *world.InstanceType, offering int) offeringKey {
+	return offeringKey{t.Name, t.Offerings[offering].CapacityType, t.Offerings[offering].Zone}
+}
+
+func (k offeringKey) labels() []string {
+	return []string{"instance_type", k.typ, "capacity_type", k.market, "zone", k.zone}
 }
 
 // memoryOf is what the type is sold with, in bytes, whatever nodes lack of it.

@@ -90,7 +90,8 @@ func TestAWS_7_5_OfferingMetrics(t *testing.T) {
 		return got[0].GetGauge().GetValue(), true
 	}
 	w.stock.empty(pool{market: "on-demand", typ: "m5.large", zone: "us-west-2a"})
-	w.Report([]string{"default", "no-such-class"})
+	classes := []string{"default", "no-such-class"}
+	w.Report(func() []string { return classes })
 	if v, ok := gauge("karpenter_cloudprovider_instance_type_offering_price_estimate", at...); !ok || v != 0.096 {
 		t.Errorf("price %v", v)
 	}
@@ -104,11 +105,11 @@ func TestAWS_7_5_OfferingMetrics(t *testing.T) {
 		t.Errorf("memory %v", v)
 	}
 	w.advance(firstOutage)
-	w.Report([]string{"default"})
+	classes = []string{"default"}
 	if v, _ := gauge("karpenter_cloudprovider_instance_type_offering_available", at...); v != 1 {
 		t.Errorf("available %v after the outage", v)
 	}
-	w.Report(nil)
+	classes = nil
 	if _, ok := gauge("karpenter_cloudprovider_instance_type_offering_available", at...); ok {
 		t.Error("what no class sells any more must go")
 	}

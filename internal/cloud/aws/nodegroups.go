@@ -31,9 +31,11 @@ type NodeGroup struct {
 	// of its largest type, as far as types are known.
 	Types, CapacityTypes []string
 	Arch                 string
-	Largest              corev1.ResourceList
-	Labels               map[string]string
-	Taints               []karpv1.Taint
+	// Requirements are what its types are chosen by instead of, or besides, their names.
+	Requirements []karpv1.NodeSelectorRequirementWithMinValues
+	Largest      corev1.ResourceList
+	Labels       map[string]string
+	Taints       []karpv1.Taint
 	// Tags are those of the Auto Scaling group, by which Cluster Autoscaler finds it; Instances are its machines.
 	Tags      map[string]string
 	Instances []string
@@ -222,8 +224,7 @@ func (r *groupReader) unmanaged(ctx context.Context, g *NodeGroup, s *scaling.Au
 	if t := s.LaunchTemplate; t != nil {
 		return r.useTemplate(ctx, g, templateRef{t.LaunchTemplateId, t.LaunchTemplateName, t.Version})
 	}
-	g.leave("launch configuration %q: only launch templates are read; write the class by hand", aws.ToString(s.LaunchConfigurationName))
-	return nil
+	return r.useConfiguration(ctx, g, aws.ToString(s.LaunchConfigurationName))
 }
 
 func (r *groupReader) useMixed(ctx context.Context, g *NodeGroup, mixed *scaling.MixedInstancesPolicy) error {
@@ -235,26 +236,41 @@ func (r *groupReader) useMixed(ctx context.Context, g *NodeGroup, mixed *scaling
 			return err
 		}
 	}
+	g.useDistribution(mixed.InstancesDistribution)
+	return r.useOverrides(ctx, g, mixed.LaunchTemplate.Overrides)
+}
+
+// useOverrides takes over what a mixed policy says in the place of the template's type.
+func (r *groupReader) useOverrides(ctx context.Context, g *NodeGroup, overrides []scaling.LaunchTemplateOverrides) error {
 	var types []string
+	var attributes []*scaling.InstanceRequirements
 	weighed := false
-	for i := range mixed.LaunchTemplate.Overrides {
-		o := &mixed.LaunchTemplate.Overrides[i]
+	for i := range overrides {
+		o := &overrides[i]
 		if name := aws.ToString(o.InstanceType); name != "" {
 			types = append(types, name)
 		}
 		if o.InstanceRequirements != nil {
-			g.leave("the choice of instance types by attributes: write spec.template.spec.requirements, such as karpenter.k8s.aws/instance-category")
+			attributes = append(attributes, o.InstanceRequirements)
+		}
+		if o.LaunchTemplateSpecification != nil {
+			g.leave("the launch template of its own that some instance types have: the class is made from the group's")
 		}
 		weighed = weighed || o.WeightedCapacity != nil
 	}
 	if len(types) > 0 {
-		g.Types = types
+		g.Types, g.Requirements = types, nil
 	}
 	if weighed {
 		g.leave("weights of instance types: sizes of the group are in weights, so the limit of the pool may be too high")
 	}
-	g.useDistribution(mixed.InstancesDistribution)
-	return nil
+	if len(attributes) == 0 {
+		return nil
+	}
+	if len(attributes) > 1 {
+		g.leave("%d of its %d choices of instance types by attributes: a pool has one; make another pool for each", len(attributes)-1, len(attributes))
+	}
+	return r.useAttributes(ctx, g, attributesOf(attributes[0]))
 }
 
 // useDistribution takes over which capacity types there may be. How much of each is not for a pool to say.
@@ -363,6 +379,9 @@ func (r *groupReader) measure(ctx context.Context, groups []NodeGroup) error {
 		}
 	}
 	for i := range groups {
+		if len(groups[i].Types) == 0 {
+			continue // attributes may say how large it may be
+		}
 		groups[i].Largest = corev1.ResourceList{}
 		for _, name := range groups[i].Types {
 			for kind, size := range sizes[name] {

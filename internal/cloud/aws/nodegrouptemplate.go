@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	scaling "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -36,7 +38,75 @@ func (r *groupReader) useTemplate(ctx context.Context, g *NodeGroup, ref templat
 		g.leave("%s: it has no version %s", what, in.Versions[0])
 		return nil
 	}
-	d := out.LaunchTemplateVersions[0].LaunchTemplateData
+	return r.useData(ctx, g, out.LaunchTemplateVersions[0].LaunchTemplateData)
+}
+
+// useConfiguration takes over what a launch configuration says, which is a part of what a template can say.
+func (r *groupReader) useConfiguration(ctx context.Context, g *NodeGroup, name string) error {
+	out, err := r.scaling.DescribeLaunchConfigurations(ctx, &autoscaling.DescribeLaunchConfigurationsInput{LaunchConfigurationNames: []string{name}})
+	if err != nil {
+		return readError("describe launch configuration "+name+" of node group "+g.Name, err)
+	}
+	if len(out.LaunchConfigurations) == 0 {
+		g.leave("launch configuration %q: there is none of that name", name)
+		return nil
+	}
+	l := &out.LaunchConfigurations[0]
+	if price := aws.ToString(l.SpotPrice); price != "" {
+		g.CapacityTypes = []string{karpv1.CapacityTypeSpot}
+		g.leave("the highest price of $%s for spot: a pool pays the market's price, which is at most that of on-demand", price)
+	}
+	if l.KernelId != nil && *l.KernelId != "" || l.RamdiskId != nil && *l.RamdiskId != "" {
+		g.leave("its kernel or RAM disk: images bring their own")
+	}
+	return r.useData(ctx, g, configurationData(l))
+}
+
+// configurationData is a launch configuration in the words of a launch template.
+func configurationData(l *scaling.LaunchConfiguration) *ec2types.ResponseLaunchTemplateData {
+	d := &ec2types.ResponseLaunchTemplateData{
+		ImageId: l.ImageId, InstanceType: ec2types.InstanceType(aws.ToString(l.InstanceType)), KeyName: l.KeyName, UserData: l.UserData, EbsOptimized: l.EbsOptimized,
+	}
+	for _, group := range l.SecurityGroups {
+		if strings.HasPrefix(group, "sg-") {
+			d.SecurityGroupIds = append(d.SecurityGroupIds, group)
+		} else {
+			d.SecurityGroups = append(d.SecurityGroups, group)
+		}
+	}
+	if profile := aws.ToString(l.IamInstanceProfile); profile != "" {
+		d.IamInstanceProfile = &ec2types.LaunchTemplateIamInstanceProfileSpecification{Name: aws.String(lastPart(profile))}
+	}
+	if l.AssociatePublicIpAddress != nil {
+		d.NetworkInterfaces = []ec2types.LaunchTemplateInstanceNetworkInterfaceSpecification{{AssociatePublicIpAddress: l.AssociatePublicIpAddress}}
+	}
+	if l.InstanceMonitoring != nil {
+		d.Monitoring = &ec2types.LaunchTemplatesMonitoring{Enabled: l.InstanceMonitoring.Enabled}
+	}
+	if tenancy := aws.ToString(l.PlacementTenancy); tenancy != "" {
+		d.Placement = &ec2types.LaunchTemplatePlacement{Tenancy: ec2types.Tenancy(tenancy)}
+	}
+	if o := l.MetadataOptions; o != nil {
+		d.MetadataOptions = &ec2types.LaunchTemplateInstanceMetadataOptions{
+			HttpEndpoint: ec2types.LaunchTemplateInstanceMetadataEndpointState(o.HttpEndpoint), HttpTokens: ec2types.LaunchTemplateHttpTokensState(o.HttpTokens),
+			HttpPutResponseHopLimit: o.HttpPutResponseHopLimit,
+		}
+	}
+	for i := range l.BlockDeviceMappings {
+		disk := &l.BlockDeviceMappings[i]
+		if disk.Ebs == nil {
+			continue
+		}
+		d.BlockDeviceMappings = append(d.BlockDeviceMappings, ec2types.LaunchTemplateBlockDeviceMapping{DeviceName: disk.DeviceName, Ebs: &ec2types.LaunchTemplateEbsBlockDevice{
+			VolumeSize: disk.Ebs.VolumeSize, VolumeType: ec2types.VolumeType(aws.ToString(disk.Ebs.VolumeType)), Iops: disk.Ebs.Iops, Throughput: disk.Ebs.Throughput,
+			Encrypted: disk.Ebs.Encrypted, DeleteOnTermination: disk.Ebs.DeleteOnTermination, SnapshotId: disk.Ebs.SnapshotId,
+		}})
+	}
+	return d
+}
+
+// useData takes over what machines are made from.
+func (r *groupReader) useData(ctx context.Context, g *NodeGroup, d *ec2types.ResponseLaunchTemplateData) error {
 	if len(g.Types) == 0 && d.InstanceType != "" {
 		g.Types = []string{string(d.InstanceType)}
 	}
@@ -45,6 +115,11 @@ func (r *groupReader) useTemplate(ctx context.Context, g *NodeGroup, ref templat
 	}
 	g.useNetwork(d)
 	g.useMachine(d)
+	if d.InstanceRequirements != nil {
+		if err := r.useAttributes(ctx, g, d.InstanceRequirements); err != nil {
+			return err
+		}
+	}
 	for _, tags := range d.TagSpecifications {
 		if tags.ResourceType == ec2types.ResourceTypeInstance {
 			for _, t := range tags.Tags {
@@ -115,9 +190,6 @@ func (g *NodeGroup) useMachine(d *ec2types.ResponseLaunchTemplateData) {
 	}
 	if key := aws.ToString(d.KeyName); key != "" {
 		g.leave("SSH key %s: nodes are reached through Session Manager", key)
-	}
-	if d.InstanceRequirements != nil {
-		g.leave("the choice of instance types by attributes: write spec.template.spec.requirements, such as karpenter.k8s.aws/instance-category")
 	}
 	if c := d.CapacityReservationSpecification; c != nil && c.CapacityReservationTarget != nil {
 		g.leave("its capacity reservation: name it in spec.capacityReservationSelectorTerms of the class, and allow the capacity type reserved")

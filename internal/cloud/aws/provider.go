@@ -131,10 +131,6 @@ type Provider struct {
 	// fleets and tags pace the calls that a burst of claims makes many of; templates have a pace of their own.
 	fleets, tags *pace
 
-	// reported is what Report set last.
-	reporting sync.Mutex
-	reported  reported
-
 	// launches holds one lock per batch that is being launched, so that two calls for one batch follow each other.
 	launches keyed
 }

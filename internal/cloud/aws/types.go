@@ -64,6 +64,9 @@ type inputs struct {
 	learned   *memories
 }
 
+// Resources names the entries of the resource vectors of all types, in their order.
+func Resources() []string { return shape.Resources }
+
 // Types returns what the class can launch. It allocates nothing while nothing has changed.
 func (p *Provider) Types(class string) (*cloud.Types, error) { return p.TypesWith(class, "") }
 

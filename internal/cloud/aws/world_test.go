@@ -1,11 +1,8 @@
 package aws
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"slices"
@@ -15,7 +12,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -27,6 +23,7 @@ import (
 	"karpenter/internal/cloud"
 	"karpenter/internal/cloud/aws/shape"
 	"karpenter/internal/cloud/simaws"
+	"karpenter/test/harness/sdk"
 )
 
 // usually is the first number, and in a long run (KARPENTER_TEST_LONG=1), which takes minutes, the second.
@@ -68,7 +65,7 @@ func newWorld(t testing.TB, edit ...func(*simaws.Options, *Options)) *testWorld 
 	return newWorldAt(t, clock, func(sim *simaws.Sim) (string, aws.HTTPClient) {
 		server := httptest.NewServer(sim.Handler())
 		t.Cleanup(server.Close)
-		return server.URL, plainClient{}
+		return server.URL, sdk.Client{}
 	}, append([]func(*simaws.Options, *Options){impatient}, edit...)...)
 }
 
@@ -112,32 +109,9 @@ func newWorldAt(t testing.TB, clock simaws.Clock, connect func(*simaws.Sim) (str
 // config signs with an access key. controllerKey is the controller, who may do what the shipped policies allow; every other
 // key may do anything.
 func (w *testWorld) config(key string) aws.Config {
-	return aws.Config{
-		Region: w.opt.Region, BaseEndpoint: aws.String(w.url), HTTPClient: w.client,
-		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
-			return aws.Credentials{AccessKeyID: key, SecretAccessKey: "secret"}, nil
-		}),
-		Retryer: func() aws.Retryer {
-			return retry.NewStandard(func(o *retry.StandardOptions) { o.MaxBackoff = time.Millisecond })
-		},
-	}
-}
-
-// plainClient sends a copy of the request's body. The SDK closes the body itself too, and when a server answers at once the
-// second close can hit the connection while the answer is being read.
-type plainClient struct{}
-
-func (plainClient) Do(r *http.Request) (*http.Response, error) {
-	if r.Body == nil {
-		return http.DefaultClient.Do(r)
-	}
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return nil, err
-	}
-	copied := r.Clone(r.Context())
-	copied.Body = io.NopCloser(bytes.NewReader(body))
-	return http.DefaultClient.Do(copied)
+	c := sdk.Config(w.opt.Region, w.url, key)
+	c.HTTPClient = w.client
+	return c
 }
 
 func simClock() *simaws.Manual { return simaws.NewManual(epoch) }

@@ -15,6 +15,8 @@ type autoScalingGroup struct {
 	// Template is what machines are made from; with Mixed it stands inside the policy.
 	Template groupTemplate
 	Mixed    bool
+	// Config names a launch configuration, which stands in the place of a template.
+	Config string
 	// Overrides are the types that a mixed policy names instead of the template's.
 	Overrides                 []groupOverride
 	OnDemandBase, OnDemandPct int
@@ -23,7 +25,10 @@ type autoScalingGroup struct {
 
 type groupTemplate struct{ ID, Name, Version string }
 
-type groupOverride struct{ Type, Weight string }
+type groupOverride struct {
+	Type, Weight string
+	Attributes   *attributes
+}
 
 // groupPage is the largest page of Auto Scaling groups, and what is given unasked groupUnasked.
 const (
@@ -49,7 +54,7 @@ func createAutoScalingGroup(c *call) error {
 	}
 	g := &autoScalingGroup{
 		Name: name, VPCZoneIdentifier: c.q.str("VPCZoneIdentifier"), Min: c.q.int("MinSize", 0), Max: c.q.int("MaxSize", 0), Created: c.at,
-		OnDemandPct: 100, Template: readGroupTemplate(c.q.at("LaunchTemplate")), Tags: tagSet(nil).with(c.q.tags("Tags")...),
+		OnDemandPct: 100, Config: c.q.str("LaunchConfigurationName"), Template: readGroupTemplate(c.q.at("LaunchTemplate")), Tags: tagSet(nil).with(c.q.tags("Tags")...),
 	}
 	g.Desired = c.q.int("DesiredCapacity", g.Min)
 	g.ARN = c.arn("autoscaling", "autoScalingGroup:"+c.uuid()+":autoScalingGroupName/"+name)
@@ -58,7 +63,7 @@ func createAutoScalingGroup(c *call) error {
 		g.OnDemandBase = policy.int("InstancesDistribution.OnDemandBaseCapacity", 0)
 		g.OnDemandPct = policy.int("InstancesDistribution.OnDemandPercentageAboveBaseCapacity", 100)
 		for _, o := range policy.items("LaunchTemplate.Overrides") {
-			g.Overrides = append(g.Overrides, groupOverride{o.str("InstanceType"), o.str("WeightedCapacity")})
+			g.Overrides = append(g.Overrides, groupOverride{o.str("InstanceType"), o.str("WeightedCapacity"), parseAttributes(o.at("InstanceRequirements"), "s")})
 		}
 	}
 	if err := c.q.err(); err != nil {
@@ -76,9 +81,24 @@ func (c *call) checkGroup(g *autoScalingGroup) error {
 	if g.Min < 0 || g.Min > g.Desired || g.Desired > g.Max {
 		return errScaling("Desired capacity:%d must be between the specified min size:%d and max size:%d", g.Desired, g.Min, g.Max)
 	}
-	if g.Template.ID == "" && g.Template.Name == "" {
-		return errScaling("Valid requests must contain either LaunchTemplate, LaunchConfigurationName, InstanceId or MixedInstancesPolicy parameter.")
+	for _, id := range g.subnets() {
+		if c.reg.Subnets.get(id) == nil {
+			return errScaling("The subnet ID '%s' does not exist", id)
+		}
 	}
+	templated := g.Template.ID != "" || g.Template.Name != ""
+	switch {
+	case templated == (g.Config != ""):
+		return errScaling("Valid requests must contain either LaunchTemplate, LaunchConfigurationName, InstanceId or MixedInstancesPolicy parameter.")
+	case templated:
+		return c.checkGroupTemplate(g)
+	case c.reg.LaunchConfigs.get(g.Config) == nil:
+		return errScaling("Launch configuration name not found - Launch configuration %s not found", g.Config)
+	}
+	return nil
+}
+
+func (c *call) checkGroupTemplate(g *autoScalingGroup) error {
 	t, err := c.template(g.Template.ID, g.Template.Name)
 	if err != nil {
 		return errScaling("You must use a valid fully-formed launch template. %v", err)
@@ -87,9 +107,12 @@ func (c *call) checkGroup(g *autoScalingGroup) error {
 		return errScaling("You must use a valid fully-formed launch template. %v", err)
 	}
 	g.Template.ID, g.Template.Name = t.ID, t.Name
-	for _, id := range g.subnets() {
-		if c.reg.Subnets.get(id) == nil {
-			return errScaling("The subnet ID '%s' does not exist", id)
+	for _, o := range g.Overrides {
+		if o.Attributes != nil && o.Type != "" {
+			return errScaling("You cannot specify InstanceType and InstanceRequirements in the same override.")
+		}
+		if err := o.Attributes.check(); err != nil {
+			return errScaling("%v", err)
 		}
 	}
 	return nil
@@ -160,9 +183,12 @@ func (c *call) writeGroup(g *autoScalingGroup) {
 		}
 	})
 	x.raw("<Instances></Instances>")
-	if g.Mixed {
+	switch {
+	case g.Mixed:
 		x.in("MixedInstancesPolicy", func() { c.writeMixed(g) })
-	} else {
+	case g.Config != "":
+		x.str("LaunchConfigurationName", g.Config)
+	default:
 		x.in("LaunchTemplate", func() { writeGroupTemplate(x, g.Template) })
 	}
 	x.in("Tags", func() {
@@ -187,6 +213,9 @@ func (c *call) writeMixed(g *autoScalingGroup) {
 				x.in("member", func() {
 					x.opt("InstanceType", o.Type)
 					x.opt("WeightedCapacity", o.Weight)
+					if o.Attributes != nil {
+						x.in("InstanceRequirements", func() { o.Attributes.write(x, scalingAttributes) })
+					}
 				})
 			}
 		})
@@ -210,4 +239,8 @@ var autoscalingOperations = map[string]*operation{
 	"CreateAutoScalingGroup":    {query: createAutoScalingGroup, writes: true},
 	"DeleteAutoScalingGroup":    {query: deleteAutoScalingGroup, writes: true},
 	"DescribeAutoScalingGroups": {query: describeAutoScalingGroups},
+
+	"CreateLaunchConfiguration":    {query: createLaunchConfiguration, writes: true},
+	"DeleteLaunchConfiguration":    {query: deleteLaunchConfiguration, writes: true},
+	"DescribeLaunchConfigurations": {query: describeLaunchConfigurations},
 }

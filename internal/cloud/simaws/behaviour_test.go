@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -261,6 +262,35 @@ func TestSpotPricesMove(t *testing.T) {
 		if _, err := fmt.Sscan(p, &v); err != nil || v < o.Spot*0.6 || v > o.OnDemand {
 			t.Errorf("price %s is not near %g and below %g", p, o.Spot, o.OnDemand)
 		}
+	}
+}
+
+func TestSteadySpot(t *testing.T) {
+	w := newTestWorld(t, func(o *Options) { o.SteadySpot = true })
+	w.prepareLaunch()
+	w.advance(100 * time.Hour)
+	prices := pickAll(w.must("ec2", "DescribeSpotPriceHistory", "InstanceType.1", "m5.large", "AvailabilityZone", "us-west-2a",
+		"StartTime", epoch.Format(time.RFC3339), "EndTime", epoch.Add(100*time.Hour).Format(time.RFC3339)), "spotPrice")
+	if len(slices.Compact(prices)) != 1 {
+		t.Errorf("prices that shall not move: %v", prices)
+	}
+	var types []string
+	for _, typ := range []string{"c5.large", "c6a.large", "c6i.large", "m5.large", "m6a.large", "m6i.large", "r5.large", "r6i.large"} {
+		types = append(types, typ+"@"+subnetA, typ+"@"+subnetB)
+	}
+	choose := func(strategy string) string {
+		return pickFirst(w.must("ec2", "CreateFleet", append(fleetPairs("tpl", "spot", 1, types...), "SpotOptions.AllocationStrategy", strategy)...), "instanceType")
+	}
+	if got, want := choose("price-capacity-optimized"), choose("lowest-price"); got != want {
+		t.Errorf("with pools of one depth the choice is %s, want the cheapest, %s", got, want)
+	}
+	var cost float64
+	list, err := w.Instances("")
+	for i := range list {
+		cost += list[i].Price
+	}
+	if want, _ := strconv.ParseFloat(prices[0], 64); err != nil || cost < want/2 || cost > 4*want {
+		t.Errorf("%d instances cost %g an hour, %v; an m5.large costs %g", len(list), cost, err, want)
 	}
 }
 

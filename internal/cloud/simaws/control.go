@@ -315,6 +315,9 @@ func (s *Sim) Load(r io.Reader) error {
 			if r.offers = offers; r.ScalingGroups == nil { // a file of a version that had none
 				r.ScalingGroups = newTable[autoScalingGroup]()
 			}
+			if r.LaunchConfigs == nil {
+				r.LaunchConfigs = newTable[launchConfiguration]()
+			}
 		}
 	}
 	s.mu.Lock()

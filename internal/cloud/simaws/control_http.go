@@ -20,6 +20,8 @@ type InstanceView struct {
 	Joined    bool      `json:"joined"`
 	Launched  time.Time `json:"launched"`
 	Console   string    `json:"console,omitempty"`
+	// Price is what it costs an hour now, in USD.
+	Price float64 `json:"price"`
 }
 
 // serveControl answers /_sim/. Every change is a POST of JSON; what can be
@@ -153,7 +155,7 @@ func (s *Sim) Instances(region string) ([]InstanceView, error) {
 	out := []InstanceView{}
 	err := s.inRegion(region, func(p place) error {
 		for in := range p.reg.Instances.each {
-			out = append(out, InstanceView{in.ID, in.Type, in.Zone, orDefault(in.Lifecycle, "on-demand"), in.state(), in.Joined, in.Launched, in.Console})
+			out = append(out, InstanceView{in.ID, in.Type, in.Zone, orDefault(in.Lifecycle, "on-demand"), in.state(), in.Joined, in.Launched, in.Console, p.priceOf(in)})
 		}
 		return nil
 	})

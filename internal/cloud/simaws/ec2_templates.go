@@ -231,6 +231,9 @@ func (c *call) writeVersion(t *launchTemplate, v *launchVersion) {
 func writeLaunchData(x *xmlWriter, d *launchData) {
 	x.opt("imageId", d.ImageID)
 	x.opt("instanceType", d.InstanceType)
+	if d.Attributes != nil {
+		x.in("instanceRequirements", func() { d.Attributes.write(x, ec2Attributes) })
+	}
 	x.opt("keyName", d.KeyName)
 	x.opt("userData", d.UserData)
 	if d.ProfileARN != "" || d.ProfileName != "" {

@@ -22,6 +22,8 @@ type launchData struct {
 	CoreCount, ThreadsPerCore                int
 	NestedVirtualization                     string
 	ReservationPreference, ReservationID     string
+	// Attributes choose the type where InstanceType does not.
+	Attributes *attributes
 }
 
 type blockDevice struct {
@@ -75,6 +77,7 @@ func parseLaunchData(n *node) (launchData, error) {
 		n.str("MetadataOptions.HttpTokens"), n.str("MetadataOptions.HttpEndpoint"), n.str("MetadataOptions.HttpProtocolIpv6"),
 		n.str("MetadataOptions.InstanceMetadataTags"), n.int("MetadataOptions.HttpPutResponseHopLimit", 0),
 	}
+	d.Attributes = parseAttributes(n.at("InstanceRequirements"), "")
 	for _, b := range n.items("BlockDeviceMapping") {
 		d.Devices = append(d.Devices, blockDevice{
 			Name: b.str("DeviceName"), SnapshotID: b.str("Ebs.SnapshotId"), Type: b.str("Ebs.VolumeType"), KMSKey: b.str("Ebs.KmsKeyId"),
@@ -125,6 +128,12 @@ func (d *launchData) check() error {
 		if len(raw) > maxUserData {
 			return fail("InvalidUserData.Malformed", "User data is limited to %d bytes", maxUserData)
 		}
+	}
+	if d.Attributes != nil && d.InstanceType != "" {
+		return fail("InvalidParameterCombination", "You cannot specify both InstanceType and InstanceRequirements in the same launch template.")
+	}
+	if err := d.Attributes.check(); err != nil {
+		return err
 	}
 	if d.ProfileARN != "" && d.ProfileName != "" {
 		return fail("InvalidParameterCombination", "The parameter 'iamInstanceProfile.name' may not be used in combination with 'iamInstanceProfile.arn'")

@@ -31,6 +31,8 @@ type region struct {
 	Shifts       *table[zonalShift]
 	// ScalingGroups are Auto Scaling groups by name.
 	ScalingGroups *table[autoScalingGroup]
+	// LaunchConfigs are launch configurations by name.
+	LaunchConfigs *table[launchConfiguration]
 	// Parameters are SSM parameters by path.
 	Parameters map[string]*parameter
 	// InUse counts vCPUs by market, for quotas.
@@ -110,8 +112,8 @@ func (s *Sim) region(a *account, name string) (*region, error) {
 		Volumes: newTable[volume](), SpotRequests: newTable[spotRequest](), Reservations: newTable[reservation](),
 		Placements: newTable[placementGroup](), Fleets: newTable[fleet](), Queues: newTable[queue](), Rules: newTable[rule](),
 		Stacks: newTable[stack](), Clusters: newTable[cluster](), Experiments: newTable[experiment](), Shifts: newTable[zonalShift](),
-		ScalingGroups: newTable[autoScalingGroup](),
-		Parameters:    map[string]*parameter{}, InUse: map[string]int{}, Tokens: newTable[remembered](),
+		ScalingGroups: newTable[autoScalingGroup](), LaunchConfigs: newTable[launchConfiguration](),
+		Parameters: map[string]*parameter{}, InUse: map[string]int{}, Tokens: newTable[remembered](),
 	}
 	a.Regions[name] = r
 	p := place{s, a, r}

@@ -42,6 +42,9 @@ type Options struct {
 	// KubernetesVersions have AMIs and SSM aliases; a default range if empty.
 	KubernetesVersions []string
 	Timing             Timing
+	// SteadySpot keeps spot prices where they are, and makes one spot pool as deep as
+	// the other: what a fleet of spot instances is made of can be foreseen then.
+	SteadySpot bool
 	// Throttle turns the token buckets on.
 	Throttle bool
 	// OnCall, if set, is told of every finished call.

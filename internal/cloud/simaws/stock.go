@@ -124,6 +124,9 @@ func (p place) spotPriceAt(o catalog.Offer, zone string, at time.Time) float64 {
 	who := hash64(p.opt.Seed, hashString(o.Type), hashString(zone))
 	base := 1 + 0.15*(unit(who)-0.5)
 	wobble := 0.2 * (unit(hash64(who, uint64(step))) + unit(hash64(who, uint64(step-1))) - 1)
+	if p.opt.SteadySpot {
+		wobble = 0
+	}
 	price := min(o.Spot*(base+wobble), o.OnDemand)
 	for _, s := range p.st.Storm {
 		if s.Region == p.reg.Name && wildcard(s.Zone, zone) && at.Before(s.Until) {
@@ -131,6 +134,15 @@ func (p place) spotPriceAt(o catalog.Offer, zone string, at time.Time) float64 {
 		}
 	}
 	return max(price, 0.0001)
+}
+
+// priceOf is what an instance costs an hour now.
+func (p place) priceOf(in *instance) float64 {
+	offer, _ := p.reg.offers.Offer(in.Type)
+	if in.Lifecycle == "spot" {
+		return p.spotPriceAt(offer, in.Zone, p.now())
+	}
+	return offer.OnDemand
 }
 
 // unit turns a hash into a number from 0 to 1.
@@ -145,6 +157,9 @@ func (p place) depth(typ, zone string, at time.Time) float64 {
 	}
 	hour := at.UnixNano() / int64(6*time.Hour)
 	d := 0.2 + 0.8*unit(hash64(p.opt.Seed, hashString(typ), hashString(zone), uint64(hour)))
+	if p.opt.SteadySpot {
+		d = 1
+	}
 	for _, s := range p.st.Storm {
 		if s.Region == p.reg.Name && wildcard(s.Zone, zone) && at.Before(s.Until) {
 			d *= 0.1

@@ -35,7 +35,7 @@ func parseTOML(s string) (tomlTable, error) {
 		if p.s[p.i] == '[' {
 			at, err = p.header(root)
 		} else {
-			err = p.pair(at)
+			err = p.pair(at, 0)
 		}
 		if err == nil {
 			err = p.endOfLine()
@@ -175,7 +175,8 @@ func bareKey(c byte) bool {
 	return c == '-' || c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-func (p *tomlParser) pair(t tomlTable) error {
+// pair reads a key and its value into a table.
+func (p *tomlParser) pair(t tomlTable, depth int) error {
 	path, err := p.key()
 	if err != nil {
 		return err
@@ -184,7 +185,7 @@ func (p *tomlParser) pair(t tomlTable) error {
 		return fmt.Errorf("expected = after key %s", strings.Join(path, "."))
 	}
 	p.i++
-	v, err := p.value(0)
+	v, err := p.value(depth)
 	if err != nil {
 		return err
 	}
@@ -281,7 +282,7 @@ func (p *tomlParser) inline(depth int) (any, error) {
 			p.i++
 			return t, nil
 		}
-		if err := p.inlinePair(t, depth); err != nil {
+		if err := p.pair(t, depth+1); err != nil {
 			return nil, err
 		}
 		p.skip(false)
@@ -291,27 +292,6 @@ func (p *tomlParser) inline(depth int) (any, error) {
 			return nil, fmt.Errorf("expected , or } before %q", p.near())
 		}
 	}
-}
-
-func (p *tomlParser) inlinePair(t tomlTable, depth int) error {
-	path, err := p.key()
-	if err != nil {
-		return err
-	}
-	if p.i == len(p.s) || p.s[p.i] != '=' {
-		return fmt.Errorf("expected = after key %s", strings.Join(path, "."))
-	}
-	p.i++
-	v, err := p.value(depth + 1)
-	if err != nil {
-		return err
-	}
-	t, err = descend(t, path[:len(path)-1])
-	if err != nil {
-		return err
-	}
-	t[path[len(path)-1]] = v
-	return nil
 }
 
 // str reads any of the four kinds of strings.

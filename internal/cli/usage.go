@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"karpenter/internal/engine/why"
+)
+
+// The groups that help lists commands by.
+const (
+	groupLook = "look"
+	groupTry  = "try"
+	groupMove = "move"
+	groupRun  = "run"
+)
+
+// commandGroups says which command is in which.
+var commandGroups = map[string]string{
+	"plan": groupLook, "explain": groupLook, "top": groupLook, "replay": groupLook, "local": groupTry, "aws-sim": groupTry,
+	"import": groupMove, "convert": groupMove, "controller": groupRun,
+}
+
+// Guide makes the program say what a newcomer has to know: help lists commands by what they are for, and a command line that makes no
+// sense gets an error that says what would.
+func Guide(root *cobra.Command) {
+	root.AddGroup(
+		&cobra.Group{ID: groupLook, Title: "Look at a cluster (nothing is changed):"}, &cobra.Group{ID: groupTry, Title: "Try it on this machine, without a cloud account:"},
+		&cobra.Group{ID: groupMove, Title: "Come from somewhere else:"}, &cobra.Group{ID: groupRun, Title: "Run it:"},
+	)
+	root.SetFlagErrorFunc(flagError)
+	for _, cmd := range root.Commands() {
+		cmd.GroupID = commandGroups[cmd.Name()]
+		if check := cmd.Args; check != nil {
+			cmd.Args = func(cmd *cobra.Command, args []string) error {
+				if check(cmd, args) != nil {
+					return argumentError(cmd, args)
+				}
+				return nil
+			}
+		}
+	}
+}
+
+// argumentError says how a command is called.
+func argumentError(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return fmt.Errorf("%s needs more to go on; it is called as: %s", cmd.CommandPath(), cmd.UseLine())
+	}
+	return fmt.Errorf("%s does not know what to do with %q; it is called as: %s", cmd.CommandPath(), strings.Join(args, " "), cmd.UseLine())
+}
+
+var (
+	// flagName finds flags in a list of flags as help prints it.
+	flagName = regexp.MustCompile(`(?m)^ +(?:-\w, )?--([\w-]+)`)
+	// badValue is what is said of a value that a flag cannot take.
+	badValue = regexp.MustCompile(`^invalid argument "(.*)" for "(?:-\w, )?(--[\w-]+)" flag: (.*)$`)
+)
+
+// flagError says what is wrong with a flag, and what would be right.
+func flagError(cmd *cobra.Command, err error) error {
+	text := err.Error()
+	if parts := badValue.FindStringSubmatch(text); parts != nil {
+		return fmt.Errorf("%s is %q; give %s", parts[2], parts[1], valueWords(parts[3]))
+	}
+	if name, unknown := strings.CutPrefix(text, "unknown flag: --"); unknown {
+		var known []string
+		for _, found := range flagName.FindAllStringSubmatch(cmd.Flags().FlagUsages(), -1) {
+			known = append(known, "--"+found[1])
+		}
+		if meant := why.Similar("--"+name, known); meant != "" {
+			return fmt.Errorf("%s has no flag --%s; did you mean %s?", cmd.CommandPath(), name, meant)
+		}
+		return fmt.Errorf("%s has no flag --%s; %s --help lists those that it has", cmd.CommandPath(), name, cmd.CommandPath())
+	}
+	return fmt.Errorf("%w; %s --help says what flags there are", err, cmd.CommandPath())
+}
+
+// valueWords says what a flag takes, by how reading it failed.
+func valueWords(failure string) string {
+	switch {
+	case strings.Contains(failure, "ParseBool"):
+		return "true or false"
+	case strings.Contains(failure, "ParseFloat"):
+		return "a number, such as 12.5"
+	case strings.Contains(failure, "ParseInt"), strings.Contains(failure, "ParseUint"):
+		return "a whole number"
+	case strings.Contains(failure, "duration"):
+		return "a length of time, such as 30s or 5m"
+	}
+	return "another value: " + failure
+}
