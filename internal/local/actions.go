@@ -39,6 +39,7 @@ func init() { // a variable would depend on itself: show is a command and is use
 		"wait":      parseWait,
 		"expect":    parseExpect,
 		"pause":     parsePause,
+		"predict":   parsePredict,
 		"show":      parseShow,
 		"kill":      parseKill,
 		"terminate": parseInstances("ec2"),
@@ -55,6 +56,26 @@ func init() { // a variable would depend on itself: show is a command and is use
 func commandNames() []string { return slices.Sorted(maps.Keys(commands)) }
 
 func parseApply(l scriptLine) (action, error) {
+	list, err := readManifest(l)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, c *Cluster) (string, error) {
+		for _, object := range list {
+			object = object.DeepCopy()
+			if err := withNamespace(c.Client, object); err != nil {
+				return "", err
+			}
+			if err := apply(ctx, c.Client, object); err != nil {
+				return "", err
+			}
+		}
+		return "", nil
+	}, nil
+}
+
+// readManifest reads the objects of the file that a line names.
+func readManifest(l scriptLine) ([]*unstructured.Unstructured, error) {
 	if len(l.args) != 1 {
 		return nil, errors.New("it takes one file, named relative to the scenario")
 	}
@@ -70,18 +91,7 @@ func parseApply(l scriptLine) (action, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	return func(ctx context.Context, c *Cluster) (string, error) {
-		for _, object := range list {
-			object = object.DeepCopy()
-			if err := withNamespace(c.Client, object); err != nil {
-				return "", err
-			}
-			if err := apply(ctx, c.Client, object); err != nil {
-				return "", err
-			}
-		}
-		return "", nil
-	}, nil
+	return list, nil
 }
 
 // withNamespace puts an object that names no namespace into the default one, if its kind lives in namespaces.

@@ -31,8 +31,8 @@ type pocketAWS struct {
 	*simaws.Sim
 	url, region string
 	cluster     simaws.Cluster
-	// system is the id of the system node's instance.
-	system string
+	// system are the ids of the system nodes' instances.
+	system []string
 
 	file    string
 	timing  simaws.Timing
@@ -47,6 +47,7 @@ type awsOptions struct {
 	dir, region string
 	cluster     simaws.Cluster
 	bootTime    time.Duration
+	steadySpot  bool
 	watcher     simaws.Watcher
 }
 
@@ -62,7 +63,7 @@ func startAWS(ctx context.Context, opts awsOptions) (*pocketAWS, error) {
 	}
 	if a.Sim, err = simaws.New(simaws.Options{
 		Clock: realClock{}, Seed: 1, Region: opts.region, Clusters: []simaws.Cluster{opts.cluster}, Queue: opts.cluster.Name,
-		Timing: a.timing, Watcher: opts.watcher, OnCall: a.notice,
+		Timing: a.timing, SteadySpot: opts.steadySpot, Watcher: opts.watcher, OnCall: a.notice,
 	}); err == nil {
 		err = a.load()
 	}

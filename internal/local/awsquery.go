@@ -90,8 +90,11 @@ func (a *pocketAWS) prepare(ctx context.Context, cluster string) error {
 	return nil
 }
 
-// launchSystem starts the instance that the system node is, unless it runs.
-func (a *pocketAWS) launchSystem(ctx context.Context, cluster simaws.Cluster) error {
+// systemSubnets are where system nodes are, each in a zone of its own, in the order in which they are made.
+var systemSubnets = []string{"subnet-0abc123", "subnet-0def456"}
+
+// launchSystem starts the instances that the system nodes are, as far as they do not run.
+func (a *pocketAWS) launchSystem(ctx context.Context, cluster simaws.Cluster, nodes int) error {
 	var running struct {
 		IDs []string `xml:"reservationSet>item>instancesSet>item>instanceId"`
 	}
@@ -101,20 +104,30 @@ func (a *pocketAWS) launchSystem(ctx context.Context, cluster simaws.Cluster) er
 	}, &running); err != nil {
 		return fmt.Errorf("looking for the system node: %w", err)
 	}
-	if len(running.IDs) > 0 {
-		a.system = running.IDs[0]
+	a.system = running.IDs
+	if len(a.system) >= nodes {
 		return nil
 	}
 	image, err := a.image(ctx, cluster.Version)
 	if err != nil {
 		return err
 	}
+	for _, subnet := range systemSubnets[len(a.system):nodes] {
+		if err := a.launchInto(ctx, cluster, image, subnet); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// launchInto starts one instance of the system group.
+func (a *pocketAWS) launchInto(ctx context.Context, cluster simaws.Cluster, image, subnet string) error {
 	var made struct {
 		ID string `xml:"instancesSet>item>instanceId"`
 	}
-	err = a.query(ctx, "ec2", url.Values{
+	err := a.query(ctx, "ec2", url.Values{
 		"Action": {"RunInstances"}, "ImageId": {image}, "InstanceType": {systemType}, "MinCount": {"1"}, "MaxCount": {"1"},
-		"SubnetId": {"subnet-0abc123"}, "SecurityGroupId.1": {"sg-0abc123"}, "IamInstanceProfile.Name": {"KarpenterNodeInstanceProfile-" + cluster.Name},
+		"SubnetId": {subnet}, "SecurityGroupId.1": {"sg-0abc123"}, "IamInstanceProfile.Name": {"KarpenterNodeInstanceProfile-" + cluster.Name},
 		"UserData":                        {base64.StdEncoding.EncodeToString([]byte(systemUserData(cluster)))},
 		"TagSpecification.1.ResourceType": {"instance"},
 		"TagSpecification.1.Tag.1.Key":    {"Name"}, "TagSpecification.1.Tag.1.Value": {cluster.Name + "-" + systemGroup},
@@ -124,7 +137,7 @@ func (a *pocketAWS) launchSystem(ctx context.Context, cluster simaws.Cluster) er
 	if err != nil {
 		return fmt.Errorf("launching the system node: %w", err)
 	}
-	a.system = made.ID
+	a.system = append(a.system, made.ID)
 	return nil
 }
 
@@ -210,7 +223,7 @@ func (a *pocketAWS) volumeGiB(ctx context.Context, m *simaws.Machine) (int64, er
 	return gib, nil
 }
 
-// launched lists the instances beside the system node's that have not ended, in the order of their launch.
+// launched lists the instances beside the system nodes' that have not ended, in the order of their launch.
 func (a *pocketAWS) launched(spotOnly bool) ([]string, error) {
 	instances, err := a.Instances(a.region)
 	if err != nil {
@@ -219,7 +232,7 @@ func (a *pocketAWS) launched(spotOnly bool) ([]string, error) {
 	var ids []string
 	for i := range instances {
 		alive := instances[i].State == "pending" || instances[i].State == "running"
-		if alive && instances[i].ID != a.system && (!spotOnly || instances[i].Lifecycle == "spot") {
+		if alive && !slices.Contains(a.system, instances[i].ID) && (!spotOnly || instances[i].Lifecycle == "spot") {
 			ids = append(ids, instances[i].ID)
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"karpenter/internal/cloud/simaws"
+	"karpenter/internal/local/kubelet"
 	"karpenter/internal/local/plane"
 )
 
@@ -39,8 +40,13 @@ type Options struct {
 	BootTime time.Duration
 	// NoDefaults leaves out the default NodePool and EC2NodeClass.
 	NoDefaults bool
-	// Controller is the command line of the controller; without one none is started.
+	// NoKarpenter leaves out everything of Karpenter, kinds included, for somebody to install its charts. Their pods are run for real.
+	NoKarpenter bool
+	// Controller is the command line of the controller; without one none is started. The charts' pods run its program.
 	Controller []string
+	// Predict has Play hold what plan says of changes against what comes of them. Spot prices stand still then, and AWS has as much
+	// of one spot instance type as of the other: what it would give else nobody can know.
+	Predict bool
 	// Tell, if set, is told what happens, line by line.
 	Tell func(line string)
 }
@@ -65,8 +71,11 @@ type Cluster struct {
 	kinds  *Kinds
 	aws    *pocketAWS
 	nodes  *nodeKeeper
-	log    *containerLog
+	log    *kubelet.Log
 	child  *controller
+	// pods runs the pods of Karpenter's charts; the API server reaches them through gate, if it is set.
+	pods *kubelet.Kubelet
+	gate *gate
 
 	endWork context.CancelFunc
 	work    sync.WaitGroup
@@ -83,7 +92,7 @@ func Start(ctx context.Context, opts Options) (*Cluster, error) {
 	}
 	opts.Dir = dir
 	c := &Cluster{opts: opts}
-	if c.folder, err = claimFolder(opts.Dir, opts.Fresh); err != nil {
+	if c.folder, err = claimFolder(opts.Dir, opts.Fresh, opts.kind()); err != nil {
 		return nil, err
 	}
 	for _, step := range []func(context.Context) error{c.startPlane, c.startWorld, c.startNodes, c.startController} {
@@ -98,9 +107,14 @@ func (c *Cluster) tell(format string, args ...any) { c.opts.Tell(fmt.Sprintf(for
 
 func (c *Cluster) startPlane(ctx context.Context) error {
 	var err error
-	if c.plane, err = plane.Start(ctx, plane.Options{
-		Binary: c.opts.Binary, Dir: c.opts.Dir, Controllers: true, Scheduler: true, Progress: c.opts.Tell,
-	}); err != nil {
+	opts := plane.Options{Binary: c.opts.Binary, Dir: c.opts.Dir, Controllers: true, Scheduler: true, Progress: c.opts.Tell}
+	if c.opts.NoKarpenter {
+		if c.gate, err = newGate(c.opts.Dir); err != nil {
+			return err
+		}
+		opts.Gateway = c.gate.listener.Addr().String()
+	}
+	if c.plane, err = plane.Start(ctx, opts); err != nil {
 		return err
 	}
 	c.Config, c.Kubeconfig = c.plane.Config, c.plane.Kubeconfig
@@ -116,11 +130,20 @@ func (c *Cluster) startPlane(ctx context.Context) error {
 
 // startWorld starts what needs only the control plane: our kinds, the pocket AWS, kwok, and the cluster's own objects.
 func (c *Cluster) startWorld(ctx context.Context) error {
-	c.tell("installing NodePool, NodeClaim and EC2NodeClass, starting the pocket AWS and kwok")
+	manifests := []string{systemManifest}
+	if c.opts.NoKarpenter {
+		c.tell("starting the pocket AWS and kwok")
+	} else {
+		manifests = append(manifests, standinManifest)
+		c.tell("installing NodePool, NodeClaim and EC2NodeClass, starting the pocket AWS and kwok")
+	}
 	var version string
 	var port int
 	err := together(
 		func() (err error) {
+			if c.opts.NoKarpenter {
+				return nil
+			}
 			c.kinds, err = ServeKinds(ctx, c.plane, slog.New(slog.DiscardHandler))
 			return err
 		},
@@ -129,23 +152,23 @@ func (c *Cluster) startWorld(ctx context.Context) error {
 			return err
 		},
 		func() (err error) {
-			port, err = startKwok(c.plane, c.opts.Dir)
+			port, err = startKwok(ctx, c.plane, c.opts.Dir, c.opts.NoKarpenter)
 			return err
 		},
-		func() error { return applySystem(ctx, c.Client) },
+		func() error { return applySystem(ctx, c.Client, manifests...) },
 	)
 	if err != nil {
 		return err
 	}
 	c.nodes = newNodeKeeper(c.Client, c.opts.ClusterName, c.tell)
-	c.nodes.kubelet = kubelet{version: version, port: int32(port)}
+	c.nodes.kubelet = kubeletFacts{version: version, port: int32(port)}
 	c.nodes.volume = func(ctx context.Context, m *simaws.Machine) (int64, error) { return c.aws.volumeGiB(ctx, m) }
 	authority, err := os.ReadFile(c.plane.CA)
 	if err != nil {
 		return fmt.Errorf("reading the cluster's authority: %w", err)
 	}
 	c.aws, err = startAWS(ctx, awsOptions{
-		dir: c.opts.Dir, region: c.opts.Region, bootTime: c.opts.BootTime, watcher: c.nodes,
+		dir: c.opts.Dir, region: c.opts.Region, bootTime: c.opts.BootTime, steadySpot: c.opts.Predict, watcher: c.nodes,
 		cluster: simaws.Cluster{
 			Name: c.opts.ClusterName, Version: minorOf(version), Endpoint: c.plane.Endpoint(),
 			CertificateAuthority: base64.StdEncoding.EncodeToString(authority), ServiceCIDR: plane.ServiceRange,
@@ -166,6 +189,9 @@ func (c *Cluster) startNodes(ctx context.Context) error {
 	volumes, leases := &volumeKeeper{kube: c.Client}, &leaseKeeper{kube: c.Client}
 	c.work.Go(func() { volumes.run(working) })
 	c.work.Go(func() { leases.run(working) })
+	if err := c.startPods(ctx); err != nil {
+		return err
+	}
 	if err := movePort(ctx, c.Client, c.nodes.kubelet.port); err != nil {
 		return err
 	}
@@ -173,13 +199,20 @@ func (c *Cluster) startNodes(ctx context.Context) error {
 		return err
 	}
 	c.tell("waiting for the system node")
-	if err := c.aws.atOnce(func() error { return c.aws.launchSystem(ctx, c.aws.cluster) }); err != nil {
+	nodes := 1
+	if c.opts.NoKarpenter { // the chart's two replicas do not share a node
+		nodes = 2
+	}
+	if err := c.aws.atOnce(func() error { return c.aws.launchSystem(ctx, c.aws.cluster, nodes) }); err != nil {
 		return err
 	}
 	return awaitSystem(ctx, c.Client)
 }
 
 func (c *Cluster) startController(ctx context.Context) error {
+	if c.opts.NoKarpenter {
+		return nil
+	}
 	if !c.opts.NoDefaults {
 		c.tell("creating NodePool default and EC2NodeClass default")
 		if err := createDefaults(ctx, c.Client, c.opts.ClusterName); err != nil {
@@ -199,7 +232,7 @@ func (c *Cluster) startController(ctx context.Context) error {
 	if err := writeSettings(filepath.Join(c.opts.Dir, "controller.env"), settings); err != nil {
 		return err
 	}
-	if c.log, err = openContainerLog(controllerLog(c.opts.Dir)); err != nil {
+	if c.log, err = kubelet.OpenLog(controllerLog(c.opts.Dir)); err != nil {
 		return err
 	}
 	if len(c.opts.Controller) == 0 {
@@ -223,6 +256,9 @@ func (c *Cluster) Stop() error {
 	if c.child != nil {
 		c.child.Stop()
 	}
+	if c.pods != nil {
+		c.pods.Stop()
+	}
 	if c.aws != nil {
 		c.aws.Freeze()
 	}
@@ -239,6 +275,9 @@ func (c *Cluster) Stop() error {
 	}
 	if c.plane != nil {
 		c.plane.Stop()
+	}
+	if c.gate != nil {
+		c.gate.close()
 	}
 	if c.log != nil {
 		err = errors.Join(err, c.log.Close())

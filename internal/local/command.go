@@ -39,6 +39,7 @@ ends with an error if something that the script expects did not come true.`,
 		Example: `  karpenter local
   karpenter local --fresh --boot-time 45s
   karpenter local --dir second
+  karpenter local --no-karpenter --dir helm
   karpenter local --scenario examples/scenarios/walk-through.txt`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.OutOrStdout()) },
@@ -51,8 +52,13 @@ ends with an error if something that the script expects did not come true.`,
 	set.StringVar(&f.Region, "region", "us-west-2", "the region that instances are launched in")
 	set.DurationVar(&f.BootTime, "boot-time", defaultBootTime, "how long an instance takes from its launch until its node registers")
 	set.BoolVar(&f.NoDefaults, "no-defaults", false, "do not create NodePool default and EC2NodeClass default")
+	set.BoolVar(&f.NoKarpenter, "no-karpenter", false, "leave out everything of Karpenter, to install it with helm: the pods of its chart are run for real")
 	set.BoolVar(&f.noController, "no-controller", false, "do not start the controller; controller.env in the folder has what one needs")
 	set.StringVar(&f.scenario, "scenario", "", "a script to play instead of waiting for Ctrl-C")
+	set.BoolVar(&f.Predict, "predict", false, "with --scenario: ask plan before each change, and fail if something else comes of it; spot prices stand still then")
+	for _, without := range []string{"no-controller", "no-defaults", "scenario"} {
+		cmd.MarkFlagsMutuallyExclusive("no-karpenter", without)
+	}
 	return cmd
 }
 
@@ -116,6 +122,10 @@ func (t *teller) restart() {
 }
 
 func (f *flags) greet(out io.Writer, cluster *Cluster) {
+	if f.NoKarpenter {
+		fmt.Fprintf(out, greetWithout, cluster.Kubeconfig, filepath.Dir(f.Binary), f.ClusterName, cluster.AWSURL, f.Dir)
+		return
+	}
 	fmt.Fprintf(out, `
 In another terminal:
 
@@ -145,6 +155,8 @@ func (f *flags) complete(temporary bool) (tidy func(), err error) {
 		f.Controller = []string{self, "controller"}
 	}
 	switch {
+	case f.Predict && (f.scenario == "" || f.noController):
+		return tidy, errors.New("--predict is about the changes of a scenario, and asks the controller: give it with --scenario and without --no-controller")
 	case f.BootTime < 0:
 		return tidy, fmt.Errorf("--boot-time %v: it must not be negative", f.BootTime)
 	case f.Dir != "":

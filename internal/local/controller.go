@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -12,8 +13,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
+
+	"karpenter/internal/local/kubelet"
 )
 
 const (
@@ -46,7 +48,7 @@ func Lifeline() {
 type controller struct {
 	command []string
 	env     []string
-	log     *containerLog
+	log     *kubelet.Log
 	tell    func(format string, args ...any)
 
 	stop    context.CancelFunc
@@ -90,19 +92,9 @@ func startController(ctx context.Context, c *controller) {
 
 // run starts the child once and returns when it has ended.
 func (c *controller) run(ctx context.Context) error {
-	cmd := exec.CommandContext(ctx, c.command[0], c.command[1:]...)
-	cmd.Env = c.env
-	cmd.Stdout, cmd.Stderr = c.log, c.log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for the parent, which stops the child in order
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = controllerGrace
-	lifeline, err := cmd.StdinPipe()
+	cmd, err := kubelet.Process{Program: c.command[0], Args: c.command[1:], Env: c.env, Log: c.log, Grace: controllerGrace}.Start(ctx)
 	if err != nil {
-		return fmt.Errorf("making the controller's lifeline: %w", err)
-	}
-	defer lifeline.Close()
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("starting the controller: %w", err)
+		return err
 	}
 	c.set(cmd)
 	defer c.set(nil)
@@ -165,11 +157,11 @@ func (c *controller) awaitReady(ctx context.Context, url string) error {
 		hopeless := c.ended >= startAttempts
 		c.mu.Unlock()
 		if hopeless {
-			return fmt.Errorf("the controller ended %d times instead of becoming ready; the end of its log:\n%s", startAttempts, c.log.tail(5))
+			return fmt.Errorf("the controller ended %d times instead of becoming ready; the end of its log:\n%s", startAttempts, c.log.Tail(5))
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the controller did not become ready (%w); its log is %s", err, c.log.name)
+			return fmt.Errorf("the controller did not become ready (%w); its log is %s", err, c.log.Name())
 		case <-ticker.C:
 		}
 	}
@@ -195,7 +187,7 @@ func controllerEnv(inherited []string, settings map[string]string) []string {
 // controllerSettings are the environment variables that make a controller work on this cluster.
 // ports are those of metrics, health probes and dashboard.
 func controllerSettings(c *Cluster, ports []int) map[string]string {
-	return map[string]string{
+	settings := map[string]string{
 		"KUBECONFIG":       c.Kubeconfig,
 		"SYSTEM_NAMESPACE": "kube-system",
 		"CLUSTER_NAME":     c.opts.ClusterName, "CLUSTER_ENDPOINT": c.plane.Endpoint(), "INTERRUPTION_QUEUE": c.opts.ClusterName,
@@ -203,7 +195,15 @@ func controllerSettings(c *Cluster, ports []int) map[string]string {
 		// One process with nobody to compete with: after a crash it need not wait for its own lease to run out.
 		"DISABLE_LEADER_ELECTION": "true",
 		// This process serves the conversion webhook, so that objects can be read also while the controller is down.
-		"DISABLE_WEBHOOK":  "true",
+		"DISABLE_WEBHOOK": "true",
+	}
+	maps.Copy(settings, awsSettings(c))
+	return settings
+}
+
+// awsSettings lead to the pocket AWS, and nowhere else.
+func awsSettings(c *Cluster) map[string]string {
+	return map[string]string{
 		"AWS_ENDPOINT_URL": c.AWSURL, "AWS_REGION": c.opts.Region, "AWS_ACCESS_KEY_ID": accessKey, "AWS_SECRET_ACCESS_KEY": "pocket",
 		"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull, "AWS_EC2_METADATA_DISABLED": "true",
 	}

@@ -13,8 +13,9 @@ import (
 const marker = ".karpenter-local"
 
 // claimFolder makes the folder of a cluster and holds it until the result is closed, so that two clusters never write
-// into one. With fresh, what is in it is dropped; a folder with other things in it is never touched.
-func claimFolder(dir string, fresh bool) (io.Closer, error) {
+// into one. With fresh, what is in it is dropped; a folder with other things in it is never touched. kind is which cluster it is for:
+// one does not become the other.
+func claimFolder(dir string, fresh bool, kind string) (io.Closer, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("looking into %s: %w", dir, err)
@@ -45,5 +46,28 @@ func claimFolder(dir string, fresh bool) (io.Closer, error) {
 			}
 		}
 	}
+	if err := remember(lock, kind, fresh || len(entries) == 0); err != nil {
+		lock.Close()
+		return nil, fmt.Errorf("%s %w", dir, err)
+	}
 	return lock, nil
+}
+
+// remember writes into the marker which kind of cluster a folder is for, or compares it with what is there.
+func remember(file *os.File, kind string, anew bool) error {
+	if anew {
+		if err := file.Truncate(0); err != nil {
+			return fmt.Errorf("cannot be claimed: %w", err)
+		}
+		_, err := file.WriteString(kind)
+		return err
+	}
+	had, err := io.ReadAll(file)
+	if err != nil {
+		return fmt.Errorf("cannot be claimed: %w", err)
+	}
+	if string(had) != kind {
+		return errors.New("has a cluster in it that was started with --no-karpenter, or without it, other than now: say the same again, drop it with --fresh, or name another folder with --dir")
+	}
+	return nil
 }

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"karpenter/internal/local/kubelet"
 	"karpenter/internal/local/plane"
 )
 
@@ -22,8 +23,19 @@ var kwokManifest string
 const silenceLog = "2000-01-01T00:00:00Z stdout F kwok only pretends to run this container, so it has no output\n"
 
 // startKwok runs kwok, which plays the kubelets of the nodes that nodeKeeper registers, and returns the port where the
-// API server reaches them.
-func startKwok(p *plane.Plane, dir string) (port int, err error) {
+// API server reaches them. With told, it is told while it runs where pods that are run for real have their log and ports.
+func startKwok(ctx context.Context, p *plane.Plane, dir string, told bool) (port int, err error) {
+	var extra []string
+	if told {
+		definitions, err := kubelet.Kinds()
+		if err != nil {
+			return 0, err
+		}
+		if err := p.Install(ctx, definitions); err != nil {
+			return 0, err
+		}
+		extra = []string{"--enable-crds=Logs,PortForward"}
+	}
 	ports, err := plane.Ports(dir, "kwok")
 	if err != nil {
 		return 0, err
@@ -38,9 +50,11 @@ func startKwok(p *plane.Plane, dir string) (port int, err error) {
 		return 0, fmt.Errorf("writing kwok's configuration: %w", err)
 	}
 	cert, key := p.ServingPair()
-	err = p.Run("kwok", "--kubeconfig="+p.Kubeconfig, "--config="+config,
+	err = p.Run("kwok", append([]string{
+		"--kubeconfig=" + p.Kubeconfig, "--config=" + config,
 		fmt.Sprintf("--server-address=127.0.0.1:%d", ports[0]), fmt.Sprintf("--node-port=%d", ports[0]),
-		"--tls-cert-file="+cert, "--tls-private-key-file="+key)
+		"--tls-cert-file=" + cert, "--tls-private-key-file=" + key,
+	}, extra...)...)
 	return ports[0], err
 }
 

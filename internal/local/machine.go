@@ -38,8 +38,8 @@ const (
 	bin = resource.BinarySI
 )
 
-// kubelet is what a machine's kubelet knows beside the machine itself.
-type kubelet struct {
+// kubeletFacts are what a machine's kubelet knows beside the machine itself.
+type kubeletFacts struct {
 	// version is that of the API server.
 	version string
 	// port is where the API server reaches kwok.
@@ -50,7 +50,7 @@ type kubelet struct {
 
 // registration is the Node object that a machine's kubelet registers, completed with what the cloud controller adds.
 // It is not ready yet.
-func registration(m *simaws.Machine, k kubelet) (*corev1.Node, error) {
+func registration(m *simaws.Machine, k kubeletFacts) (*corev1.Node, error) {
 	capacity := capacityOf(m, k)
 	allocatable, err := allocatableOf(m, capacity)
 	if err != nil {
@@ -144,7 +144,7 @@ func osOf(m *simaws.Machine) string {
 }
 
 // capacityOf is what the kubelet finds on the machine, with the devices that device plugins would add.
-func capacityOf(m *simaws.Machine, k kubelet) corev1.ResourceList {
+func capacityOf(m *simaws.Machine, k kubeletFacts) corev1.ResourceList {
 	storage := k.storageGiB * gi
 	if strings.EqualFold(m.Node.LocalStorage, "raid0") && m.Info.TotalDiskGB() > 0 {
 		storage = int64(m.Info.TotalDiskGB()) * 1e9

@@ -72,7 +72,7 @@ func TestRegistrationResources(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			node, err := registration(testMachine(t, c.kind, c.edit), kubelet{version: "v1.37.1", port: 10250, storageGiB: 20})
+			node, err := registration(testMachine(t, c.kind, c.edit), kubeletFacts{version: "v1.37.1", port: 10250, storageGiB: 20})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -97,7 +97,7 @@ func TestRegistrationRefusesNonsense(t *testing.T) {
 		"threshold": func(m *simaws.Machine) { m.Node.EvictionHard = map[string]string{"memory.available": "lots%"} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := registration(testMachine(t, "m5.large", edit), kubelet{storageGiB: 20}); err == nil {
+			if _, err := registration(testMachine(t, "m5.large", edit), kubeletFacts{storageGiB: 20}); err == nil {
 				t.Error("it was accepted")
 			}
 		})
@@ -109,7 +109,7 @@ func TestRegistrationOfOtherSystems(t *testing.T) {
 		{"m5.large", "Windows", "x86_64", "windows", "amd64"},
 		{"m6g.large", "AL2023", "arm64", "linux", "arm64"},
 	} {
-		node, err := registration(testMachine(t, c.kind, func(m *simaws.Machine) { m.Family, m.Arch = c.family, c.arch }), kubelet{storageGiB: 50})
+		node, err := registration(testMachine(t, c.kind, func(m *simaws.Machine) { m.Family, m.Arch = c.family, c.arch }), kubeletFacts{storageGiB: 50})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -48,7 +48,7 @@ type machineEvent struct {
 type nodeKeeper struct {
 	kube    client.Client
 	cluster string
-	kubelet kubelet
+	kubelet kubeletFacts
 	// volume tells the size of the volume for pods' files.
 	volume func(context.Context, *simaws.Machine) (int64, error)
 	// tell is told what happened, in one line.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -25,6 +26,11 @@ type step struct {
 	at    time.Duration
 	timed bool
 	do    action
+	// change is what it does to objects, and surprise says that it does something to the fleet that nobody can foresee.
+	change   changer
+	surprise bool
+	// predict is on or off where the step says so, and excuse why off.
+	predict, excuse string
 }
 
 // action does what a step says. What it returns is printed.
@@ -77,8 +83,18 @@ func parseStep(dir string, words []string) (step, error) {
 		return s, fmt.Errorf("%q: there is no command %q; there are %s", s.text, words[0], strings.Join(commandNames(), ", "))
 	}
 	var err error
-	if s.do, err = parse(scriptLine{dir: dir, args: words[1:]}); err != nil {
+	line := scriptLine{dir: dir, args: words[1:]}
+	if s.do, err = parse(line); err != nil {
 		return s, fmt.Errorf("%q: %w", s.text, err)
+	}
+	s.surprise = slices.Contains(surprises, words[0])
+	if words[0] == "predict" {
+		s.predict, s.excuse = words[1], strings.Join(words[2:], " ")
+	}
+	if read := changers[words[0]]; read != nil {
+		if s.change, err = read(line); err != nil {
+			return s, fmt.Errorf("%q: %w", s.text, err)
+		}
 	}
 	return s, nil
 }
@@ -93,7 +109,7 @@ func (c *Cluster) Play(ctx context.Context, s *Scenario) error {
 			cancel(err)
 		}
 	}()
-	began := time.Now()
+	began, ahead := time.Now(), &foresight{c: c}
 	for i := range s.steps {
 		step := &s.steps[i]
 		if step.timed {
@@ -101,19 +117,37 @@ func (c *Cluster) Play(ctx context.Context, s *Scenario) error {
 				return err
 			}
 		}
-		c.tell("> %s", step.text)
-		said, err := step.do(ctx, c)
-		for line := range strings.Lines(said) {
-			c.tell("  %s", strings.TrimRight(line, "\n"))
-		}
-		if err != nil {
+		if err := c.play(ctx, ahead, s.steps[i:]); err != nil {
 			c.tell("  %v", err)
 			c.tellState(ctx)
 			return fmt.Errorf("%s:%d: %s: %w", s.file, step.line, step.text, err)
 		}
 	}
+	if err := ahead.settle(ctx); err != nil {
+		c.tell("  %v", err)
+		c.tellState(ctx)
+		return fmt.Errorf("%s: at the end: %w", s.file, err)
+	}
+	if c.opts.Predict {
+		c.tell("plan was right about %d changes; what it could not foresee: %d", ahead.right, ahead.excuses)
+	}
 	c.tell("passed: %d steps in %.1f s", len(s.steps), time.Since(began).Seconds())
 	return nil
+}
+
+// play does the first of the steps that are left.
+func (c *Cluster) play(ctx context.Context, ahead *foresight, rest []step) error {
+	if c.opts.Predict {
+		if err := ahead.before(ctx, rest); err != nil {
+			return err
+		}
+	}
+	c.tell("> %s", rest[0].text)
+	said, err := rest[0].do(ctx, c)
+	for line := range strings.Lines(said) {
+		c.tell("  %s", strings.TrimRight(line, "\n"))
+	}
+	return err
 }
 
 // tellState tells what there is, for whoever wants to know why a step failed.
@@ -128,7 +162,7 @@ func (c *Cluster) tellState(ctx context.Context) {
 		}
 	}
 	c.tell("  the end of the controller's log:")
-	for line := range strings.Lines(c.log.tail(12)) {
+	for line := range strings.Lines(c.log.Tail(12)) {
 		c.tell("    %s", strings.TrimRight(line, "\n"))
 	}
 }

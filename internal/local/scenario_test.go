@@ -31,6 +31,8 @@ func TestScenarioMistakesAreNamed(t *testing.T) {
 		"clear everything":              "faults and stock",
 		"interrupt some":                "neither a number of instances nor all",
 		"pause":                         "a time",
+		"predict":                       "off and a reason, or on",
+		"predict off":                   "say why",
 		"show everything":               "one of nodes, claims, pods",
 	} {
 		t.Run(script, func(t *testing.T) {
@@ -57,6 +59,62 @@ func TestScenarioSteps(t *testing.T) {
 	if len(s.steps) != 2 || s.steps[0].line != 2 || s.steps[0].timed || s.steps[1].line != 4 || s.steps[1].at != 90*time.Second ||
 		s.steps[1].text != "at 1m30s kill controller" {
 		t.Errorf("got %+v", s.steps)
+	}
+}
+
+func TestStepsThatPlanIsAskedAbout(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "pod.yaml"), []byte("{apiVersion: v1, kind: Pod, metadata: {name: p}}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		"apply pod.yaml": "change", "scale deployment web 3": "change", "kubectl patch nodepool p -p {}": "change", "kubectl delete node n": "change",
+		"kubectl get nodes": "", "kubectl wait node/n --for=delete": "", "wait pods-bound 5s": "", "kill controller": "", "fault drop": "",
+		"terminate 1": "surprise", "interrupt all": "surprise", "storm percent=50": "surprise",
+		"predict off nobody knows": "off: nobody knows", "predict on": "on: ",
+	} {
+		s, err := parseStep(dir, strings.Fields(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		switch {
+		case s.predict != "":
+			got = s.predict + ": " + s.excuse
+		case s.surprise:
+			got = "surprise"
+		case s.change != nil:
+			got = "change"
+		}
+		if got != want {
+			t.Errorf("%s is %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestFleetsAreCompared(t *testing.T) {
+	a := machine{Pool: "p", Type: "m5.large", Zone: "a", CapacityType: "spot", Price: 0.03}
+	b := machine{Pool: "p", Type: "c5.large", Zone: "b", CapacityType: "on-demand", Price: 0.08}
+	system := machine{Type: "m5.xlarge"}
+	dear, elsewhere := a, a
+	dear.Price, elsewhere.Zone = 0.0301, "b"
+	is := newOutlook([]machine{a, b, a}, 2)
+	for name, x := range map[string]struct {
+		other outlook
+		same  bool
+	}{
+		"in another order, with what is not ours": {newOutlook([]machine{b, a, system, a}, 2), true},
+		"at another price":                        {newOutlook([]machine{dear, b, a}, 2), false},
+		"in another zone":                         {newOutlook([]machine{elsewhere, b, a}, 2), false},
+		"without one of them":                     {newOutlook([]machine{a, b}, 2), false},
+		"with other pods waiting":                 {newOutlook([]machine{a, b, a}, 1), false},
+	} {
+		if is.same(x.other) != x.same {
+			t.Errorf("%s: same is %v", name, !x.same)
+		}
+	}
+	if got, want := is.String(), "3 nodes for $0.1400/h (1 × p c5.large on-demand b, 2 × p m5.large spot a), 2 pods without a place"; got != want {
+		t.Errorf("it is told as %q, want %q", got, want)
 	}
 }
 

@@ -23,6 +23,9 @@ import (
 //go:embed manifests/system.yaml
 var systemManifest string
 
+//go:embed manifests/standin.yaml
+var standinManifest string
+
 //go:embed manifests/defaults.yaml
 var defaultsManifest string
 
@@ -47,9 +50,9 @@ func objects(manifest io.Reader) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// applySystem puts what every cluster has into the cluster.
-func applySystem(ctx context.Context, kube client.Client) error {
-	list, err := objects(strings.NewReader(systemManifest))
+// applySystem puts manifests of what every cluster has into the cluster.
+func applySystem(ctx context.Context, kube client.Client, manifests ...string) error {
+	list, err := objects(strings.NewReader(strings.Join(manifests, "\n---\n")))
 	if err != nil {
 		return err
 	}
@@ -61,8 +64,10 @@ func applySystem(ctx context.Context, kube client.Client) error {
 	return nil
 }
 
-func apply(ctx context.Context, kube client.Client, object *unstructured.Unstructured) error {
-	if err := kube.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), fieldOwner, client.ForceOwnership); err != nil {
+// apply applies an object, which then is as the API server has it.
+func apply(ctx context.Context, kube client.Client, object *unstructured.Unstructured, opts ...client.ApplyOption) error {
+	opts = append(opts, fieldOwner, client.ForceOwnership)
+	if err := kube.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), opts...); err != nil {
 		return fmt.Errorf("applying %s %s: %w", object.GetKind(), object.GetName(), err)
 	}
 	return nil
@@ -88,6 +93,9 @@ func awaitSystem(ctx context.Context, kube client.Client) error {
 		var deployments appsv1.DeploymentList
 		err := kube.List(ctx, &deployments, client.InNamespace(metav1.NamespaceSystem))
 		for i := range deployments.Items {
+			if deployments.Items[i].Labels["app.kubernetes.io/managed-by"] == "Helm" { // the user's, who may have got it wrong
+				continue
+			}
 			if status := &deployments.Items[i].Status; status.ReadyReplicas == 0 || status.ReadyReplicas != status.Replicas {
 				return false, err
 			}

@@ -1,32 +1,25 @@
-// Package guides follows the documentation: every block of commands that names TestGuides is run, word for word, page by page, on a
+// Package guides follows the documentation: every block of commands that names one of its tests is run, word for word, page by page, on a
 // cluster such as "make local" starts.
 package guides
 
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
-
-	"github.com/spf13/cobra"
 
 	"karpenter/internal/cli"
 	"karpenter/internal/local"
 	"karpenter/internal/operator"
 	"karpenter/test/blocks"
 	"karpenter/test/harness"
+	"karpenter/test/harness/program"
 )
-
-// asProgram makes the test binary the program, with the commands that guides use.
-const asProgram = "GUIDES_TEST_AS_PROGRAM"
 
 // guides are the pages in the order in which somebody may read them.
 var guides = []string{
@@ -36,19 +29,8 @@ var guides = []string{
 }
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) == "" {
-		os.Exit(m.Run())
-	}
-	local.Lifeline()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	root := &cobra.Command{Use: "karpenter", SilenceUsage: true, SilenceErrors: true}
-	root.AddCommand(operator.NewCommand("test"), cli.NewConvert(), cli.NewPlan(), cli.NewExplain(), cli.NewTop(), cli.NewImport("test"))
-	err := root.ExecuteContext(ctx)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "karpenter:", err)
-		os.Exit(1)
-	}
+	program.Act(operator.NewCommand("test"), cli.NewConvert(), cli.NewPlan(), cli.NewExplain(), cli.NewTop(), cli.NewImport("test"), local.NewCommand())
+	os.Exit(m.Run())
 }
 
 // reader is somebody at a shell.
@@ -58,7 +40,7 @@ type reader struct {
 	env []string
 }
 
-// newReader starts the cluster, and a folder with what the repository has at its top.
+// newReader makes a folder with what the repository has at its top, and the programs in bin.
 func newReader(t *testing.T) *reader {
 	t.Helper()
 	root, err := harness.Root()
@@ -69,22 +51,34 @@ func newReader(t *testing.T) *reader {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, bin := t.TempDir(), t.TempDir()
-	self := "#!/bin/sh\n" + asProgram + "=1 exec " + os.Args[0] + ` "$@"` + "\n"
-	if err := os.WriteFile(filepath.Join(bin, "karpenter"), []byte(self), 0o700); err != nil {
+	dir := t.TempDir()
+	bin := filepath.Join(dir, "bin")
+	if err := os.Mkdir(bin, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for from, to := range map[string]string{
-		kube: filepath.Join(bin, "kubectl"), filepath.Join(root, "examples"): filepath.Join(dir, "examples"),
-		filepath.Join(root, "deploy"): filepath.Join(dir, "deploy"), filepath.Join(root, "charts"): filepath.Join(dir, "charts"), bin: filepath.Join(dir, "bin"),
+	program.Place(t, bin)
+	for to, from := range map[string]string{
+		"bin/kubectl": kube, "bin/kube": kube, "bin/helm": filepath.Join(root, "bin", "helm"),
+		"examples": filepath.Join(root, "examples"), "deploy": filepath.Join(root, "deploy"), "charts": filepath.Join(root, "charts"),
 	} {
-		if err := os.Symlink(from, to); err != nil {
+		if err := os.Symlink(from, filepath.Join(dir, filepath.FromSlash(to))); err != nil {
 			t.Fatal(err)
 		}
 	}
+	return &reader{t: t, dir: dir, env: []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + t.TempDir()}}
+}
+
+// startCluster starts one as "make local" does.
+func (r *reader) startCluster() {
+	t := r.t
+	t.Helper()
+	kube, err := harness.Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
 	cluster, err := local.Start(t.Context(), local.Options{
 		Binary: kube, Dir: filepath.Join(t.TempDir(), "cluster"), ClusterName: "my-cluster", Region: "us-west-2", BootTime: time.Second,
-		Controller: []string{filepath.Join(bin, "karpenter"), "controller"},
+		Controller: []string{filepath.Join(r.dir, "bin", "karpenter"), "controller"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -94,10 +88,8 @@ func newReader(t *testing.T) *reader {
 			t.Error(err)
 		}
 	})
-	return &reader{t, dir, []string{
-		"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "KUBECONFIG=" + cluster.Kubeconfig, "AWS=" + cluster.AWSURL,
-		"AWS_ENDPOINT_URL=" + cluster.AWSURL, "AWS_REGION=us-west-2", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_PAGER=", "AWS_EC2_METADATA_DISABLED=true",
-	}}
+	r.env = append(r.env, "KUBECONFIG="+cluster.Kubeconfig, "AWS="+cluster.AWSURL,
+		"AWS_ENDPOINT_URL="+cluster.AWSURL, "AWS_REGION=us-west-2", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_PAGER=", "AWS_EC2_METADATA_DISABLED=true")
 }
 
 var (
@@ -126,11 +118,13 @@ func TestGuides(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a cluster; not with -short")
 	}
+	t.Parallel()
 	root, err := harness.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := newReader(t)
+	r.startCluster()
 	count := 0
 	for _, page := range guides {
 		found, err := blocks.Read(filepath.Join(root, filepath.FromSlash(page)))
@@ -141,7 +135,7 @@ func TestGuides(t *testing.T) {
 			for _, b := range found {
 				if b.Test == "TestGuides" {
 					count++
-					(&reader{t, r.dir, r.env}).run(b)
+					(&reader{t: t, dir: r.dir, env: r.env}).run(b)
 				}
 			}
 		})

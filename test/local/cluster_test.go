@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -66,6 +68,30 @@ func TestKubectlOfTheGuides(t *testing.T) {
 			t.Errorf("kubectl %q said\n%s\nwant the controller's log", args, out)
 		}
 	}
+}
+
+// Where there is a controller a second one is not run, and says so.
+func TestAChartBesideTheController(t *testing.T) {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "chart", Labels: map[string]string{"app.kubernetes.io/name": "karpenter"}},
+		Spec: corev1.PodSpec{
+			Tolerations: []corev1.Toleration{{Key: "CriticalAddonsOnly", Operator: corev1.TolerationOpExists}},
+			Containers:  []corev1.Container{{Name: "controller", Image: "i", Env: []corev1.EnvVar{{Name: "KARPENTER_SERVICE", Value: "karpenter"}}}},
+		},
+	}
+	if err := cluster.Client.Create(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, cluster.Client, pod, func(p *corev1.Pod) bool {
+		all := p.Status.ContainerStatuses
+		return len(all) == 1 && all[0].State.Waiting != nil && strings.Contains(all[0].State.Waiting.Message, "--no-karpenter")
+	})
+	if err := cluster.Client.Delete(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the pod to be gone", func() bool {
+		return apierrors.IsNotFound(cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod))
+	})
 }
 
 func TestTheControllerComesBackAndItsLogGoesOn(t *testing.T) {

@@ -69,15 +69,26 @@ func (p *Plane) startServers(ctx context.Context) error {
 		"--authorization-mode=Node,RBAC", "--allow-privileged=true", "--service-cluster-ip-range=" + ServiceRange,
 		// A machine that is only pretended has an address that leads nowhere; its kubelet is kwok, which is on this machine.
 		"--kubelet-preferred-address-types=" + string(KubeletAddress) + ",InternalIP,Hostname",
-		"--endpoint-reconciler-type=none", // its addresses may not be loopback, and nothing in here needs the endpoint
+		"--endpoint-reconciler-type=none",                                         // its addresses may not be loopback, and nothing in here needs the endpoint
+		"--feature-gates=APIResponseCompression=false,WatchListCompression=false", // nothing here goes over a wire
 		"--v=1",
 	}
 	if !p.opts.Controllers {
 		// Nothing makes service accounts then, and a pod would wait for one for ever.
 		args = append(args, "--disable-admission-plugins=ServiceAccount")
 	}
+	if p.opts.NoWatchCache {
+		args = append(args, "--watch-cache=false")
+	}
 	if p.opts.AuditPolicy != "" {
 		args = append(args, "--audit-policy-file="+p.opts.AuditPolicy, "--audit-log-path="+filepath.Join(p.opts.Dir, "logs", "audit.log"), "--audit-log-mode=blocking")
+	}
+	if p.opts.Gateway != "" {
+		file, err := p.egress(serving)
+		if err != nil {
+			return err
+		}
+		args = append(args, "--egress-selector-config-file="+file)
 	}
 	apiserver, err := p.spawn("kube-apiserver", args...)
 	if err != nil {
@@ -91,6 +102,26 @@ func (p *Plane) startServers(ctx context.Context) error {
 	}
 	p.Config.QPS = -1 // a test or a laptop is its own only client
 	return p.await(ctx, fmt.Sprintf("https://127.0.0.1:%d/readyz", p.ports.apiserver), apiserver, etcd)
+}
+
+// egress writes the file that sends what the API server wants of nodes, pods and Services through the gateway.
+func (p *Plane) egress(client pair) (string, error) {
+	file := filepath.Join(p.opts.Dir, "egress.yaml")
+	text := fmt.Sprintf(`apiVersion: apiserver.k8s.io/v1beta1
+kind: EgressSelectorConfiguration
+egressSelections:
+  - name: cluster
+    connection:
+      proxyProtocol: HTTPConnect
+      transport:
+        tcp:
+          url: https://%s
+          tlsConfig: {caBundle: %q, clientCert: %q, clientKey: %q}
+`, p.opts.Gateway, p.CA, client.cert, client.key)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return "", fmt.Errorf("writing how the API server reaches nodes: %w", err)
+	}
+	return file, nil
 }
 
 func (p *Plane) startClients(ctx context.Context) error {
@@ -110,6 +141,9 @@ func (p *Plane) startClients(ctx context.Context) error {
 			"--service-account-private-key-file=" + serviceAccountKey, "--root-ca-file=" + p.CA,
 			"--cluster-signing-cert-file=" + signing.cert, "--cluster-signing-key-file=" + signing.key,
 			"--use-service-account-credentials=true", "--service-cluster-ip-range=" + ServiceRange,
+			"--node-monitor-period=1s", // how soon a node that has become ready gets rid of its taint; five seconds otherwise
+			// A controller that is ahead of its watch would try again ever more slowly; on a busy laptop that costs pods half a minute.
+			"--feature-gates=StaleControllerConsistencyReplicaSet=false,StaleControllerConsistencyDaemonSet=false",
 			"--controllers=*,-ttl-controller", // tells kubelets how long to cache secrets, by writing every node twice; there are none here
 		}})
 	}

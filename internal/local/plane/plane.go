@@ -35,6 +35,12 @@ type Options struct {
 	Scheduler bool
 	// AuditPolicy is a policy file by which the API server notes requests in logs/audit.log; without one it notes none.
 	AuditPolicy string
+	// NoWatchCache makes the API server answer lists from etcd itself. Its cache of a kind waits up to a tenth of a second to be as
+	// new as the last write to any other kind, which a test that lists after every write notices.
+	NoWatchCache bool
+	// Gateway is the host:port of a proxy (HTTP CONNECT over TLS, see ServingPair) through which the API server reaches nodes,
+	// pods and Services; without one it reaches what this machine does.
+	Gateway string
 	// Progress, if set, is told what is being waited for.
 	Progress func(message string)
 }

@@ -51,6 +51,7 @@ func binary() string {
 }
 
 func TestTwoPlanesSideBySide(t *testing.T) {
+	t.Parallel()
 	var wait sync.WaitGroup
 	for i := range 2 {
 		wait.Go(func() {
@@ -78,6 +79,7 @@ func TestTwoPlanesSideBySide(t *testing.T) {
 }
 
 func TestWholePlaneJudgesAPod(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	p, err := Start(t.Context(), Options{Binary: binary(), Dir: dir, Controllers: true, Scheduler: true})
 	if err != nil {
@@ -142,6 +144,7 @@ func TestWholePlaneJudgesAPod(t *testing.T) {
 }
 
 func TestKwokMakesANodeReady(t *testing.T) {
+	t.Parallel()
 	p, err := Start(t.Context(), Options{Binary: binary(), Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
@@ -183,6 +186,7 @@ func TestKwokMakesANodeReady(t *testing.T) {
 }
 
 func TestRestartKeepsDataAndAuthority(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for round := range 2 {
 		p, err := Start(t.Context(), Options{Binary: binary(), Dir: dir})
@@ -206,6 +210,7 @@ func TestRestartKeepsDataAndAuthority(t *testing.T) {
 }
 
 func TestChildrenEndWhenTheParentIsKilled(t *testing.T) {
+	t.Parallel()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

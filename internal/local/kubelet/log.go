@@ -1,8 +1,10 @@
-package local
+package kubelet
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"sync"
@@ -12,8 +14,8 @@ import (
 // maxLogBytes is when a log begins anew; the one before is kept beside it. Nobody reads further back on a laptop.
 const maxLogBytes = 64 << 20
 
-// containerLog writes lines to a file in the form that container runtimes log in and kubelets read.
-type containerLog struct {
+// Log writes lines to a file in the form that container runtimes log in and kubelets read.
+type Log struct {
 	name string
 
 	mu      sync.Mutex
@@ -22,16 +24,23 @@ type containerLog struct {
 	partial []byte // the beginning of a line whose end has not come yet
 }
 
-func openContainerLog(name string) (*containerLog, error) {
+// previousSuffix is added to the name of a log when the next one begins.
+const previousSuffix = ".previous"
+
+// OpenLog begins a log. The one of that name before is kept beside it.
+func OpenLog(name string) (*Log, error) {
+	if err := os.Rename(name, name+previousSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("keeping the controller's last log: %w", err)
+	}
 	file, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("opening the controller's log: %w", err)
 	}
-	return &containerLog{name: name, file: file}, nil
+	return &Log{name: name, file: file}, nil
 }
 
 // Write takes text of any length and writes the lines that are complete.
-func (l *containerLog) Write(text []byte) (int, error) {
+func (l *Log) Write(text []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	stamp := time.Now().UTC().Format(time.RFC3339Nano)
@@ -56,8 +65,8 @@ func (l *containerLog) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-func (l *containerLog) rotate() error {
-	if err := os.Rename(l.name, l.name+".before"); err != nil {
+func (l *Log) rotate() error {
+	if err := os.Rename(l.name, l.name+previousSuffix); err != nil {
 		return fmt.Errorf("rotating the controller's log: %w", err)
 	}
 	file, err := os.OpenFile(l.name, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
@@ -69,8 +78,11 @@ func (l *containerLog) rotate() error {
 	return nil
 }
 
-// tail is the last lines of the log, as they were written.
-func (l *containerLog) tail(lines int) string {
+// Name is that of its file.
+func (l *Log) Name() string { return l.name }
+
+// Tail is the last lines of the log, as they were written.
+func (l *Log) Tail(lines int) string {
 	data, err := os.ReadFile(l.name)
 	if err != nil {
 		return err.Error()
@@ -85,4 +97,4 @@ func (l *containerLog) tail(lines int) string {
 }
 
 // Close ends the log.
-func (l *containerLog) Close() error { return l.file.Close() }
+func (l *Log) Close() error { return l.file.Close() }
