@@ -116,6 +116,7 @@ func (f *fresh) wrote(ctx context.Context, obj client.Object, err error) error {
 func (f *fresh) knows(kind reflect.Type) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.sweep()
 	return len(f.known[kind]) > 0
 }
 

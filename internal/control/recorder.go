@@ -33,8 +33,9 @@ type Recorder struct {
 	sink record.EventRecorder
 	now  func() time.Time
 
-	mu   sync.Mutex
-	told map[told]time.Time // when the same may be said again
+	mu    sync.Mutex
+	told  map[told]time.Time // when the same may be said again
+	swept time.Time
 }
 
 type told struct{ uid, reason, message string }
@@ -71,21 +72,24 @@ func (r *Recorder) first(e Event) bool {
 	if until, ok := r.told[key]; ok && now.Before(until) {
 		return false
 	}
-	if len(r.told) >= maxRemembered {
+	if len(r.told) >= maxRemembered || now.Sub(r.swept) >= defaultEvery {
 		r.forget(now)
 	}
 	r.told[key] = now.Add(every)
 	return true
 }
 
-// forget drops what may be said again anyway, or everything if that is not enough.
+// forget drops what may be said again anyway, or everything if that is not enough. The map is made anew, since one that was large
+// stays so.
 func (r *Recorder) forget(now time.Time) {
+	kept := map[told]time.Time{}
 	for key, until := range r.told {
-		if !now.Before(until) {
-			delete(r.told, key)
+		if now.Before(until) {
+			kept[key] = until
 		}
 	}
-	if len(r.told) >= maxRemembered {
-		clear(r.told)
+	if len(kept) >= maxRemembered {
+		kept = map[told]time.Time{}
 	}
+	r.told, r.swept = kept, now
 }

@@ -31,6 +31,7 @@ type Transition struct {
 // Conditions turns what is seen of objects into the status metrics of their kinds (O45). It is safe for concurrent use.
 type Conditions struct {
 	set *Set
+	now func() time.Time
 
 	mu   sync.Mutex
 	seen map[objectKey]Object
@@ -41,14 +42,20 @@ type objectKey struct {
 	namespace, name string
 }
 
-// NewConditions measures into set.
-func NewConditions(set *Set) *Conditions {
-	return &Conditions{set: set, seen: map[objectKey]Object{}}
+// NewConditions measures into set. What says how things are is made from the objects whenever somebody looks, so that it is never
+// out of date.
+func NewConditions(set *Set, now func() time.Time) *Conditions {
+	c := &Conditions{set: set, now: now, seen: map[objectKey]Object{}}
+	for _, t := range tracked {
+		c.live(t.kind)
+	}
+	c.live("")
+	return c
 }
 
 // See takes note of an object as it is now, and returns which conditions have changed since it was seen last. An object that
 // is seen for the first time has changed nothing: what it went through before is not known.
-func (c *Conditions) See(o Object, now time.Time) []Transition {
+func (c *Conditions) See(o Object) []Transition {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := objectKey{o.Kind, o.Namespace, o.Name}
@@ -60,15 +67,13 @@ func (c *Conditions) See(o Object, now time.Time) []Transition {
 	var changes []Transition
 	if known {
 		changes = c.compare(before, o)
-		c.forget(before)
 	}
 	c.seen[key] = o
-	c.show(o, now)
 	return changes
 }
 
 // Gone takes note that an object does not exist any more.
-func (c *Conditions) Gone(kind Tracked, namespace, name string, now time.Time) {
+func (c *Conditions) Gone(kind Tracked, namespace, name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := objectKey{kind, namespace, name}
@@ -76,19 +81,9 @@ func (c *Conditions) Gone(kind Tracked, namespace, name string, now time.Time) {
 	if !known {
 		return
 	}
-	c.forget(o)
 	delete(c.seen, key)
 	if !o.Deleted.IsZero() {
-		c.each(o, terminationSeconds, now.Sub(o.Deleted).Seconds(), (*Set).Observe)
-	}
-}
-
-// Refresh brings the metrics that tell how long something has lasted up to now.
-func (c *Conditions) Refresh(now time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, o := range c.seen {
-		c.show(o, now)
+		c.each(o, terminationSeconds, c.now().Sub(o.Deleted).Seconds(), (*Set).Observe)
 	}
 }
 
@@ -118,24 +113,55 @@ func find(conditions []Condition, kind string) Condition {
 	return Condition{}
 }
 
-func (c *Conditions) show(o Object, now time.Time) {
-	for _, condition := range o.Conditions {
-		labels := []string{"name", o.Name, "namespace", o.Namespace, "type", condition.Type, "status", condition.Status, "reason", condition.Reason}
-		c.each(o, conditionCount, 1, (*Set).Set, labels...)
-		c.each(o, conditionSeconds, max(now.Sub(condition.Since).Seconds(), 0), (*Set).Set, labels...)
-	}
-	if !o.Deleted.IsZero() {
-		c.each(o, terminatingSeconds, max(now.Sub(o.Deleted).Seconds(), 0), (*Set).Set, "name", o.Name, "namespace", o.Namespace)
-	}
+// live has the metrics made that tell how the objects of a kind are or, with no kind, the older ones for all.
+func (c *Conditions) live(kind Tracked) {
+	c.set.Live(statusName(kind, conditionCount), func(show Show) {
+		c.list(kind, func(o Object, labels []string) {
+			for _, is := range o.Conditions {
+				show(1, is.labels(labels)...)
+			}
+		})
+	})
+	c.set.Live(statusName(kind, conditionSeconds), func(show Show) {
+		now := c.now()
+		c.list(kind, func(o Object, labels []string) {
+			for _, is := range o.Conditions {
+				show(max(now.Sub(is.Since).Seconds(), 0), is.labels(labels)...)
+			}
+		})
+	})
+	c.set.Live(statusName(kind, terminatingSeconds), func(show Show) {
+		now := c.now()
+		c.list(kind, func(o Object, labels []string) {
+			if !o.Deleted.IsZero() {
+				show(max(now.Sub(o.Deleted).Seconds(), 0), labels...)
+			}
+		})
+	})
 }
 
-// forget removes the series that name an object.
-func (c *Conditions) forget(o Object) {
-	for _, suffix := range []string{conditionCount, conditionSeconds, terminatingSeconds} {
-		c.set.Drop(statusName(o.Kind, suffix), "name", o.Name, "namespace", o.Namespace)
-		if _, older := describe(o); older != nil {
-			c.set.Drop(statusName("", suffix), append([]string{"name", o.Name, "namespace", o.Namespace}, older...)...)
+func (c Condition) labels(object []string) []string {
+	return append(object, "type", c.Type, "status", c.Status, "reason", c.Reason)
+}
+
+// list calls do with every object that the metrics of a kind show, and the labels that name it there.
+func (c *Conditions) list(kind Tracked, do func(o Object, labels []string)) {
+	c.mu.Lock()
+	all := make([]Object, 0, len(c.seen))
+	for key, o := range c.seen {
+		if kind == "" || key.kind == kind {
+			all = append(all, o)
 		}
+	}
+	c.mu.Unlock()
+	for _, o := range all {
+		labels, older := describe(o)
+		if kind == "" {
+			if labels = older; older == nil {
+				continue
+			}
+		}
+		do(o, append(labels, "name", o.Name, "namespace", o.Namespace))
 	}
 }
 

@@ -14,6 +14,8 @@ type family struct {
 	metric Metric
 	// source is, for each label, the key in a call's pairs that fills it.
 	source []string
+	// at is each label's place by that key.
+	at map[string]int
 	// old are the older names that follow this metric.
 	old  []*family
 	desc *prometheus.Desc
@@ -21,6 +23,8 @@ type family struct {
 	observers observers
 
 	mu sync.Mutex
+	// live makes the series of a gauge that keeps none; nil of others.
+	live func() []sample
 	// series has the values of counters and gauges by the joined values of their labels, under the value of the first
 	// label. Histograms and summaries have their series noted here, too. count is how many there are.
 	series map[string]map[string]float64
@@ -38,12 +42,13 @@ func newFamily(m Metric) *family {
 	if m.Most == 0 {
 		m.Most = maxSeries
 	}
-	f := &family{metric: m, series: map[string]map[string]float64{}, desc: prometheus.NewDesc(m.Full(), m.Help, m.Labels, nil)}
-	for _, label := range m.Labels {
+	f := &family{metric: m, series: map[string]map[string]float64{}, at: map[string]int{}, desc: prometheus.NewDesc(m.Full(), m.Help, m.Labels, nil)}
+	for i, label := range m.Labels {
 		if from := m.Takes[label]; from != "" {
 			label = from
 		}
 		f.source = append(f.source, label)
+		f.at[label] = i
 	}
 	switch m.Kind {
 	case Histogram:
@@ -63,8 +68,15 @@ func (f *family) Collect(metrics chan<- prometheus.Metric) {
 		f.observers.Collect(metrics)
 		return
 	}
-	for _, m := range f.snapshot() {
-		metrics <- &m
+	f.mu.Lock()
+	look := f.live
+	f.mu.Unlock()
+	if look == nil {
+		look = f.snapshot
+	}
+	found := look()
+	for i := range found {
+		metrics <- &found[i]
 	}
 }
 
@@ -195,15 +207,18 @@ func (f *family) matches(values, labels []string) bool {
 	return true
 }
 
-// value finds a key among pairs. Prometheus takes only UTF-8, and names in a cluster may be anything.
+// value finds a key among pairs.
 func value(labels []string, key string) (string, bool) {
 	for i := 0; i+1 < len(labels); i += 2 {
 		if labels[i] == key {
-			return strings.ToValidUTF8(labels[i+1], "?"), true
+			return valid(labels[i+1]), true
 		}
 	}
 	return "", false
 }
+
+// valid is a value that Prometheus takes: it wants UTF-8, and names in a cluster may be anything.
+func valid(v string) string { return strings.ToValidUTF8(v, "?") }
 
 // separator cannot be part of a label's value, which is UTF-8.
 const separator = "\xff"

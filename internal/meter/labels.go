@@ -26,6 +26,9 @@ func snake(key string) string {
 	return strings.ReplaceAll(name, "-", "_")
 }
 
+// snaked are the wellKnown as metrics spell them.
+var snaked = snakes()
+
 func snakes() []string {
 	labels := make([]string, len(wellKnown))
 	for i, key := range wellKnown {
@@ -39,9 +42,9 @@ func snakes() []string {
 func NodeLabels(labels map[string]string, pairs ...string) []string {
 	all := make([]string, len(pairs), len(pairs)+2*len(wellKnown))
 	copy(all, pairs)
-	for _, key := range wellKnown {
+	for i, key := range wellKnown {
 		if v := labels[key]; v != "" {
-			all = append(all, snake(key), v)
+			all = append(all, snaked[i], v)
 		}
 	}
 	return all

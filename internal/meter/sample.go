@@ -53,6 +53,7 @@ func newPairs(labels []string) *pairs {
 	return p
 }
 
+// of makes the labels of one sample. It keeps nothing of the list of values.
 func (p *pairs) of(values []string) []*dto.LabelPair {
 	set := 0
 	for _, v := range values {
@@ -67,7 +68,8 @@ func (p *pairs) of(values []string) []*dto.LabelPair {
 		}
 		pair := p.made[i][values[i]]
 		if pair == nil {
-			pair = &dto.LabelPair{Name: &p.labels[i], Value: &values[i]}
+			v := values[i]
+			pair = &dto.LabelPair{Name: &p.labels[i], Value: &v}
 			p.made[i][values[i]] = pair
 		}
 		found = append(found, pair)

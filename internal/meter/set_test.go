@@ -130,6 +130,53 @@ karpenter_metrics_refused_total{cause="series",metric="pods_eviction_requests_to
 	}
 }
 
+func TestLiveSeriesAreMadeAtEveryLook(t *testing.T) {
+	s, reg := newSet(t)
+	pods, value := 1, 1.0
+	s.Live(PodsState, func(show Show) {
+		for i := range pods {
+			show(value, "namespace", "d", "name", fmt.Sprint(i), "owner", "a\xff")
+		}
+	})
+	s.Live(OfferingPrice, func(show Show) { show(2, "zone", "z", "instance_type", "t", "capacity_type", "spot") })
+	expect(t, reg, `
+karpenter_cloudprovider_instance_type_offering_price_estimate{capacity_type="spot",instance_type="t",zone="z"} 2
+karpenter_cloudprovider_instance_type_price_estimate{capacity_type="spot",instance_type="t",zone="z"} 2
+karpenter_pods_state{name="0",namespace="d",owner="a?"} 1
+`, "karpenter_pods_state", "karpenter_cloudprovider_instance_type_offering_price_estimate", "karpenter_cloudprovider_instance_type_price_estimate")
+	value = 3
+	expect(t, reg, "karpenter_pods_state{name=\"0\",namespace=\"d\",owner=\"a?\"} 3\n", "karpenter_pods_state")
+	pods = maxPods + 7
+	if got := series(t, reg, "karpenter_pods_state"); got != maxPods {
+		t.Errorf("got %d series, want %d", got, maxPods)
+	}
+	s.Live(NodesDrained, func(Show) {}) // no gauge
+	s.Live(PodsUnboundTime, func(show Show) {
+		show(1, "colour", "red") // no such label
+		show(1, "name")          // half a pair
+	})
+	if got := series(t, reg, "karpenter_pods_unbound_time_seconds"); got != 0 {
+		t.Errorf("got %d series of what makes none", got)
+	}
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := map[string]float64{}
+	for _, family := range families {
+		for _, m := range family.Metric {
+			if family.GetName() == "karpenter_metrics_refused_total" {
+				refused[m.Label[1].GetValue()+" "+m.Label[0].GetValue()] = m.GetCounter().GetValue()
+			}
+		}
+	}
+	for name, least := range map[string]float64{"pods_state series": 7, "nodes_drained_total misuse": 1, "pods_unbound_time_seconds misuse": 2} {
+		if refused[name] < least {
+			t.Errorf("%s: %g refused, want at least %g", name, refused[name], least)
+		}
+	}
+}
+
 func TestMisuseIsCountedNotFatal(t *testing.T) {
 	s, reg := newSet(t)
 	s.Add("no_such_name", 1)
@@ -152,9 +199,10 @@ func TestNilSetDoesNothing(t *testing.T) {
 	s.Set(ClusterStateSynced, 1)
 	s.Observe(SchedulingDuration, 1)
 	s.Drop(NodesCreated)
-	c := NewConditions(nil)
-	c.See(Object{Kind: NodePool, Name: "a"}, time.Unix(0, 0))
-	c.Gone(NodePool, "", "a", time.Unix(0, 0))
+	s.Live(PodsState, func(Show) {})
+	c := NewConditions(nil, time.Now)
+	c.See(Object{Kind: NodePool, Name: "a"})
+	c.Gone(NodePool, "", "a")
 }
 
 func TestConcurrentUse(t *testing.T) {
@@ -165,6 +213,7 @@ func TestConcurrentUse(t *testing.T) {
 			for j := range 200 {
 				s.Set(PodsState, 1, "name", fmt.Sprint(i, j), "namespace", "d")
 				s.Add(NodesCreated, 1, "nodepool", "a")
+				s.Live(PodsUnboundTime, func(show Show) { show(1, "name", "p") })
 				s.Drop(PodsState, "name", fmt.Sprint(i, j), "namespace", "d")
 				if j%50 == 0 {
 					if _, err := reg.Gather(); err != nil {
@@ -180,23 +229,25 @@ func TestConcurrentUse(t *testing.T) {
 
 func TestO45_ConditionsAreMeasured(t *testing.T) {
 	s, reg := newSet(t)
-	c := NewConditions(s)
 	start := time.Unix(1_000_000, 0)
+	now := start
+	c := NewConditions(s, func() time.Time { return now })
 	claim := Object{
 		Kind: NodeClaim, Name: "c", Labels: map[string]string{"karpenter.sh/nodepool": "p", "karpenter.k8s.aws/ec2nodeclass": "k", "other": "x"},
 		Conditions: []Condition{{Type: "Launched", Status: "Unknown", Reason: "AwaitingReconciliation", Since: start}},
 	}
-	if got := c.See(claim, start); got != nil {
+	if got := c.See(claim); got != nil {
 		t.Errorf("transitions at first sight: %v", got)
 	}
 	claim.Conditions = []Condition{{Type: "Launched", Status: "True", Reason: "Launched", Since: start.Add(3 * time.Second)}}
-	got := c.See(claim, start.Add(4*time.Second))
+	now = start.Add(4 * time.Second)
+	got := c.See(claim)
 	if diff := cmp.Diff([]Transition{{Type: "Launched", From: "Unknown", To: "True", Reason: "Launched"}}, got); diff != "" {
 		t.Errorf("transitions (-want +got):\n%s", diff)
 	}
 	claim.Deleted = start.Add(5 * time.Second)
-	c.See(claim, start.Add(5*time.Second))
-	c.Refresh(start.Add(9 * time.Second))
+	c.See(claim)
+	now = start.Add(9 * time.Second)
 	expect(t, reg, `
 operator_nodeclaim_status_condition_count{karpenter_k8s_aws_ec2nodeclass="k",karpenter_sh_nodepool="p",name="c",reason="Launched",status="True",type="Launched"} 1
 operator_nodeclaim_status_condition_current_status_seconds{karpenter_k8s_aws_ec2nodeclass="k",karpenter_sh_nodepool="p",name="c",reason="Launched",status="True",type="Launched"} 6
@@ -206,7 +257,8 @@ operator_nodeclaim_termination_current_time_seconds{karpenter_k8s_aws_ec2nodecla
 operator_status_condition_count{group="karpenter.sh",kind="NodeClaim",name="c",reason="Launched",status="True",type="Launched"} 1
 `, "operator_nodeclaim_status_condition_count", "operator_nodeclaim_status_condition_current_status_seconds", "operator_nodeclaim_status_condition_transition_seconds",
 		"operator_nodeclaim_status_condition_transitions_total", "operator_nodeclaim_termination_current_time_seconds", "operator_status_condition_count")
-	c.Gone(NodeClaim, "", "c", start.Add(11*time.Second))
+	now = start.Add(11 * time.Second)
+	c.Gone(NodeClaim, "", "c")
 	expect(t, reg, "operator_nodeclaim_termination_duration_seconds{karpenter_k8s_aws_ec2nodeclass=\"k\",karpenter_sh_nodepool=\"p\"} 1\n",
 		"operator_nodeclaim_status_condition_count", "operator_nodeclaim_termination_current_time_seconds", "operator_status_condition_count", "operator_nodeclaim_termination_duration_seconds")
 }

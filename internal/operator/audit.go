@@ -3,6 +3,8 @@ package operator
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
+	"io"
 	"log/slog"
 	"time"
 
@@ -40,7 +42,7 @@ type auditor struct {
 	set    *meter.Set
 	log    *slog.Logger
 
-	before map[state.Difference]bool
+	before map[differing]bool
 }
 
 // audited is a kind of objects with the store that an informer keeps of them.
@@ -65,6 +67,20 @@ func (a *auditor) loop(clock control.Clock) *control.Loop {
 	}}
 }
 
+// differing is a difference to find again, without its texts: in a busy cluster many differ for a moment, and theirs are long.
+type differing struct {
+	kind, name string
+	sum        uint64
+}
+
+func differ(d state.Difference) differing {
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, d.Mirror)
+	_, _ = h.Write([]byte{0})
+	_, _ = io.WriteString(h, d.API)
+	return differing{d.Kind, d.Name, h.Sum64()}
+}
+
 // audit compares once. differs says that something is not as it should be, or was not a moment ago.
 func (a *auditor) audit(ctx context.Context) (differs bool, err error) {
 	if !a.mirror.Synced() {
@@ -74,11 +90,12 @@ func (a *auditor) audit(ctx context.Context) (differs bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	now := map[state.Difference]bool{}
+	now := map[differing]bool{}
 	told := 0
 	for _, d := range a.mirror.Audit(objects) {
-		now[d] = true
-		if !a.before[d] {
+		key := differ(d)
+		now[key] = true
+		if !a.before[key] {
 			continue
 		}
 		a.set.Add(meter.ClusterStateDifferences, 1, "kind", d.Kind)

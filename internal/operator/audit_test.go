@@ -53,11 +53,8 @@ func (p *pages) List(_ context.Context, list client.ObjectList, opts ...client.L
 	return nil
 }
 
-func TestS12_TheMirrorIsHeldAgainstTheAPI(t *testing.T) {
-	scheme, err := newScheme()
-	if err != nil {
-		t.Fatal(err)
-	}
+// newPages is an API with two nodes, and pods on them for more than two pages.
+func newPages() *pages {
 	api := &pages{}
 	for i := range 2 {
 		n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("n", i), UID: types.UID(fmt.Sprint("n", i)), ResourceVersion: "1", ManagedFields: []metav1.ManagedFieldsEntry{{}}}}
@@ -70,6 +67,15 @@ func TestS12_TheMirrorIsHeldAgainstTheAPI(t *testing.T) {
 		p.Status.Phase = corev1.PodRunning
 		api.pods = append(api.pods, p)
 	}
+	return api
+}
+
+func TestS12_TheMirrorIsHeldAgainstTheAPI(t *testing.T) {
+	scheme, err := newScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := newPages()
 	mirror := state.NewMirror(state.MirrorOptions{Now: time.Now})
 	store := toolscache.NewStore(toolscache.MetaNamespaceKeyFunc)
 	for i := range api.nodes {

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
@@ -115,11 +114,54 @@ func authority(config *rest.Config) (string, error) {
 	return base64.StdEncoding.EncodeToString(data), nil
 }
 
+// eventsKnown is how many events are remembered in order to count those that are alike. What we tell is not told again for minutes
+// anyway, and each takes about a kilobyte.
+const eventsKnown = 512
+
+// Events that tell of nothing wrong are written at a pace of their own. When a thousand pods come at once there are as many, and
+// they would take the API server's time from the nodes that they tell of.
+const (
+	calmEventsQPS   = 10
+	calmEventsBurst = 25
+)
+
+// events writes warnings at once, and everything else when there is time.
+type events struct {
+	record.EventRecorder // what writes at once
+	calm                 record.EventRecorder
+}
+
 // newEvents returns a recorder of events, and what ends it.
-func newEvents(client kubernetes.Interface, scheme *runtime.Scheme) (record.EventRecorder, func()) {
-	broadcaster := record.NewBroadcaster()
-	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
-	return broadcaster.NewRecorder(scheme, corev1.EventSource{Component: "karpenter"}), broadcaster.Shutdown
+func newEvents(config *rest.Config, scheme *runtime.Scheme) (record.EventRecorder, func(), error) {
+	calm := rest.CopyConfig(config)
+	calm.QPS, calm.Burst = calmEventsQPS, calmEventsBurst
+	var recorders []record.EventRecorder
+	var stops []func()
+	for _, c := range []*rest.Config{config, calm} {
+		client, err := typedcorev1.NewForConfig(c)
+		if err != nil {
+			return nil, nil, fmt.Errorf("making a client for events: %w", err)
+		}
+		broadcaster := record.NewBroadcasterWithCorrelatorOptions(record.CorrelatorOptions{LRUCacheSize: eventsKnown})
+		broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.Events("")})
+		recorders = append(recorders, broadcaster.NewRecorder(scheme, corev1.EventSource{Component: "karpenter"}))
+		stops = append(stops, broadcaster.Shutdown)
+	}
+	stop := func() {
+		for _, end := range stops {
+			end()
+		}
+	}
+	return events{recorders[0], recorders[1]}, stop, nil
+}
+
+// Event implements record.EventRecorder.
+func (e events) Event(object runtime.Object, kind, reason, message string) {
+	if kind == corev1.EventTypeWarning {
+		e.EventRecorder.Event(object, kind, reason, message)
+		return
+	}
+	e.calm.Event(object, kind, reason, message)
 }
 
 // countedTransport counts and times requests to the API server (O46).

@@ -14,46 +14,44 @@ import (
 	"karpenter/internal/meter"
 )
 
-const (
-	// observeEvery is how often metrics that tell how long something has lasted are brought up to date (O45).
-	observeEvery = 10 * time.Second
-	// offeringsEvery is how often prices and stock are shown.
-	offeringsEvery = time.Minute
-)
+// observeEvery is how often the state of this process itself is shown (O15).
+const observeEvery = 10 * time.Second
 
 // observability wires what only shows: metrics of the cluster's state and of conditions, and events of the latter. All but the
-// state of this process itself is the leader's, so that series are not there twice.
+// state of this process itself is the leader's, so that series are not there twice. Metrics that have a series for each pod, node,
+// condition or offering are made when somebody looks: kept, they would take more memory than what they tell of.
 func (w *wiring) observability(context.Context) error {
 	if err := w.m.Add(everywhere{w.dog.Guard(w.loop("cluster.state", observeEvery, w.synced))}); err != nil {
 		return fmt.Errorf("cluster.state: %w", err)
 	}
-	err := w.loops(w.loop("cloudprovider.metrics", offeringsEvery, func(context.Context) error {
-		w.provider.Report(w.classes.Names())
-		return nil
-	}))
-	if err != nil || w.options.DisableClusterStateObservability {
-		return err
+	if err := w.m.Add(everywhere{w.dog.Guard(w.loop("memory", tidyEvery, (&tidier{steered: steered()}).tidy))}); err != nil {
+		return fmt.Errorf("memory: %w", err)
 	}
-	conditions := meter.NewConditions(w.set)
-	pods := newPodGauges(w.set, w.clock.Now)
-	nodes := &nodeGauges{set: w.set, view: w.mirror.View, now: w.clock.Now}
-	watching := &observer{informers: w.m.GetCache(), handlers: []handling{
-		{&corev1.Node{}, pods.nodeHandler()},
-		{&corev1.Pod{}, pods.handler()},
-	}}
-	for _, kind := range trackedKinds() {
-		status := &statusWatch{conditions: conditions, recorder: w.recorder, now: w.clock.Now, kind: kind}
-		watching.handlers = append(watching.handlers, handling{kind.object, status.handler()})
+	watching := &observer{informers: w.m.GetCache(), begin: func() { w.provider.Report(w.classes.Names) }}
+	if !w.options.DisableClusterStateObservability {
+		w.observeCluster(watching)
 	}
 	if err := w.m.Add(watching); err != nil {
-		return fmt.Errorf("watching conditions: %w", err)
+		return fmt.Errorf("watching what metrics show: %w", err)
 	}
-	return w.loops(w.loop("metrics.state", observeEvery, func(context.Context) error {
-		conditions.Refresh(w.clock.Now())
-		pods.refresh()
-		nodes.refresh()
-		return nil
-	}))
+	return nil
+}
+
+// observeCluster adds what shows pods, nodes and conditions.
+func (w *wiring) observeCluster(watching *observer) {
+	conditions := meter.NewConditions(w.set, w.clock.Now)
+	pods := newPodGauges(w.set, w.clock.Now)
+	nodes := &nodeGauges{view: w.mirror.View, now: w.clock.Now}
+	watching.handlers = []handling{{&corev1.Node{}, pods.nodeHandler()}, {&corev1.Pod{}, pods.handler()}}
+	for _, kind := range trackedKinds() {
+		status := &statusWatch{conditions: conditions, recorder: w.recorder, kind: kind}
+		watching.handlers = append(watching.handlers, handling{kind.object, status.handler()})
+	}
+	offerings := watching.begin
+	watching.begin = func() {
+		offerings()
+		nodes.show(w.set)
+	}
 }
 
 func (w *wiring) loop(name string, every time.Duration, do func(context.Context) error) *control.Loop {
@@ -73,10 +71,11 @@ func (w *wiring) synced(context.Context) error {
 	return nil
 }
 
-// observer adds its handlers to the informers once this process leads.
+// observer begins, and adds its handlers to the informers, once this process leads.
 type observer struct {
 	informers cache.Informers
 	handlers  []handling
+	begin     func()
 }
 
 type handling struct {
@@ -86,6 +85,7 @@ type handling struct {
 
 // Start implements manager.Runnable. A handler that is added late is told of everything that exists.
 func (o *observer) Start(ctx context.Context) error {
+	o.begin()
 	for _, h := range o.handlers {
 		informer, err := o.informers.GetInformer(ctx, h.object)
 		if err != nil {

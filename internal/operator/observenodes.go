@@ -1,7 +1,10 @@
 package operator
 
 import (
+	"maps"
+	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,61 +16,74 @@ import (
 
 // nodeGauges shows nodes, what runs on them, and how full the cluster is (O12–O14).
 type nodeGauges struct {
-	set  *meter.Set
 	view func() *state.View
 	now  func() time.Time
 
+	mu   sync.Mutex
 	last *state.View
-	// shown has the nodes that have series, as they were when they got them.
-	shown map[string]shownNode
+	// sums has what was added up for the nodes of that view, by their name.
+	sums map[string]*nodeSums
 }
 
-type shownNode struct {
-	node        *state.Node
-	requests    corev1.ResourceList
-	allocatable corev1.ResourceList
+// nodeSums is what a node has and what its pods ask for.
+type nodeSums struct {
+	of      *state.Node
+	amounts []nodeAmount
+}
+
+type nodeAmount struct {
+	metric   meter.Name
+	resource string
+	v        float64
 }
 
 var nodeMetrics = []meter.Name{
-	meter.NodesAllocatable, meter.NodesTotalPodRequests, meter.NodesTotalPodLimits, meter.NodesTotalDaemonRequests,
-	meter.NodesTotalDaemonLimits, meter.NodesSystemOverhead, meter.NodesCurrentLifetime,
+	meter.NodesAllocatable, meter.NodesTotalPodRequests, meter.NodesTotalPodLimits, meter.NodesTotalDaemonRequests, meter.NodesTotalDaemonLimits, meter.NodesSystemOverhead,
 }
 
-// refresh shows what has changed since the last time; ages always do.
-func (g *nodeGauges) refresh() {
-	view := g.view()
-	if g.shown == nil {
-		g.shown = map[string]shownNode{}
-	}
-	seen := map[string]bool{}
-	for _, n := range view.Nodes {
-		if n.Object == nil {
-			continue
-		}
-		name := n.Object.Name
-		seen[name] = true
-		if g.shown[name].node != n {
-			g.drop(name)
-			g.shown[name] = g.show(n)
-		}
-		g.set.Set(meter.NodesCurrentLifetime, g.now().Sub(n.Object.CreationTimestamp.Time).Seconds(), nodeLabels(n)...)
-	}
-	for name := range g.shown {
-		if !seen[name] {
-			g.drop(name)
-			delete(g.shown, name)
-		}
-	}
-	if view != g.last {
-		g.utilization()
-	}
-	g.last = view
-}
-
-func (g *nodeGauges) drop(node string) {
+// show has the metrics made from now on, whenever somebody looks.
+func (g *nodeGauges) show(set *meter.Set) {
 	for _, name := range nodeMetrics {
-		g.set.Drop(name, "node_name", node)
+		set.Live(name, func(show meter.Show) {
+			for _, sums := range g.current() {
+				labels := nodeLabels(sums.of)
+				for _, a := range sums.amounts {
+					if a.metric == name {
+						show(a.v, append(labels, "resource_type", a.resource)...)
+					}
+				}
+			}
+		})
 	}
+	set.Live(meter.NodesCurrentLifetime, func(show meter.Show) {
+		now := g.now()
+		for _, sums := range g.current() {
+			show(now.Sub(sums.of.Object.CreationTimestamp.Time).Seconds(), nodeLabels(sums.of)...)
+		}
+	})
+	set.Live(meter.ClusterUtilization, g.utilization)
+}
+
+// current is what the nodes that have joined have, and what runs on them. Only what has changed since the last look is added up.
+func (g *nodeGauges) current() []*nodeSums {
+	view := g.view()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if view != g.last {
+		sums := make(map[string]*nodeSums, len(view.Nodes))
+		for _, n := range view.Nodes {
+			if n.Object == nil {
+				continue
+			}
+			if had := g.sums[n.Object.Name]; had != nil && had.of == n {
+				sums[n.Object.Name] = had
+			} else {
+				sums[n.Object.Name] = &nodeSums{of: n, amounts: addUp(n)}
+			}
+		}
+		g.last, g.sums = view, sums
+	}
+	return slices.Collect(maps.Values(g.sums))
 }
 
 func nodeLabels(n *state.Node) []string {
@@ -75,7 +91,7 @@ func nodeLabels(n *state.Node) []string {
 	return meter.NodeLabels(n.Object.Labels, "node_name", n.Object.Name, "phase", string(n.Object.Status.Phase), "managed", managed)
 }
 
-func (g *nodeGauges) show(n *state.Node) shownNode {
+func addUp(n *state.Node) []nodeAmount {
 	requests, limits := corev1.ResourceList{}, corev1.ResourceList{}
 	daemonRequests, daemonLimits := corev1.ResourceList{}, corev1.ResourceList{}
 	for _, pod := range n.Pods {
@@ -94,37 +110,31 @@ func (g *nodeGauges) show(n *state.Node) shownNode {
 			overhead[name] = total
 		}
 	}
-	labels := nodeLabels(n)
-	for _, gauge := range []struct {
-		name   meter.Name
-		amount corev1.ResourceList
-	}{
-		{meter.NodesAllocatable, n.Object.Status.Allocatable},
-		{meter.NodesTotalPodRequests, requests},
-		{meter.NodesTotalPodLimits, limits},
-		{meter.NodesTotalDaemonRequests, daemonRequests},
-		{meter.NodesTotalDaemonLimits, daemonLimits},
-		{meter.NodesSystemOverhead, overhead},
-	} {
-		for resource, q := range gauge.amount {
-			g.set.Set(gauge.name, q.AsApproximateFloat64(), append(labels[:len(labels):len(labels)], "resource_type", meter.ResourceType(string(resource)))...)
+	var all []nodeAmount
+	for i, list := range []corev1.ResourceList{n.Object.Status.Allocatable, requests, limits, daemonRequests, daemonLimits, overhead} {
+		for resource, q := range list {
+			all = append(all, nodeAmount{nodeMetrics[i], meter.ResourceType(string(resource)), q.AsApproximateFloat64()})
 		}
 	}
-	return shownNode{node: n, requests: requests, allocatable: n.Object.Status.Allocatable}
+	return slices.Clip(all)
 }
 
 // utilization is what pods request of what nodes offer.
-func (g *nodeGauges) utilization() {
-	requested, offered := corev1.ResourceList{}, corev1.ResourceList{}
-	for _, n := range g.shown {
-		plus(requested, n.requests)
-		plus(offered, n.allocatable)
+func (g *nodeGauges) utilization(show meter.Show) {
+	requested, offered := map[string]float64{}, map[string]float64{}
+	for _, sums := range g.current() {
+		for _, a := range sums.amounts {
+			switch a.metric {
+			case meter.NodesTotalPodRequests:
+				requested[a.resource] += a.v
+			case meter.NodesAllocatable:
+				offered[a.resource] += a.v
+			}
+		}
 	}
-	g.set.Drop(meter.ClusterUtilization)
-	for resource, q := range offered {
-		if total := q.AsApproximateFloat64(); total > 0 {
-			asked := requested[resource]
-			g.set.Set(meter.ClusterUtilization, 100*asked.AsApproximateFloat64()/total, "resource_type", meter.ResourceType(string(resource)))
+	for resource, total := range offered {
+		if total > 0 {
+			show(100*requested[resource]/total, "resource_type", resource)
 		}
 	}
 }

@@ -19,23 +19,25 @@ type podGauges struct {
 	now func() time.Time
 
 	mu sync.Mutex
-	// nodes has the labels of nodes; early the pods that were seen before their node.
+	// nodes has the labels of nodes, pods all pods.
 	nodes map[string]map[string]string
-	early map[types.NamespacedName]*corev1.Pod
-	// waiting has the pods that have not become ready since they were seen first, by name.
-	waiting map[types.NamespacedName]waitingPod
-}
-
-type waitingPod struct {
-	created        time.Time
-	bound, started bool
+	pods  map[types.NamespacedName]*corev1.Pod
+	// waiting has the pods that have not become ready since they were seen first.
+	waiting map[types.NamespacedName]bool
 }
 
 func newPodGauges(set *meter.Set, now func() time.Time) *podGauges {
-	return &podGauges{
-		set: set, now: now, nodes: map[string]map[string]string{}, early: map[types.NamespacedName]*corev1.Pod{},
-		waiting: map[types.NamespacedName]waitingPod{},
+	g := &podGauges{
+		set: set, now: now, nodes: map[string]map[string]string{}, pods: map[types.NamespacedName]*corev1.Pod{}, waiting: map[types.NamespacedName]bool{},
 	}
+	set.Live(meter.PodsState, g.states)
+	set.Live(meter.PodsUnboundTime, func(show meter.Show) {
+		g.waits(show, func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" })
+	})
+	set.Live(meter.PodsUnstartedTime, func(show meter.Show) {
+		g.waits(show, func(pod *corev1.Pod) bool { return pod.Status.Phase != corev1.PodRunning })
+	})
+	return g
 }
 
 // nodeHandler takes note of nodes' labels, which metrics of their pods show.
@@ -75,88 +77,55 @@ func (g *podGauges) handler() toolscache.ResourceEventHandler {
 	}
 }
 
+// put keeps account of a pod until it is gone, and of its start until it is ready or has ended.
 func (g *podGauges) put(pod *corev1.Pod) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
-	node, known := g.nodes[pod.Spec.NodeName]
-	if pod.Spec.NodeName != "" && !known {
-		g.early[name] = pod
-	} else {
-		delete(g.early, name)
-	}
-	g.state(pod, node)
-	g.follow(name, pod)
-}
-
-func (g *podGauges) state(pod *corev1.Pod, node map[string]string) {
-	isReady, _ := ready(pod)
-	pool := node[karpv1.NodePoolLabelKey]
-	g.set.Drop(meter.PodsState, "name", pod.Name, "namespace", pod.Namespace)
-	g.set.Set(meter.PodsState, 1, "name", pod.Name, "namespace", pod.Namespace, "owner", owner(pod), "node", pod.Spec.NodeName,
-		"scheduled", strconv.FormatBool(pod.Spec.NodeName != ""), "nodepool", pool, "zone", node[corev1.LabelTopologyZone], "arch", node[corev1.LabelArchStable],
-		"capacity_type", node[karpv1.CapacityTypeLabelKey], "instance_type", node[corev1.LabelInstanceTypeStable], "phase", string(pod.Status.Phase),
-		"ready", strconv.FormatBool(isReady), "managed", strconv.FormatBool(pool != ""))
-}
-
-// follow keeps account of a pod until it is ready or has ended.
-func (g *podGauges) follow(name types.NamespacedName, pod *corev1.Pod) {
+	g.pods[name] = pod
 	isReady, since := ready(pod)
-	if isReady || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
-		if _, known := g.waiting[name]; known && isReady {
-			g.set.Observe(meter.PodsStartupDuration, max(since.Sub(pod.CreationTimestamp.Time).Seconds(), 0))
-		}
-		delete(g.waiting, name)
-		g.forget(name)
+	if !isReady && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+		g.waiting[name] = true
 		return
 	}
-	g.waiting[name] = waitingPod{created: pod.CreationTimestamp.Time, bound: pod.Spec.NodeName != "", started: pod.Status.Phase == corev1.PodRunning}
-	g.show(name)
+	if g.waiting[name] && isReady {
+		g.set.Observe(meter.PodsStartupDuration, max(since.Sub(pod.CreationTimestamp.Time).Seconds(), 0))
+	}
+	delete(g.waiting, name)
 }
 
 func (g *podGauges) drop(pod *corev1.Pod) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
-	g.set.Drop(meter.PodsState, "name", pod.Name, "namespace", pod.Namespace)
+	delete(g.pods, name)
 	delete(g.waiting, name)
-	delete(g.early, name)
-	g.forget(name)
 }
 
-// refresh brings the times that pods have waited up to date, and shows the nodes that were not known.
-func (g *podGauges) refresh() {
+func (g *podGauges) states(show meter.Show) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	for name, pod := range g.pods {
+		isReady, _ := ready(pod)
+		node := g.nodes[pod.Spec.NodeName]
+		pool := node[karpv1.NodePoolLabelKey]
+		show(1, "name", name.Name, "namespace", name.Namespace, "owner", owner(pod), "node", pod.Spec.NodeName,
+			"scheduled", strconv.FormatBool(pod.Spec.NodeName != ""), "nodepool", pool, "zone", node[corev1.LabelTopologyZone], "arch", node[corev1.LabelArchStable],
+			"capacity_type", node[karpv1.CapacityTypeLabelKey], "instance_type", node[corev1.LabelInstanceTypeStable], "phase", string(pod.Status.Phase),
+			"ready", strconv.FormatBool(isReady), "managed", strconv.FormatBool(pool != ""))
+	}
+}
+
+// waits shows for how long pods have existed that still wait for something.
+func (g *podGauges) waits(show meter.Show, still func(*corev1.Pod) bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.now()
 	for name := range g.waiting {
-		g.show(name)
-	}
-	for name, pod := range g.early {
-		if node, known := g.nodes[pod.Spec.NodeName]; known {
-			g.state(pod, node)
-			delete(g.early, name)
+		if pod := g.pods[name]; still(pod) {
+			show(max(now.Sub(pod.CreationTimestamp.Time).Seconds(), 0), "name", name.Name, "namespace", name.Namespace)
 		}
 	}
-}
-
-func (g *podGauges) show(name types.NamespacedName) {
-	pod := g.waiting[name]
-	waited := max(g.now().Sub(pod.created).Seconds(), 0)
-	for _, gauge := range []struct {
-		name meter.Name
-		over bool
-	}{{meter.PodsUnboundTime, pod.bound}, {meter.PodsUnstartedTime, pod.started}} {
-		if gauge.over {
-			g.set.Drop(gauge.name, "name", name.Name, "namespace", name.Namespace)
-		} else {
-			g.set.Set(gauge.name, waited, "name", name.Name, "namespace", name.Namespace)
-		}
-	}
-}
-
-func (g *podGauges) forget(name types.NamespacedName) {
-	g.set.Drop(meter.PodsUnboundTime, "name", name.Name, "namespace", name.Namespace)
-	g.set.Drop(meter.PodsUnstartedTime, "name", name.Name, "namespace", name.Namespace)
 }
 
 func ready(pod *corev1.Pod) (bool, time.Time) {

@@ -2,7 +2,6 @@ package operator
 
 import (
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -51,7 +50,6 @@ func trackedKinds() []trackedKind {
 type statusWatch struct {
 	conditions *meter.Conditions
 	recorder   *control.Recorder
-	now        func() time.Time
 	kind       trackedKind
 }
 
@@ -64,7 +62,7 @@ func (s *statusWatch) handler() toolscache.ResourceEventHandler {
 		},
 		DeleteFunc: func(obj any) {
 			if o, ok := lastKnown(obj).(client.Object); ok {
-				s.conditions.Gone(s.kind.tracked, o.GetNamespace(), o.GetName(), s.now())
+				s.conditions.Gone(s.kind.tracked, o.GetNamespace(), o.GetName())
 			}
 		},
 	}
@@ -81,7 +79,7 @@ func (s *statusWatch) see(before client.Object, obj any) {
 	if at := o.GetDeletionTimestamp(); at != nil {
 		seen.Deleted = at.Time
 	}
-	for _, t := range s.conditions.See(seen, s.now()) {
+	for _, t := range s.conditions.See(seen) {
 		message := fmt.Sprintf("%s is %s", t.Type, t.To)
 		if t.From != "" {
 			message += ", was " + t.From

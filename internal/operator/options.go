@@ -52,7 +52,7 @@ type Options struct {
 	LogOutputPaths, LogErrorOutputPaths       []string
 	KarpenterService, SystemNamespace         string
 	DisableWebhook                            bool
-	WebhookPort                               int
+	WebhookPort, WebhookServicePort           int
 	ClusterName, ClusterEndpoint, CABundle    string
 	IsolatedVPC, EKSControlPlane              bool
 	VMMemoryOverheadPercent                   float64
@@ -127,6 +127,14 @@ func (o *Options) contradictions() []error {
 
 // webhook says whether the conversion webhook is served: there must be a Service that the API server reaches it by.
 func (o *Options) webhook() bool { return !o.DisableWebhook && o.KarpenterService != "" }
+
+// webhookServicePort is the port at which the API server finds the Service in front of the conversion webhook.
+func (o *Options) webhookServicePort() int32 {
+	if o.WebhookServicePort != 0 {
+		return int32(o.WebhookServicePort)
+	}
+	return int32(o.WebhookPort)
+}
 
 func (o *Options) leaseNamespace() string {
 	if o.LeaderElectionNamespace != "" {

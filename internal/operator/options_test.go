@@ -140,6 +140,31 @@ func TestO58_O66_Limits(t *testing.T) {
 	}
 }
 
+func TestMemoryIsGivenBackOnceItIsCalm(t *testing.T) {
+	tidier := &tidier{}
+	for i, look := range []struct {
+		allocated uint64 // since the look before
+		want      bool
+	}{
+		{100 << 20, false}, // at work
+		{1 << 20, false},
+		{200 << 20, false},
+		{1 << 20, false},
+		{1 << 20, false},
+		{1 << 20, true}, // calm
+		{1 << 20, false},
+		{littered - 5<<20, false}, // at work, a little
+		{1 << 20, false},
+		{1 << 20, false},
+		{1 << 20, false},
+		{1 << 20, true},
+	} {
+		if got := tidier.due(tidier.allocated + look.allocated); got != look.want {
+			t.Errorf("look %d: %t, want %t", i, got, look.want)
+		}
+	}
+}
+
 func TestA1_WebhookNeedsAService(t *testing.T) {
 	for _, c := range []struct {
 		service, disabled string

@@ -85,7 +85,7 @@ func Run(ctx context.Context, given Process) error {
 		began: given.Clock.Now(),
 	}
 	p.set.Set(meter.BuildInfo, 1, "version", p.build.Version, "commit", p.build.Commit, "goversion", runtime.Version(), "goarch", runtime.GOARCH)
-	limitMemory(p.options.MemoryLimitBytes)
+	limitMemory(p.options.MemoryLimitBytes, p.options.EnableProfiling)
 	var decisions http.Handler
 	if p.options.DecisionAPI {
 		p.api = &frontDoor{}
@@ -151,7 +151,10 @@ func (p *process) run(ctx context.Context, lease *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	events, stopEvents := newEvents(kube, m.GetScheme())
+	events, stopEvents, err := newEvents(p.config, m.GetScheme())
+	if err != nil {
+		return err
+	}
 	defer stopEvents()
 	w := &wiring{process: p, m: m, clients: clients, cluster: cluster, recorder: control.NewRecorder(events, p.clock.Now)}
 	closeLedger := w.openLedger()
@@ -251,7 +254,7 @@ func (w *wiring) webhook() error {
 	server, err := webhook.NewServer(webhook.Options{
 		Client: uncached, Clock: w.clock, Log: w.log, Listener: listener,
 		Secret: types.NamespacedName{Namespace: o.SystemNamespace, Name: o.KarpenterService + "-conversion"},
-		Target: webhook.Target{ServiceNamespace: o.SystemNamespace, ServiceName: o.KarpenterService, ServicePort: int32(o.WebhookPort)},
+		Target: webhook.Target{ServiceNamespace: o.SystemNamespace, ServiceName: o.KarpenterService, ServicePort: o.webhookServicePort()},
 	})
 	if err != nil {
 		return errors.Join(err, listener.Close())

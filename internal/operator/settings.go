@@ -143,8 +143,12 @@ func processSettings() []Setting {
 			set: boolean(func(o *Options) *bool { return &o.DisableWebhook }),
 		},
 		{
-			Env: "WEBHOOK_PORT", ID: "A1", Default: "8443", Help: "port of the conversion webhook, here and at the Service",
+			Env: "WEBHOOK_PORT", ID: "A1", Default: "8443", Help: "port of the conversion webhook",
 			set: integer(1, 65535, func(o *Options, v int64) { o.WebhookPort = int(v) }),
+		},
+		{
+			Env: "WEBHOOK_SERVICE_PORT", ID: "ours", Default: "0", Help: "port of the Service that leads to the conversion webhook; that of the webhook if 0",
+			set: integer(0, 65535, func(o *Options, v int64) { o.WebhookServicePort = int(v) }),
 		},
 	}
 }

@@ -18,7 +18,7 @@ func TestA1_WebhookIsServedInACluster(t *testing.T) {
 	t.Cleanup(func() { cluster = shared })
 	cluster = harness.Start(t, harness.Options{}) // the definitions of the other are used by other tests
 	c := startChild(t, []string{
-		"AWS_ENDPOINT_URL=" + newAWS(t), "DISABLE_LEADER_ELECTION=true", "KARPENTER_SERVICE=karpenter", "WEBHOOK_PORT=" + strconv.Itoa(freePort(t)),
+		"AWS_ENDPOINT_URL=" + newAWS(t), "DISABLE_LEADER_ELECTION=true", "KARPENTER_SERVICE=karpenter", "WEBHOOK_PORT=" + strconv.Itoa(freePort(t)), "WEBHOOK_SERVICE_PORT=443",
 	})
 	c.get(c.health, "/readyz", ok)
 	deadline := time.After(time.Minute)
@@ -30,7 +30,7 @@ func TestA1_WebhookIsServedInACluster(t *testing.T) {
 		}
 		if webhook := definition.Spec.Conversion; err == nil && webhook != nil && webhook.Webhook != nil && webhook.Webhook.ClientConfig.Service != nil {
 			service := webhook.Webhook.ClientConfig.Service
-			if service.Name != "karpenter" || service.Namespace != "kube-system" || len(webhook.Webhook.ClientConfig.CABundle) == 0 {
+			if service.Name != "karpenter" || service.Namespace != "kube-system" || *service.Port != 443 || len(webhook.Webhook.ClientConfig.CABundle) == 0 {
 				t.Errorf("the definition points to %+v", service)
 			}
 			break

@@ -167,7 +167,7 @@ func (w *wiring) reading() state.Options {
 func (w *wiring) state(ctx context.Context) error {
 	w.mirror = state.NewMirror(state.MirrorOptions{
 		Options: w.reading(),
-		Types:   w.types, Now: w.clock.Now,
+		Types:   w.types, Resources: aws.Resources(), Now: w.clock.Now,
 	})
 	var fed []toolscache.InformerSynced
 	for _, kind := range w.mirror.Kinds() {

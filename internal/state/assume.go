@@ -28,7 +28,7 @@ func (m *Mirror) Assume(claims ...*v1.NodeClaim) {
 		}
 		e.assumed = until
 		m.assumed[c.Name] = true
-		m.setClaim(e, c.DeepCopy())
+		m.setClaim(e, trim(c.DeepCopy()))
 		m.wakeBy(until)
 	}
 }
@@ -81,8 +81,18 @@ func (m *Mirror) Wrote(obj Object) {
 		return
 	}
 	if copied, ok := obj.DeepCopyObject().(Object); ok {
-		m.put(copied)
+		m.put(trim(copied))
 	}
+}
+
+// trim is an object without what nobody reads; the copies of what we have written last only until the informer shows them, and
+// take no more memory than its own.
+func trim[T Object](obj T) T {
+	cut, err := Trim(obj)
+	if out, ok := cut.(T); ok && err == nil {
+		return out
+	}
+	return obj
 }
 
 // wroteClaim keeps a claim assumed that was: a write is no proof that the informer will show it.
@@ -94,7 +104,7 @@ func (m *Mirror) wroteClaim(c *v1.NodeClaim) {
 	if c.DeletionTimestamp != nil {
 		delete(m.leaving, c.Name)
 	}
-	m.setClaim(e, c.DeepCopy())
+	m.setClaim(e, trim(c.DeepCopy()))
 }
 
 // wakeBy makes the next view after t look at what time changes.

@@ -2,43 +2,92 @@ package state
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
-	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "karpenter/api/karpenter/v1"
 )
 
 // commonSize is how many distinct values of a kind are remembered at least, and half of how many at most: a cluster has fewer
 // workloads than that, and one that has more only uses more memory.
 const commonSize = 4096
 
-// common holds values that many pods have. It only saves memory: nothing depends on what is in it.
+// common holds values that many objects have. It only saves memory: nothing depends on what is in it.
 var common = newInterner()
 
 // interner gives equal values one copy. Values that it returns must not be changed.
 type interner struct {
-	mu     sync.Mutex
-	specs  *recent[string, *corev1.PodSpec]
-	maps   *recent[string, map[string]string]
-	owning *recent[string, []metav1.OwnerReference]
-	buf    []byte
-	keys   []string
+	mu       sync.Mutex
+	texts    *recent[string, string]
+	specs    *recent[string, *corev1.PodSpec]
+	maps     *recent[string, map[string]string]
+	owning   *recent[string, []metav1.OwnerReference]
+	amounts  *recent[string, corev1.ResourceList]
+	needs    *recent[string, []v1.NodeSelectorRequirementWithMinValues]
+	states   *recent[string, []corev1.PodCondition]
+	buf      []byte
+	keys     []string
+	resource []corev1.ResourceName
 }
 
 func newInterner() *interner {
 	return &interner{
-		specs: newRecent[string, *corev1.PodSpec](commonSize), maps: newRecent[string, map[string]string](commonSize),
-		owning: newRecent[string, []metav1.OwnerReference](commonSize),
+		texts: newRecent[string, string](commonSize), specs: newRecent[string, *corev1.PodSpec](commonSize), maps: newRecent[string, map[string]string](commonSize),
+		owning: newRecent[string, []metav1.OwnerReference](commonSize), amounts: newRecent[string, corev1.ResourceList](commonSize),
+		needs: newRecent[string, []v1.NodeSelectorRequirementWithMinValues](commonSize), states: newRecent[string, []corev1.PodCondition](commonSize),
 	}
 }
 
 // text is the one copy of a string that many objects have.
 func (n *interner) text(s string) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.word(s)
+}
+
+// words makes strings their one copy, in place.
+func (n *interner) words(list ...*string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, s := range list {
+		*s = n.word(*s)
+	}
+}
+
+// word is text with the lock held.
+func (n *interner) word(s string) string {
 	if s == "" {
 		return ""
 	}
-	return unique.Make(s).Value()
+	if known, ok := n.texts.get(s); ok {
+		return known
+	}
+	s = strings.Clone(s)
+	n.texts.put(s, s)
+	return s
+}
+
+// own is a map of an object's own whose keys and values are shared, but for its name.
+func (n *interner) own(m map[string]string, name string) map[string]string {
+	if len(m) == 0 {
+		return m
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	out := make(map[string]string, len(m))
+	for k, v := range m {
+		if v == name {
+			v = name
+		} else {
+			v = n.word(v)
+		}
+		out[n.word(k)] = v
+	}
+	return out
 }
 
 // spec is the one copy of a spec.
@@ -71,16 +120,113 @@ func (n *interner) labels(m map[string]string) map[string]string {
 	slices.Sort(n.keys)
 	n.buf = n.buf[:0]
 	for _, k := range n.keys {
-		n.buf = append(append(append(append(n.buf, k...), 0), m[k]...), 0)
+		n.write(k, m[k])
 	}
 	if known, ok := recall(n.maps, n.buf); ok {
 		return known
 	}
 	out := make(map[string]string, len(m))
 	for k, v := range m {
-		out[n.text(k)] = n.text(v)
+		out[n.word(k)] = n.word(v)
 	}
 	n.maps.put(string(n.buf), out)
+	return out
+}
+
+// write adds texts to the key that is being made.
+func (n *interner) write(texts ...string) {
+	for _, s := range texts {
+		n.buf = append(append(n.buf, s...), 0)
+	}
+}
+
+// list is the one copy of amounts of resources.
+func (n *interner) list(of corev1.ResourceList) corev1.ResourceList {
+	if len(of) == 0 {
+		return of
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.resource = n.resource[:0]
+	for name := range of {
+		n.resource = append(n.resource, name)
+	}
+	slices.Sort(n.resource)
+	n.buf = n.buf[:0]
+	for _, name := range n.resource {
+		q := of[name]
+		n.write(string(name), q.String())
+	}
+	if known, ok := recall(n.amounts, n.buf); ok {
+		return known
+	}
+	out := make(corev1.ResourceList, len(of))
+	for name, q := range of {
+		out[corev1.ResourceName(n.word(string(name)))] = q
+	}
+	n.amounts.put(string(n.buf), out)
+	return out
+}
+
+// requirements is the one copy of what claims require: those of one plan and pool require the same.
+func (n *interner) requirements(list []v1.NodeSelectorRequirementWithMinValues) []v1.NodeSelectorRequirementWithMinValues {
+	if len(list) == 0 {
+		return list
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.buf = n.buf[:0]
+	for i := range list {
+		r := &list[i]
+		n.write(r.Key, string(r.Operator))
+		if r.MinValues != nil {
+			n.buf = strconv.AppendInt(n.buf, int64(*r.MinValues), 10)
+		}
+		n.buf = append(n.buf, 0)
+		n.write(r.Values...)
+		n.buf = append(n.buf, 1)
+	}
+	if known, ok := recall(n.needs, n.buf); ok {
+		return known
+	}
+	out := slices.Clone(list)
+	for i := range out {
+		out[i].Key, out[i].Operator = n.word(out[i].Key), corev1.NodeSelectorOperator(n.word(string(out[i].Operator)))
+		out[i].Values = slices.Clone(out[i].Values)
+		for k, v := range out[i].Values {
+			out[i].Values[k] = n.word(v)
+		}
+	}
+	n.needs.put(string(n.buf), out)
+	return out
+}
+
+// conditions is the one copy of what is known of pods: those that were bound and became ready in the same seconds have the same.
+func (n *interner) conditions(list []corev1.PodCondition) []corev1.PodCondition {
+	if len(list) == 0 {
+		return nil
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.buf = n.buf[:0]
+	for i := range list {
+		c := &list[i]
+		n.write(string(c.Type), string(c.Status), c.Reason, c.Message)
+		n.buf = strconv.AppendInt(n.buf, c.LastTransitionTime.UnixNano(), 36)
+		n.buf = append(n.buf, 0)
+	}
+	if known, ok := recall(n.states, n.buf); ok {
+		return known
+	}
+	out := make([]corev1.PodCondition, len(list))
+	for i := range list {
+		c := &list[i]
+		out[i] = corev1.PodCondition{
+			Type: corev1.PodConditionType(n.word(string(c.Type))), Status: corev1.ConditionStatus(n.word(string(c.Status))),
+			Reason: n.word(c.Reason), Message: n.word(c.Message), LastTransitionTime: c.LastTransitionTime,
+		}
+	}
+	n.states.put(string(n.buf), out)
 	return out
 }
 
@@ -93,7 +239,7 @@ func (n *interner) owners(list []metav1.OwnerReference) []metav1.OwnerReference 
 	n.buf = n.buf[:0]
 	for i := range list {
 		r := &list[i]
-		n.buf = append(n.buf, r.APIVersion+"\x00"+r.Kind+"\x00"+r.Name+"\x00"+string(r.UID)+"\x00"...)
+		n.write(r.APIVersion, r.Kind, r.Name, string(r.UID))
 		n.buf = append(n.buf, flag(r.Controller), flag(r.BlockOwnerDeletion))
 	}
 	if known, ok := recall(n.owning, n.buf); ok {

@@ -50,8 +50,12 @@ func (m *Mirror) hostOf(name string) *host {
 
 func (m *Mirror) putNode(n *corev1.Node) {
 	h := m.hostOf(n.Name)
-	if h.node == nil || !outdated(h.node, n) {
+	switch {
+	case h.node == nil || !outdated(h.node, n):
 		m.setNode(h, n)
+	case h.node != n && sameVersion(h.node, n):
+		h.node = n // what we have written comes back: the informer keeps it, so that our copy need not be kept
+		m.markHost(h)
 	}
 }
 
@@ -83,9 +87,12 @@ func (m *Mirror) putClaim(c *v1.NodeClaim) {
 		m.claims[c.Name] = e
 	case e.obj != nil && outdated(e.obj, c):
 		if e.assumed.IsZero() || !sameUID(e.obj, c) {
+			m.adopt(e, c)
 			return
 		}
-		c = e.obj // the API shows an earlier version of what we have written: it exists
+		if !sameVersion(e.obj, c) {
+			c = e.obj // the API shows an earlier version of what we have written: it exists
+		}
 	}
 	e.assumed = time.Time{}
 	delete(m.assumed, c.Name)
@@ -93,6 +100,21 @@ func (m *Mirror) putClaim(c *v1.NodeClaim) {
 		delete(m.leaving, c.Name)
 	}
 	m.setClaim(e, c)
+}
+
+// adopt takes the informer's object in place of the copy of what we have written, if they are the same.
+func (m *Mirror) adopt(e *claimEntry, c *v1.NodeClaim) {
+	if e.obj == c || !sameVersion(e.obj, c) {
+		return
+	}
+	e.obj = c
+	m.markClaim(e)
+	for _, h := range m.hostsBy[c.Status.ProviderID] {
+		m.markHost(h)
+	}
+	if h := m.hosts[c.Status.NodeName]; h != nil {
+		m.markHost(h)
+	}
 }
 
 func (m *Mirror) dropClaim(c *v1.NodeClaim) {

@@ -79,6 +79,36 @@ func TestP116_WriteFence(t *testing.T) {
 	}
 }
 
+func TestP116_WhatComesBackTakesTheCopysPlace(t *testing.T) {
+	l := newLab()
+	node, c := l.node("host-1", "cloud/1"), l.launched(l.claim("general-1"), "cloud/1")
+	l.put(node, c)
+	node = again(l, node, func(n *corev1.Node) { n.Labels = map[string]string{"by": "us"} })
+	c = again(l, c, func(c *v1.NodeClaim) { c.Status.NodeName = "host-1" })
+	l.Wrote(node)
+	l.Wrote(c)
+	before := l.View()
+	if n := before.Node("host-1"); n.Object == node || n.Claim == c {
+		t.Error("what was written is not copied")
+	}
+	after := l.put(node, c)
+	if n := after.Node("host-1"); n.Object != node || n.Claim != c || after.Claim("general-1") != n {
+		t.Error("the copies of what the informer has shown are kept")
+	}
+	if after.World != before.World {
+		t.Error("decisions would be made again")
+	}
+	if l.put(node, c) != after {
+		t.Error("the same again is news")
+	}
+	// One that was assumed until then.
+	c = l.claim("general-2")
+	l.Assume(c)
+	if n := l.put(c).Claim("general-2"); n.Claim != c || n.Assumed {
+		t.Error("the copy of what was assumed is kept")
+	}
+}
+
 func TestP117_PodsUnderOneName(t *testing.T) {
 	l := newLab()
 	l.put(l.node("host-1", ""), l.node("host-2", ""))

@@ -28,6 +28,9 @@ type MirrorOptions struct {
 	// Types is what a node class can launch now: the names of the entries of its resource vectors, the types by name, and a
 	// version that changes with the content. For pools with kubelet settings of their own the name is as ClassWith makes it. It is asked for each view, so it must answer from memory, and not ask the mirror.
 	Types func(class string) (resources []string, list []*world.InstanceType, version uint64, err error)
+	// Resources is the order in which Types numbers resources, as far as it is known beforehand. Where the mirror's own is the same,
+	// types need not be copied.
+	Resources []string
 	// Now is the clock that assumptions expire by.
 	Now func() time.Time
 }
@@ -112,7 +115,7 @@ type problemKey struct{ kind, name, part string }
 
 // NewMirror returns an empty mirror.
 func NewMirror(opt MirrorOptions) *Mirror {
-	return &Mirror{
+	m := &Mirror{
 		opt: opt, conv: newConverter(opt.Options),
 		pods: map[string]map[string]*podEntry{}, wakes: map[*podEntry]time.Time{}, drafts: newDraftSet(), byUID: newShards[podRef](podShards), byClaim: newShards[*Node](claimShards), classes: newClassSet(), volumes: newVolumeSet(),
 		hosts: map[string]*host{}, claims: map[string]*claimEntry{}, csiNodes: table[*storagev1.CSINode]{},
@@ -120,6 +123,16 @@ func NewMirror(opt MirrorOptions) *Mirror {
 		assumed: map[string]bool{}, leaving: map[string]time.Time{}, gone: map[types.UID]time.Time{},
 		pools: map[string]*poolEntry{}, types: map[string]*typeList{}, daemons: map[string]*daemonEntry{}, budgets: map[string][]budget{},
 		problems: map[problemKey]error{}, idle: map[*podEntry]bool{}, aside: map[asideKey]bool{},
+	}
+	m.number()
+	return m
+}
+
+// number begins to number resources.
+func (m *Mirror) number() {
+	m.conv.names, m.nameCount = world.NewNames(), 0
+	for _, name := range m.opt.Resources {
+		m.conv.names.Index(name)
 	}
 }
 

@@ -32,10 +32,7 @@ func Rebuild(obj *Objects, rec Record) (*View, []Problem) {
 	for _, p := range obj.Pools {
 		lists.expect(poolClass(p))
 	}
-	m := NewMirror(MirrorOptions{Options: rec.Options, Now: func() time.Time { return rec.Now }, Types: lists.types})
-	for _, name := range rec.Resources {
-		m.conv.names.Index(name)
-	}
+	m := NewMirror(MirrorOptions{Options: rec.Options, Now: func() time.Time { return rec.Now }, Types: lists.types, Resources: rec.Resources})
 	lists.preload(m)
 	if rec.Classes[AnyClass] != nil {
 		m.typesOf("") // nodes that no pool made have prices too

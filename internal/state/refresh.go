@@ -40,7 +40,7 @@ func (m *Mirror) renumber(names bool) {
 	what := rejoin
 	if names {
 		what = reread
-		m.conv.names, m.nameCount = world.NewNames(), 0
+		m.number()
 		m.drafts = newDraftSet()
 		m.types = map[string]*typeList{}
 		for _, p := range m.pools {

@@ -50,6 +50,11 @@ func outdated(have, got metav1.Object) bool {
 	return have.GetResourceVersion() != "" && have.GetResourceVersion() == got.GetResourceVersion()
 }
 
+// sameVersion says whether two objects are one at the same moment.
+func sameVersion(a, b metav1.Object) bool {
+	return a.GetResourceVersion() != "" && a.GetResourceVersion() == b.GetResourceVersion() && a.GetUID() == b.GetUID()
+}
+
 func version(o metav1.Object) (uint64, bool) {
 	v, err := strconv.ParseUint(o.GetResourceVersion(), 10, 64)
 	return v, err == nil

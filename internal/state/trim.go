@@ -12,9 +12,10 @@ import (
 	v1 "karpenter/api/karpenter/v1"
 )
 
-// Trim drops from an object what nobody here reads, before a cache stores it, and makes pods of one template share memory. It
-// has the form of a cache's transform function and changes the object that it is given. What stays of a pod: labels, owners,
-// times, what constrains where it runs and what it asks for, and how far it has come.
+// Trim drops from an object what nobody here reads, before a cache stores it, and makes objects share what they have in common:
+// pods of one template above all, and nodes and claims of one pool. It has the form of a cache's transform function and changes the
+// object that it is given. What stays of a pod: labels, owners, times, what constrains where it runs and what it asks for, and how
+// far it has come.
 func Trim(obj any) (any, error) {
 	o, ok := obj.(metav1.Object)
 	if !ok {
@@ -25,8 +26,11 @@ func Trim(obj any) (any, error) {
 	case *corev1.Pod:
 		trimPod(x)
 	case *corev1.Node:
-		x.Status.Images = nil
 		trimAnnotations(o)
+		trimNode(x)
+	case *v1.NodeClaim:
+		trimAnnotations(o)
+		trimClaim(x)
 	case *appsv1.DaemonSet:
 		x.Spec.Template.Spec = trimSpec(&x.Spec.Template.Spec)
 		trimAnnotations(o)
@@ -53,6 +57,35 @@ func trimAnnotations(o metav1.Object) {
 	o.SetAnnotations(a)
 }
 
+func trimNode(n *corev1.Node) {
+	n.Labels, n.Annotations = common.own(n.Labels, n.Name), common.own(n.Annotations, n.Name)
+	st := &n.Status
+	st.Images, st.VolumesInUse, st.VolumesAttached = nil, nil, nil
+	st.Capacity, st.Allocatable = common.list(st.Capacity), common.list(st.Allocatable)
+	for i := range st.Conditions {
+		c := &st.Conditions[i]
+		common.words((*string)(&c.Type), (*string)(&c.Status), &c.Reason, &c.Message)
+	}
+	info := &st.NodeInfo
+	common.words(&info.KernelVersion, &info.OSImage, &info.ContainerRuntimeVersion, &info.KubeletVersion, &info.OperatingSystem, &info.Architecture)
+	for i := range n.Spec.Taints {
+		t := &n.Spec.Taints[i]
+		common.words(&t.Key, &t.Value, (*string)(&t.Effect))
+	}
+}
+
+func trimClaim(c *v1.NodeClaim) {
+	c.Labels, c.Annotations = common.own(c.Labels, c.Name), common.own(c.Annotations, c.Name)
+	c.Spec.Requirements = common.requirements(c.Spec.Requirements)
+	c.Spec.Resources.Requests = common.list(c.Spec.Resources.Requests)
+	c.Status.Capacity, c.Status.Allocatable = common.list(c.Status.Capacity), common.list(c.Status.Allocatable)
+	common.words(&c.Status.ImageID)
+	for i := range c.Status.Conditions {
+		is := &c.Status.Conditions[i]
+		common.words(&is.Type, (*string)(&is.Status), &is.Reason, &is.Message)
+	}
+}
+
 // keptAnnotations are those of other domains that are read on pods.
 var keptAnnotations = []string{corev1.PodDeletionCost, corev1.MirrorPodAnnotationKey}
 
@@ -72,13 +105,30 @@ func trimPod(p *corev1.Pod) {
 	initial := trimStatuses(p.Spec.InitContainers, p.Status.InitContainerStatuses)
 	spec := trimSpec(&p.Spec)
 	spec.NodeName, spec.Volumes = "", nil
+	affinity := spec.Affinity
+	if namesNode(affinity) {
+		spec.Affinity = nil
+	}
 	p.Spec = common.spec(&spec)
 	p.Spec.NodeName, p.Spec.Volumes = node, trimVolumes(volumes)
+	if namesNode(affinity) {
+		p.Spec.Affinity = affinity
+	}
 
 	p.Status = corev1.PodStatus{
 		Phase: corev1.PodPhase(common.text(string(p.Status.Phase))), NominatedNodeName: p.Status.NominatedNodeName, StartTime: p.Status.StartTime,
 		Resize: p.Status.Resize, Conditions: trimConditions(p.Status.Conditions), ContainerStatuses: statuses, InitContainerStatuses: initial,
 	}
+}
+
+// namesNode says whether an affinity is for one node, by its name. Each pod of a DaemonSet has one of its own, and nothing else that
+// tells it from the others.
+func namesNode(a *corev1.Affinity) bool {
+	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return false
+	}
+	terms := a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	return slices.ContainsFunc(terms, func(t corev1.NodeSelectorTerm) bool { return len(t.MatchFields) > 0 })
 }
 
 func podAnnotations(m map[string]string) map[string]string {
@@ -97,24 +147,13 @@ func podAnnotations(m map[string]string) map[string]string {
 }
 
 func trimConditions(list []corev1.PodCondition) []corev1.PodCondition {
-	n := 0
+	var kept []corev1.PodCondition
 	for i := range list {
-		if slices.Contains(keptConditions, list[i].Type) {
-			n++
+		if c := &list[i]; slices.Contains(keptConditions, c.Type) {
+			kept = append(kept, corev1.PodCondition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message, LastTransitionTime: c.LastTransitionTime})
 		}
 	}
-	out := make([]corev1.PodCondition, 0, n)
-	for i := range list {
-		c := &list[i]
-		if !slices.Contains(keptConditions, c.Type) {
-			continue
-		}
-		out = append(out, corev1.PodCondition{
-			Type: corev1.PodConditionType(common.text(string(c.Type))), Status: corev1.ConditionStatus(common.text(string(c.Status))),
-			Reason: common.text(c.Reason), Message: common.text(c.Message), LastTransitionTime: c.LastTransitionTime,
-		})
-	}
-	return out
+	return common.conditions(kept)
 }
 
 // trimStatuses keeps what containers have been given where that is more than their spec asks for, as after a resize in place.

@@ -106,6 +106,36 @@ func TestTrimOthers(t *testing.T) {
 	}
 }
 
+func TestTrimSharesWhatNodesAndClaimsHaveInCommon(t *testing.T) {
+	f := newFleet(2, 0, 0)
+	for i, c := range f.claims {
+		c.Spec.Requirements = []v1.NodeSelectorRequirementWithMinValues{{Key: "k", Operator: "In", Values: []string{"a", "b"}, MinValues: new(2)}}
+		if diff := cmp.Diff(func() *v1.NodeClaim { want := c.DeepCopy(); want.ManagedFields = nil; return want }(), trimmed(t, c)); diff != "" {
+			t.Errorf("claim %d: %s", i, diff)
+		}
+	}
+	x, y := trimmed(t, f.claims[0]), trimmed(t, f.claims[1])
+	if &x.Spec.Requirements[0] != &y.Spec.Requirements[0] {
+		t.Error("equal requirements are not shared")
+	}
+	f.claims[1].Spec.Requirements[0].MinValues = nil
+	if other := trimmed(t, f.claims[1]); other.Spec.Requirements[0].MinValues != nil {
+		t.Error("requirements that differ are shared")
+	}
+	a, b := trimmed(t, f.nodes[0]), trimmed(t, f.nodes[1])
+	a.Status.Capacity["marked"] = resource.MustParse("1")
+	if _, shared := b.Status.Capacity["marked"]; !shared {
+		t.Error("equal capacities are not shared")
+	}
+	if _, shared := b.Status.Allocatable["marked"]; shared {
+		t.Error("capacities that differ are shared")
+	}
+	delete(a.Status.Capacity, "marked")
+	if a.Labels[corev1.LabelHostname] != "node-0" || b.Labels[corev1.LabelHostname] != "node-1" {
+		t.Error("labels are mixed up")
+	}
+}
+
 // TestTrimChangesNoView feeds two mirrors, one with what is left of the objects.
 func TestTrimChangesNoView(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -49,8 +49,12 @@ type request struct {
 func (r request) ExpireAfter(name string) (text string, found bool, err error) {
 	r.mu.Lock()
 	known, asked := r.known[name]
+	stale := !asked || time.Since(known.at) > poolsKnown
+	if asked && stale { // one asks again, and the others take the last answer until it is there
+		r.known[name] = lifetime{known.text, time.Now()}
+	}
 	r.mu.Unlock()
-	if !asked || time.Since(known.at) > poolsKnown {
+	if stale {
 		if known.text, err = r.ask(name); err != nil {
 			return "", false, err
 		}
@@ -65,6 +69,9 @@ func (r request) ask(name string) (*string, error) {
 	at, pool := time.Now(), &karpv1.NodePool{}
 	err := r.reader.Get(r.ctx, client.ObjectKey{Name: name}, pool)
 	if apierrors.IsNotFound(err) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.known, name)
 		return nil, nil // not remembered: it may come with the next object of the same manifest
 	}
 	if err != nil {

@@ -186,18 +186,26 @@ func trustedByAll(definitions []*apiextensionsv1.CustomResourceDefinition, ca *x
 	return true
 }
 
-// point makes a definition send its conversions here.
+// point makes a definition send its conversions here. Where another replica has written meanwhile, what it wrote is looked at.
 func (s *Server) point(ctx context.Context, definition *apiextensionsv1.CustomResourceDefinition, ring *keyring) error {
 	want := s.Target.Conversion(definition.Spec.Names.Plural, ring.bundle())
-	if equality.Semantic.DeepEqual(definition.Spec.Conversion, want) {
-		return nil
+	for range shareAttempts {
+		if equality.Semantic.DeepEqual(definition.Spec.Conversion, want) {
+			return nil
+		}
+		before := definition.DeepCopy()
+		definition.Spec.Conversion = want
+		err := s.Client.Patch(ctx, definition, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		if err == nil {
+			s.Log.Info("conversion webhook written into definition", "definition", definition.Name)
+			return nil
+		}
+		if !apierrors.IsConflict(err) {
+			return fmt.Errorf("writing spec.conversion of CustomResourceDefinition %s: %w", definition.Name, err)
+		}
+		if err := s.Client.Get(ctx, client.ObjectKeyFromObject(before), definition); err != nil {
+			return fmt.Errorf("reading CustomResourceDefinition %s: %w", before.Name, err)
+		}
 	}
-	before := definition.DeepCopy()
-	definition.Spec.Conversion = want
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := s.Client.Patch(ctx, definition, patch); err != nil {
-		return fmt.Errorf("writing spec.conversion of CustomResourceDefinition %s: %w", definition.Name, err)
-	}
-	s.Log.Info("conversion webhook written into definition", "definition", definition.Name)
-	return nil
+	return fmt.Errorf("writing spec.conversion of CustomResourceDefinition %s: others changed it %d times in between", definition.Name, shareAttempts)
 }
