@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -98,6 +99,7 @@ func (b *bench) widely(ctx context.Context) error {
 	}
 	p := &progress{
 		pods: map[string]bool{}, waiting: map[string]bool{}, claims: map[string]bool{}, launched: map[string]bool{}, ready: map[string]bool{}, bound: map[string]bool{},
+		joined: map[string]time.Time{}, up: map[string]time.Time{}, free: map[string]time.Time{}, begun: map[string]time.Time{},
 	}
 	if err := b.wide(ctx, s, events, p); err != nil || !b.wants(barSettle) {
 		return err
@@ -146,6 +148,7 @@ func (b *bench) wide(ctx context.Context, s *site, events <-chan seen, p *progre
 		since(p.firstPod), since(p.lastPod), len(p.waiting), since(p.firstWaiting), since(p.lastWaiting))
 	b.note("%s: claims from %.1f to %.1f s, the last instance at %.1f s, nodes ready from %.1f to %.1f s, the last pod at %.1f s", barWide,
 		since(p.firstClaim), since(p.lastClaim), since(p.lastLaunch), since(p.firstReady), since(p.lastReady), since(p.lastBound))
+	b.note("%s: of the nodes, %s", barWide, p.stages())
 	b.note("%s: %d claims, $%.2f/h; the controller took %.1f s of CPU and has %.0f MB resident, %.0f at most", barWide, len(p.claims), price, (after - before).Seconds(), now, most)
 	b.note("%s: CPU of the others: %s", barWide, s.computed().since(others))
 	if b.wants(barWide) {
@@ -234,7 +237,9 @@ func (s *site) price(ctx context.Context) (float64, error) {
 // progress is what a watch has shown of claims, nodes and pods, and when.
 type progress struct {
 	pods, waiting, claims, launched, ready, bound map[string]bool
-	came, gone, rebound                           int
+	// joined, up, free and begun are when nodes were first seen: at all, ready, without a taint, with Karpenter's word that they are.
+	joined, up, free, begun map[string]time.Time
+	came, gone, rebound     int
 
 	firstPod, lastPod, firstWaiting, lastWaiting, firstClaim, lastClaim, lastLaunch, firstReady, lastReady, lastBound time.Time
 	// changed is when a claim came or went or a workload's pod was bound or went.
@@ -246,14 +251,45 @@ func (p *progress) note(e seen) {
 	case *karpv1.NodeClaim:
 		p.noteClaim(obj, e)
 	case *corev1.Node:
-		if obj.Labels[karpv1.NodePoolLabelKey] != "" && isReady(obj) {
-			stamp(p.ready, obj.Name, &p.firstReady, &p.lastReady, e.at)
+		if obj.Labels[karpv1.NodePoolLabelKey] != "" {
+			p.noteNode(obj, e)
 		}
 	case *corev1.Pod:
 		if obj.Namespace == metav1.NamespaceDefault {
 			p.notePod(obj, e)
 		}
 	}
+}
+
+func (p *progress) noteNode(node *corev1.Node, e seen) {
+	first := func(set map[string]time.Time, is bool) {
+		if _, known := set[node.Name]; is && !known {
+			set[node.Name] = e.at
+		}
+	}
+	first(p.joined, true)
+	first(p.up, isReady(node))
+	first(p.free, len(node.Spec.Taints) == 0)
+	first(p.begun, node.Labels[karpv1.NodeInitializedLabelKey] != "")
+	if isReady(node) {
+		stamp(p.ready, node.Name, &p.firstReady, &p.lastReady, e.at)
+	}
+}
+
+// stages says how long nodes took from one stage to the next.
+func (p *progress) stages() string {
+	between := func(from, to map[string]time.Time) string {
+		var all []float64
+		for name, at := range to {
+			all = append(all, at.Sub(from[name]).Seconds())
+		}
+		slices.Sort(all)
+		if len(all) == 0 {
+			return "never"
+		}
+		return fmt.Sprintf("%.1f s (nine of ten within %.1f)", all[len(all)/2], all[len(all)*9/10])
+	}
+	return fmt.Sprintf("from joining to ready %s, to having no taint %s, to initialized %s", between(p.joined, p.up), between(p.joined, p.free), between(p.joined, p.begun))
 }
 
 func (p *progress) noteClaim(claim *karpv1.NodeClaim, e seen) {

@@ -47,9 +47,15 @@ func (w *window) closes() (at time.Time, open bool) {
 	return at, true
 }
 
+// holdStep is how soon a window that is held open is looked at again.
+const holdStep = 50 * time.Millisecond
+
 // Batcher gathers triggers so that pods which come together are planned together (P4). A trigger that comes while a pass
 // runs opens the next window there and then, so none is lost and none waits for longer than the window (W2).
 type Batcher struct {
+	// Hold, if any, keeps a window open that nothing new has come to, within the longest time that a window may take.
+	Hold func(now time.Time) bool
+
 	clock control.Clock
 
 	mu     sync.Mutex
@@ -128,7 +134,10 @@ func (b *Batcher) look(giveUp time.Time) (time.Duration, batchState) {
 	defer b.mu.Unlock()
 	now := b.clock.Now()
 	at, open := b.window.closes()
+	last := b.window.opened.Add(b.window.most)
 	switch {
+	case open && !now.Before(at) && now.Before(last) && b.Hold != nil && b.Hold(now):
+		return min(holdStep, last.Sub(now)), waiting
 	case open && !now.Before(at):
 		b.window.seen = nil
 		return 0, closed

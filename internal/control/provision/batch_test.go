@@ -141,6 +141,28 @@ func TestP4_RemindersOpenAWindowAndKeepNoneOpen(t *testing.T) {
 	}
 }
 
+func TestP4_AWindowIsHeldOpenWhileTheSchedulerIsBehindAndNoLongerThanTheLongest(t *testing.T) {
+	for _, held := range []time.Duration{1200 * time.Millisecond, time.Hour} {
+		clock := testclock.NewFakeClock(epoch)
+		b := NewBatcher(clock, time.Second, 3*time.Second)
+		b.Hold = func(now time.Time) bool { return now.Before(at(held)) }
+		b.Trigger("a")
+		w := wait(t, b, clock, time.Minute)
+		w.step(time.Second)
+		for clock.Now().Before(at(min(held, 3*time.Second))) {
+			select {
+			case <-w.ended:
+				t.Fatalf("the window closed after %s", clock.Since(epoch))
+			default:
+			}
+			w.step(holdStep)
+		}
+		if !w.result() {
+			t.Errorf("held for %s: no batch", held)
+		}
+	}
+}
+
 func TestP1_WaitLooksAgainWithoutTriggers(t *testing.T) {
 	clock := testclock.NewFakeClock(epoch)
 	b := NewBatcher(clock, time.Second, 10*time.Second)

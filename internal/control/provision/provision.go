@@ -98,6 +98,9 @@ func (p *Provisioner) prepare() {
 	p.speaker = newSpeaker(p)
 	p.book = newBook(p)
 	p.ask = ask
+	if p.Batch != nil {
+		p.Batch.Hold = p.track.behind
+	}
 }
 
 // NeedLeaderElection keeps the provisioner from running in processes that do not lead.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"karpenter/internal/meter"
@@ -31,6 +32,7 @@ type tracked struct {
 	uid             types.UID
 	namespace, name string
 	created         time.Time
+	seen            time.Time // first seen, if it is one that the scheduler is to find a place for
 	acked           time.Time // first seen to find no place
 	decided         time.Time // first decision about it
 	schedulable     time.Time // first decision that gives it a place
@@ -77,12 +79,42 @@ func (t *tracker) see(pod *corev1.Pod, now time.Time) (waits bool) {
 		rec = &tracked{uid: pod.UID, namespace: pod.Namespace, name: pod.Name}
 		t.pods[pod.UID] = rec
 	}
+	if rec.seen.IsZero() && len(pod.Spec.SchedulingGates) == 0 && !ofDaemonSet(pod) {
+		rec.seen = now
+	}
 	rec.created = pod.CreationTimestamp.Time
 	waits = unplaced(pod)
 	if waits && rec.acked.IsZero() {
 		rec.acked = now
 	}
 	return waits
+}
+
+// A pod that the scheduler has not looked at after schedulerQuick waits in a queue there; after schedulerSlow it may be one that
+// no scheduler looks at.
+const (
+	schedulerQuick = 250 * time.Millisecond
+	schedulerSlow  = 10 * time.Second
+)
+
+// behind says whether the scheduler still has pods to look at that came together with those that found no place. A plan for all of
+// them needs fewer nodes than one for those that it has looked at so far and another for the rest.
+func (t *tracker) behind(now time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, rec := range t.pods {
+		since := now.Sub(rec.seen)
+		if !rec.bound && rec.acked.IsZero() && since >= schedulerQuick && since < schedulerSlow {
+			return true
+		}
+	}
+	return false
+}
+
+// ofDaemonSet says whether a pod is for one node and no other.
+func ofDaemonSet(pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOf(pod)
+	return owner != nil && owner.Kind == "DaemonSet"
 }
 
 // unplaced says whether the scheduler has found no place for a pod.

@@ -239,3 +239,33 @@ func TestCutKeepsWholeLetters(t *testing.T) {
 		t.Errorf("%d bytes, ends in %q", len(got), got[len(got)-10:])
 	}
 }
+
+func TestP4_TheSchedulerIsBehindWhileItHasNotLookedAtPodsThatCame(t *testing.T) {
+	yes := true
+	looked := corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}}
+	cases := []struct {
+		name   string
+		pod    corev1.Pod
+		after  time.Duration
+		behind bool
+	}{
+		{"it has had no time yet", corev1.Pod{}, schedulerQuick - 1, false},
+		{"it should have looked by now", corev1.Pod{}, schedulerQuick, true},
+		{"it will never look", corev1.Pod{}, schedulerSlow, false},
+		{"it has found no place", corev1.Pod{Status: looked}, schedulerQuick, false},
+		{"it has found one", corev1.Pod{Spec: corev1.PodSpec{NodeName: "a"}}, schedulerQuick, false},
+		{"it is not to look", corev1.Pod{Spec: corev1.PodSpec{SchedulingGates: []corev1.PodSchedulingGate{{Name: "later"}}}}, schedulerQuick, false},
+		{"a daemon's pod", corev1.Pod{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", Name: "proxy", Controller: &yes}}}}, schedulerQuick, false},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			_, set := newBoard(t)
+			track := newTracker(set)
+			c.pod.UID = "1"
+			track.see(&c.pod, epoch)
+			if got := track.behind(at(c.after)); got != c.behind {
+				t.Errorf("after %s: behind %t", c.after, got)
+			}
+		})
+	}
+}
