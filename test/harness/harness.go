@@ -15,12 +15,14 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/go-logr/logr"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"karpenter/api/crds"
 	"karpenter/internal/local"
@@ -41,6 +43,8 @@ type Options struct {
 	NoCRDs bool
 	// Conversion runs the webhook that converts between v1beta1 and v1.
 	Conversion bool
+	// NoWatchCache is for tests that list after every write: lists wait for nothing then.
+	NoWatchCache bool
 	// Audit is a policy by which the API server notes requests in Cluster.AuditLog.
 	Audit string
 }
@@ -68,6 +72,7 @@ func Scheme() *runtime.Scheme {
 
 // Main is the body of a TestMain: it starts a cluster, hands it to set, runs the tests and stops it.
 func Main(m *testing.M, opts Options, set func(*Cluster)) int {
+	log.SetLogger(logr.Discard()) // controller-runtime's own; without one it complains
 	dir, err := os.MkdirTemp("", "karpenter-test-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "harness:", err)
@@ -107,7 +112,7 @@ func start(ctx context.Context, dir string, opts Options) (*Cluster, error) {
 			return nil, fmt.Errorf("writing the audit policy: %w", err)
 		}
 	}
-	p, err := plane.Start(ctx, plane.Options{Binary: binary, Dir: dir, Controllers: opts.Controllers, Scheduler: opts.Scheduler, AuditPolicy: policy})
+	p, err := plane.Start(ctx, plane.Options{Binary: binary, Dir: dir, Controllers: opts.Controllers, Scheduler: opts.Scheduler, AuditPolicy: policy, NoWatchCache: opts.NoWatchCache})
 	if err != nil {
 		return nil, err
 	}

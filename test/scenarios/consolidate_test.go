@@ -34,7 +34,8 @@ func consolidate(t *testing.T, input string) string {
 	return text
 }
 
-func decide(t *testing.T, input string, reversed bool, workers int) string {
+// read parses a scenario, and turns round the order of its objects if told to.
+func read(t *testing.T, input string, reversed bool) *cluster {
 	t.Helper()
 	c, err := parse(input)
 	if err != nil {
@@ -43,10 +44,21 @@ func decide(t *testing.T, input string, reversed bool, workers int) string {
 	if reversed {
 		c.reverse()
 	}
-	view, problems := state.BuildView(c.objects, c.catalog, c.state, c.now)
-	in := view.Disruption(state.DisruptionOptions{
+	return c
+}
+
+// input is what is decided about, with what the scenario says has happened before.
+func (c *cluster) input(view *state.View) *disrupt.Input {
+	return view.Disruption(state.DisruptionOptions{
 		Past: c.past, Nominated: func(node string) time.Time { return c.nominated[node] }, Busy: func(claim string) string { return c.busy[claim] },
 	}, c.now)
+}
+
+func decide(t *testing.T, input string, reversed bool, workers int) string {
+	t.Helper()
+	c := read(t, input, reversed)
+	view, problems := state.BuildView(c.objects, c.catalog, c.state, c.now)
+	in := c.input(view)
 	opt := disrupt.Options{Pack: c.options, SpotToSpot: c.spotToSpot}
 	opt.Pack.Workers = workers
 	d := disrupt.Decide(in, opt, c.now)

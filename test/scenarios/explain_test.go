@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -27,17 +26,9 @@ func explained(t *testing.T, input string) string {
 
 func answers(t *testing.T, input string, reversed bool, workers int) string {
 	t.Helper()
-	c, err := parse(input)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if reversed {
-		c.reverse()
-	}
+	c := read(t, input, reversed)
 	view, problems := state.BuildView(c.objects, c.catalog, c.state, c.now)
-	in := view.Disruption(state.DisruptionOptions{
-		Past: c.past, Nominated: func(node string) time.Time { return c.nominated[node] }, Busy: func(claim string) string { return c.busy[claim] },
-	}, c.now)
+	in := c.input(view)
 	opt := explain.Options{Pack: c.options, Disrupt: disrupt.Options{Pack: c.options, SpotToSpot: c.spotToSpot}, Now: c.now}
 	opt.Pack.Workers, opt.Disrupt.Pack.Workers = workers, workers
 	x := explain.New(view, in, opt)

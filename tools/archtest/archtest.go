@@ -64,7 +64,7 @@ func Check(packages []Package, rules []Rule) ([]string, error) {
 			continue
 		}
 		for _, imported := range p.Imports {
-			if !allowed(path, imported, rule) {
+			if !allowed(imported, rule) {
 				found = append(found, fmt.Sprintf("%s may not import %s (%s)", path, imported, rule.Reason))
 			}
 		}
@@ -89,27 +89,28 @@ func inModule(importPath string) (string, bool) {
 
 func ruleFor(path string, rules []Rule) *Rule {
 	for i := range rules {
-		if tree, ok := strings.CutSuffix(rules[i].Package, "/..."); ok {
-			if below(path, tree) {
-				return &rules[i]
-			}
-		} else if path == rules[i].Package {
+		if covers(rules[i].Package, path) {
 			return &rules[i]
 		}
 	}
 	return nil
 }
 
-func allowed(from, imported string, rule *Rule) bool {
+// covers says whether a path of this module is meant by a line of the table: a package, or a tree if it ends in "/...".
+func covers(line, path string) bool {
+	if tree, ok := strings.CutSuffix(line, "/..."); ok {
+		return below(path, tree)
+	}
+	return path == line
+}
+
+func allowed(imported string, rule *Rule) bool {
 	path, ours := inModule(imported)
 	if !ours && standard(imported) {
 		return true
 	}
-	if ours && below(path, from) {
-		return true // a package may use the parts that it is made of
-	}
-	for _, prefix := range rule.Imports {
-		if prefix == "*" || below(path, prefix) || !ours && below(imported, prefix) {
+	for _, line := range rule.Imports {
+		if line == "*" || ours && covers(line, path) || !ours && below(imported, line) {
 			return true
 		}
 	}

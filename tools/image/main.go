@@ -12,12 +12,14 @@ package main
 import (
 	"bytes"
 	"context"
+	"debug/elf"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"strings"
 )
 
@@ -46,15 +48,27 @@ func main() {
 	}
 }
 
+// tag is what registries take as one.
+var tag = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
+
 func (r *recipe) run(ctx context.Context) error {
+	if !tag.MatchString(r.version) {
+		return fmt.Errorf("-version %q: must be a tag that registries take: letters, digits, _, . and -, at most 128 of them", r.version)
+	}
 	roots, err := os.ReadFile(r.roots)
 	if err != nil {
 		return fmt.Errorf("reading the CA roots (Debian's package ca-certificates has them): %w", err)
 	}
 	var parts []part
 	for _, arch := range r.archs {
+		if machines[arch] == 0 {
+			return fmt.Errorf("-arch %q: must be amd64 or arm64", arch)
+		}
 		file := filepath.Join(r.out, "karpenter-linux-"+arch)
 		if err := build(ctx, file, arch, r.version); err != nil {
+			return err
+		}
+		if err := check(file, arch); err != nil {
 			return err
 		}
 		if r.verify {
@@ -101,6 +115,27 @@ func build(ctx context.Context, file, arch, version string) error {
 	cmd.Stderr = os.Stderr
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("building for %s: %w", arch, err)
+	}
+	return nil
+}
+
+// machines are what the headers of a binary call its architecture.
+var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
+
+// check makes sure that a binary runs on an architecture, and in an image with nothing else in it.
+func check(file, arch string) error {
+	f, err := elf.Open(file)
+	if err != nil {
+		return fmt.Errorf("reading the headers of %s: %w", file, err)
+	}
+	defer f.Close()
+	if f.Machine != machines[arch] {
+		return fmt.Errorf("%s was built for %s, not for %s", file, f.Machine, arch)
+	}
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			return fmt.Errorf("%s is not static: it asks for a dynamic linker, which the image does not have", file)
+		}
 	}
 	return nil
 }

@@ -1,31 +1,21 @@
 package claim
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"log/slog"
-	"maps"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/record"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	awsv1 "karpenter/api/aws/v1"
@@ -36,13 +26,13 @@ import (
 	"karpenter/internal/meter"
 	"karpenter/test/harness"
 	"karpenter/test/harness/pocket"
+	"karpenter/test/harness/rig"
 )
 
 var cluster *harness.Cluster
 
 func TestMain(m *testing.M) {
-	ctrllog.SetLogger(logr.Discard())
-	os.Exit(harness.Main(m, harness.Options{}, func(c *harness.Cluster) { cluster = c }))
+	os.Exit(harness.Main(m, harness.Options{NoWatchCache: true}, func(c *harness.Cluster) { cluster = c }))
 }
 
 var class = schema.GroupKind{Group: awsv1.Group, Kind: "EC2NodeClass"}
@@ -52,7 +42,7 @@ var class = schema.GroupKind{Group: awsv1.Group, Kind: "EC2NodeClass"}
 type bench struct {
 	*testing.T
 	clock    *clocktesting.FakeClock
-	client   *direct
+	client   *rig.Direct
 	events   *record.FakeRecorder
 	registry *prometheus.Registry
 	meter    *meter.Set
@@ -63,7 +53,7 @@ func newBench(t *testing.T) *bench {
 	t.Helper()
 	fake := clocktesting.NewFakeClock(time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC))
 	b := &bench{T: t, clock: fake, events: record.NewFakeRecorder(1000), registry: prometheus.NewRegistry()}
-	b.client = &direct{WithWatch: cluster.Client, now: fake.Now, born: map[string]time.Time{}}
+	b.client = rig.NewDirect(cluster.Client, fake.Now)
 	b.meter = meter.New(b.registry)
 	b.recorder = control.NewRecorder(b.events, fake.Now)
 	t.Cleanup(func() { sweep(t) })
@@ -72,24 +62,8 @@ func newBench(t *testing.T) *bench {
 
 // sweep takes everything out of the API server that a test has left there.
 func sweep(t testing.TB) {
-	ctx := context.Background()
-	for _, list := range []client.ObjectList{&corev1.PodList{}, &corev1.NodeList{}, &karpv1.NodeClaimList{}} {
-		if err := cluster.Client.List(ctx, list); err != nil {
-			t.Error(err)
-		}
-		err := meta.EachListItem(list, func(o runtime.Object) error {
-			obj := o.(client.Object)
-			if len(obj.GetFinalizers()) > 0 {
-				if err := cluster.Client.Patch(ctx, obj, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))); client.IgnoreNotFound(err) != nil {
-					return err
-				}
-			}
-			return client.IgnoreNotFound(cluster.Client.Delete(ctx, obj, client.GracePeriodSeconds(0)))
-		})
-		if err != nil {
-			t.Error(err)
-		}
-	}
+	t.Helper()
+	rig.Sweep(t, cluster.Client, &corev1.PodList{}, &corev1.NodeList{}, &karpv1.NodeClaimList{})
 }
 
 func (b *bench) must(err error) {
@@ -235,147 +209,8 @@ func (b *bench) expectEvent(reason string) {
 	}
 }
 
-// counted is the sum of a metric's series that have the label values.
-func (b *bench) counted(name meter.Name, labels map[string]string) (sum float64) {
+// counted is the sum of a metric's series that have these labels.
+func (b *bench) counted(name meter.Name, labels ...string) float64 {
 	b.Helper()
-	families, err := b.registry.Gather()
-	b.must(err)
-	for _, f := range families {
-		if f.GetName() != "karpenter_"+string(name) {
-			continue
-		}
-		for _, m := range f.GetMetric() {
-			have := map[string]string{}
-			for _, l := range m.GetLabel() {
-				have[l.GetName()] = l.GetValue()
-			}
-			if matches := maps.Collect(func(yield func(string, string) bool) {
-				for k := range labels {
-					yield(k, have[k])
-				}
-			}); maps.Equal(matches, labels) {
-				sum += m.GetCounter().GetValue()
-			}
-		}
-	}
-	return sum
-}
-
-// direct reads and writes the API server without a cache, knows our indexes, and shows objects as made in the test's time. It
-// can die at any write.
-type direct struct {
-	client.WithWatch
-	now func() time.Time
-	// step, if any, is told of every write before it happens and after; an error keeps it from happening, or hides that it has.
-	step func(what string, after bool) error
-
-	mu   sync.Mutex
-	born map[string]time.Time
-}
-
-func (d *direct) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
-	d.mu.Lock()
-	d.born[obj.GetName()] = d.now().Truncate(time.Second)
-	d.mu.Unlock()
-	return d.write("create", obj, func() error { return d.WithWatch.Create(ctx, obj, opts...) })
-}
-
-func (d *direct) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-	err := d.WithWatch.Get(ctx, key, obj, opts...)
-	d.age(obj)
-	return err
-}
-
-func (d *direct) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	var asked client.ListOptions
-	asked.ApplyOptions(opts)
-	selector := asked.FieldSelector
-	if selector == nil {
-		err := d.WithWatch.List(ctx, list, opts...)
-		return errors.Join(err, meta.EachListItem(list, func(o runtime.Object) error { d.age(o.(client.Object)); return nil }))
-	}
-	if err := d.WithWatch.List(ctx, list); err != nil {
-		return err
-	}
-	field, wanted := selector.Requirements()[0].Field, selector.Requirements()[0].Value
-	items := reflect.ValueOf(list).Elem().FieldByName("Items")
-	kept := reflect.MakeSlice(items.Type(), 0, items.Len())
-	for i := range items.Len() {
-		obj := items.Index(i).Addr().Interface().(client.Object)
-		d.age(obj)
-		if value, err := indexed(obj, field); err != nil {
-			return err
-		} else if value == wanted {
-			kept = reflect.Append(kept, items.Index(i))
-		}
-	}
-	items.Set(kept)
-	return nil
-}
-
-// indexed is the value of an index for an object.
-func indexed(obj client.Object, field string) (string, error) {
-	switch o := obj.(type) {
-	case *corev1.Pod:
-		if field == indexPodNode {
-			return o.Spec.NodeName, nil
-		}
-	case *corev1.Node:
-		if field == indexNodeProviderID {
-			return o.Spec.ProviderID, nil
-		}
-	case *karpv1.NodeClaim:
-		switch field {
-		case indexClaimProviderID:
-			return o.Status.ProviderID, nil
-		case indexClaimBatch:
-			return cloud.BatchID(o), nil
-		}
-	}
-	return "", fmt.Errorf("%T is not indexed by %s", obj, field)
-}
-
-func (d *direct) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
-	return d.write("patch", obj, func() error { return d.WithWatch.Patch(ctx, obj, patch, opts...) })
-}
-
-func (d *direct) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
-	return d.write("delete", obj, func() error { return d.WithWatch.Delete(ctx, obj, opts...) })
-}
-
-func (d *direct) Status() client.SubResourceWriter {
-	return &directStatus{d.WithWatch.Status(), d}
-}
-
-type directStatus struct {
-	client.SubResourceWriter
-	d *direct
-}
-
-func (s *directStatus) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
-	return s.d.write("status", obj, func() error { return s.SubResourceWriter.Patch(ctx, obj, patch, opts...) })
-}
-
-func (d *direct) write(verb string, obj client.Object, do func() error) error {
-	what := fmt.Sprintf("%s %s", verb, obj.GetName())
-	if d.step != nil {
-		if err := d.step(what, false); err != nil {
-			return err
-		}
-	}
-	err := do()
-	d.age(obj)
-	if d.step != nil && err == nil {
-		err = d.step(what, true)
-	}
-	return err
-}
-
-// age sets when the object was made, in the test's time.
-func (d *direct) age(obj client.Object) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if at, ok := d.born[obj.GetName()]; ok && obj.GetUID() != "" {
-		obj.SetCreationTimestamp(metav1.NewTime(at))
-	}
+	return rig.Count(b, b.registry, name, labels...)
 }

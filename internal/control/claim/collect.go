@@ -23,8 +23,8 @@ import (
 // collectEvery is how often claims and machines are compared (L15).
 const collectEvery = 2 * time.Minute
 
-// Collect ends what has lost its other half: claims whose machine is gone, and machines whose claim is gone. Both sides are
-// read from their source and not from a cache. Absence needs proof: two sweeps apart in time, lists that look sane, and one
+// Collect ends what has lost its other half: claims whose machine is gone, and machines whose claim is gone. What a cache says of
+// claims is enough to find that nothing is missing; otherwise both sides are read from their source. Absence needs proof: two sweeps apart in time, lists that look sane, and one
 // more question about each before it is acted on.
 type Collect struct {
 	// Client reads from a cache, Live from the API server itself.
@@ -58,7 +58,11 @@ func (r *Collect) Sweep(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, fmt.Errorf("listing machines: %w", err)
 	}
-	claims, err := r.claims(ctx)
+	// Where the cache finds everything in its place there is nothing to prove, and no need to read all claims.
+	claims, err := r.claims(ctx, r.Client, client.UnsafeDisableDeepCopy)
+	if err == nil && !claims.match(machines) {
+		claims, err = r.claims(ctx, r.Live)
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -73,10 +77,10 @@ type register struct {
 	batches, names map[string]bool
 }
 
-// claims reads the claims from the API server.
-func (r *Collect) claims(ctx context.Context) (*register, error) {
+// claims reads the claims.
+func (r *Collect) claims(ctx context.Context, from client.Reader, opts ...client.ListOption) (*register, error) {
 	list := &karpv1.NodeClaimList{}
-	if err := r.Live.List(ctx, list); err != nil {
+	if err := from.List(ctx, list, opts...); err != nil {
 		return nil, fmt.Errorf("listing claims: %w", err)
 	}
 	out := &register{recorded: map[string]*karpv1.NodeClaim{}, batches: map[string]bool{}, names: map[string]bool{}}
@@ -95,6 +99,22 @@ func (r *Collect) claims(ctx context.Context) (*register, error) {
 		}
 	}
 	return out, nil
+}
+
+// match says whether every machine has a claim, and every claim that has had a node its machine.
+func (g *register) match(machines []*cloud.Instance) bool {
+	living := map[string]bool{}
+	for _, in := range machines {
+		if living[in.ID] = !in.State.Ending(); living[in.ID] && !g.expects(in) {
+			return false
+		}
+	}
+	for id, claim := range g.recorded {
+		if !living[id] && claim.DeletionTimestamp.IsZero() && claim.StatusConditions().IsTrue(karpv1.ConditionRegistered) {
+			return false
+		}
+	}
+	return true
 }
 
 // expects says whether a claim has the machine on record, or may still find it.
@@ -185,7 +205,7 @@ func (r *Collect) collectMachines(ctx context.Context, machines []*cloud.Instanc
 	if len(verdict.Gone) == 0 {
 		return nil
 	}
-	again, err := r.claims(ctx)
+	again, err := r.claims(ctx, r.Live)
 	if err != nil {
 		return err
 	}

@@ -114,7 +114,7 @@ func TestL15_ClaimsWithoutMachine(t *testing.T) {
 		t.Errorf("R5: one look took %v", got)
 	}
 	b.sweeps(r, 1)
-	if got := b.deleted(12); !slices.Equal(got, []string{"c-0"}) || b.counted(meter.NodeClaimsDisrupted, map[string]string{"reason": "garbage_collected"}) != 1 {
+	if got := b.deleted(12); !slices.Equal(got, []string{"c-0"}) || b.counted(meter.NodeClaimsDisrupted, "reason", "garbage_collected") != 1 {
 		t.Errorf("two looks took %v", got)
 	}
 	b.clock.Step(10 * time.Minute)

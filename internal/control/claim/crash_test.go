@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,51 +14,24 @@ import (
 	"karpenter/internal/cloud"
 	"karpenter/internal/cloud/simaws"
 	"karpenter/test/harness/pocket"
+	"karpenter/test/harness/rig"
 )
-
-// reaper ends a process at one of its steps: before it is done, or after it has been and before anybody hears of it.
-type reaper struct {
-	mu    sync.Mutex
-	at    int // steps until the end; negative never
-	after bool
-	dead  bool
-	kill  context.CancelFunc
-	// trail names the step at which the process ended.
-	trail string
-}
-
-func (r *reaper) step(what string, done bool) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.dead {
-		return errKilled
-	}
-	if done != r.after {
-		return nil
-	}
-	if r.at--; r.at != -1 {
-		return nil
-	}
-	r.dead, r.trail = true, fmt.Sprintf("%s, done %v", what, done)
-	r.kill()
-	return errKilled
-}
 
 // mortal is a launcher of a process that can end.
 type mortal struct {
 	cloud.Launcher
-	reaper *reaper
+	reaper *rig.Reaper
 }
 
 func (m mortal) Launch(ctx context.Context, batch cloud.Batch) []cloud.Result {
 	all := func(err error) []cloud.Result {
 		return slices.Repeat([]cloud.Result{{Err: err}}, len(batch.Claims))
 	}
-	if err := m.reaper.step("launch "+batch.ID, false); err != nil {
+	if err := m.reaper.Step("launch "+batch.ID, false); err != nil {
 		return all(err)
 	}
 	results := m.Launcher.Launch(ctx, batch)
-	if err := m.reaper.step("launch "+batch.ID, true); err != nil {
+	if err := m.reaper.Step("launch "+batch.ID, true); err != nil {
 		return all(err)
 	}
 	return results
@@ -95,16 +67,17 @@ func TestT2_CrashPoints(t *testing.T) {
 		}
 		for life := range 2 {
 			ctx, kill := context.WithCancel(t.Context())
-			reap := &reaper{at: rng.IntN(2 + 2*len(names)), after: rng.IntN(2) == 0, kill: kill}
+			reap := &rig.Reaper{At: rng.IntN(2 + 2*len(names)), After: rng.IntN(2) == 0, Kill: kill}
 			if rng.IntN(3) == 0 {
 				b.must(w.Sim.AddFault(simaws.Fault{Kind: simaws.FaultDrop, Action: "ec2:CreateFleet", Count: 1 + rng.IntN(4)}))
 			}
-			b.client.step = reap.step
+			b.client.Step = reap.Write
 			b.live(ctx, b.lifecycle(mortal{providers[(seed+life)%3], reap}), names)
-			b.client.step = nil
+			b.client.Step = nil
 			w.Sim.ClearFaults()
 			kill()
-			trails[strings.Split(reap.trail, " ")[0]]++
+			at, _ := reap.Ended()
+			trails[strings.Split(at, " ")[0]]++
 			b.clock.Step(time.Duration(rng.IntN(40)) * time.Second)
 		}
 		b.settle(b.lifecycle(providers[(seed+2)%3]), b.launched(names...), names...)
@@ -126,7 +99,7 @@ func (b *bench) live(ctx context.Context, r *Lifecycle, names []string) {
 			if ctx.Err() != nil {
 				return
 			}
-			if err != nil && !errors.Is(err, errKilled) {
+			if err != nil && !errors.Is(err, rig.ErrKilled) {
 				b.Fatal(err)
 			}
 			if after := result.RequeueAfter; after > 0 && (next == 0 || after < next) {

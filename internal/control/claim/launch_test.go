@@ -21,6 +21,7 @@ import (
 	"karpenter/internal/cloud/simaws"
 	"karpenter/internal/meter"
 	"karpenter/test/harness/pocket"
+	"karpenter/test/harness/rig"
 )
 
 func request(name string) reconcile.Request {
@@ -110,7 +111,7 @@ func TestL4_EachClassOfFailure(t *testing.T) {
 			b.claim("refused")
 			first := b.run(r, "refused")
 			if tt.gone != "" {
-				if !b.going("refused") || b.counted(meter.NodeClaimsDisrupted, map[string]string{"reason": tt.gone, "nodepool": "general"}) != 1 {
+				if !b.going("refused") || b.counted(meter.NodeClaimsDisrupted, "reason", tt.gone, "nodepool", "general") != 1 {
 					t.Error("it is still there, or was not counted")
 				}
 				b.expectEvent(map[cloud.Class]string{cloud.NoCapacity: "InsufficientCapacityError", cloud.NotReady: "NodeClassNotReady"}[tt.class])
@@ -156,11 +157,11 @@ func TestL3_AMachineIsHeldUntilItIsOnRecord(t *testing.T) {
 	stub := newStub()
 	r := b.lifecycle(stub)
 	b.claim("held")
-	b.client.step = dieAt("status held", false)
+	b.client.Step = dieAt("status held", false)
 	if _, err := r.Reconcile(t.Context(), request("held")); err == nil {
 		t.Fatal("the write should have failed")
 	}
-	b.client.step = nil
+	b.client.Step = nil
 	// L13: even late it is not given up, because it has a machine.
 	b.clock.Step(time.Hour)
 	b.run(r, "held")
@@ -292,7 +293,7 @@ func TestW1_ASickPoolDelaysNobody(t *testing.T) {
 	if !b.launched("well")() || !b.going("sick") {
 		t.Errorf("well launched %v, sick going %v", b.launched("well")(), b.going("sick"))
 	}
-	if b.counted(meter.NodeClaimsDisrupted, map[string]string{"reason": "nodeclass_not_ready"}) != 1 {
+	if b.counted(meter.NodeClaimsDisrupted, "reason", "nodeclass_not_ready") != 1 {
 		t.Error("L4: not counted")
 	}
 }
@@ -322,19 +323,16 @@ func TestL4_WhatAWSRefuses(t *testing.T) {
 	b.must(w.Sim.SetStock(simaws.StockRule{Type: "*", Zone: "*", Market: "*", Count: 0}))
 	b.claim("out")
 	b.settle(r, func() bool { return b.going("out") }, "out")
-	if b.counted(meter.NodeClaimsDisrupted, map[string]string{"reason": "insufficient_capacity"}) != 1 {
+	if b.counted(meter.NodeClaimsDisrupted, "reason", "insufficient_capacity") != 1 {
 		t.Error("L4: not counted")
 	}
 }
 
-// errKilled is what a process sees that is no more.
-var errKilled = errors.New("killed")
-
 // dieAt keeps one kind of write from happening, or hides that it has happened.
-func dieAt(what string, after bool) func(string, bool) error {
-	return func(step string, done bool) error {
-		if step == what && done == after {
-			return errKilled
+func dieAt(what string, after bool) func(rig.Write, bool) error {
+	return func(w rig.Write, done bool) error {
+		if w.String() == what && done == after {
+			return rig.ErrKilled
 		}
 		return nil
 	}

@@ -94,7 +94,7 @@ func (b *bench) checkRegistered(startup string) {
 	if len(node.OwnerReferences) != 1 || node.OwnerReferences[0].UID != claim.UID || !slices.Contains(node.Finalizers, karpv1.TerminationFinalizer) {
 		b.Errorf("L7: owners %v, finalizers %v", node.OwnerReferences, node.Finalizers)
 	}
-	if got := b.counted(meter.NodesCreated, map[string]string{"nodepool": "general", "zone": claim.Labels[corev1.LabelTopologyZone]}); got != 1 {
+	if got := b.counted(meter.NodesCreated, "nodepool", "general", "zone", claim.Labels[corev1.LabelTopologyZone]); got != 1 {
 		b.Errorf("L10: %v nodes counted", got)
 	}
 	if events := b.told(); len(events) != 0 {
@@ -183,7 +183,7 @@ func TestL6_SeveralNodesForOneMachine(t *testing.T) {
 	}
 	b.clock.Step(15 * time.Minute)
 	b.run(r, "twice")
-	if !b.going("twice") || b.counted(meter.NodeClaimsDisrupted, map[string]string{"reason": life.RegistrationTimeout}) != 1 {
+	if !b.going("twice") || b.counted(meter.NodeClaimsDisrupted, "reason", life.RegistrationTimeout) != 1 {
 		t.Error("L13: it is still there, or was not counted")
 	}
 }
@@ -255,9 +255,9 @@ func TestL8_StartupTaintsAreNotPutBack(t *testing.T) {
 		c.Spec.StartupTaints = []karpv1.Taint{{Key: "cni", Effect: corev1.TaintEffectNoSchedule}}
 	})
 	b.node("half-node", claim)
-	b.client.step = dieAt("status half", false) // the process ends after the node was let in
+	b.client.Step = dieAt("status half", false) // the process ends after the node was let in
 	_, err := r.Reconcile(t.Context(), request("half"))
-	b.client.step = nil
+	b.client.Step = nil
 	if err == nil || b.condition("half", karpv1.ConditionRegistered) != "Unknown/NodeNotFound" {
 		t.Fatalf("got %v", err)
 	}
@@ -368,7 +368,7 @@ func TestL13_Deadlines(t *testing.T) {
 
 	b.clock.Step(5 * time.Minute)
 	b.run(r, "never-launched")
-	if !b.going("never-launched") || b.counted(meter.NodeClaimsDisrupted, map[string]string{"reason": life.LaunchTimeout}) != 1 {
+	if !b.going("never-launched") || b.counted(meter.NodeClaimsDisrupted, "reason", life.LaunchTimeout) != 1 {
 		t.Error("never-launched is still there")
 	}
 	b.clock.Step(10 * time.Minute)
@@ -378,7 +378,7 @@ func TestL13_Deadlines(t *testing.T) {
 	}
 	b.clock.Step(15 * time.Minute)
 	b.run(r, "never-usable")
-	if !b.going("never-usable") || b.counted(meter.NodeClaimsDisrupted, map[string]string{"reason": life.InitializationTimeout}) != 1 {
+	if !b.going("never-usable") || b.counted(meter.NodeClaimsDisrupted, "reason", life.InitializationTimeout) != 1 {
 		t.Error("W13: never-usable is still there")
 	}
 	b.expectEvent("InitializationTimeout")

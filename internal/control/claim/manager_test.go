@@ -7,36 +7,26 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	karpv1 "karpenter/api/karpenter/v1"
 	awscloud "karpenter/internal/cloud/aws"
 	"karpenter/internal/control"
-	"karpenter/test/harness"
 	"karpenter/test/harness/pocket"
+	"karpenter/test/harness/rig"
 )
 
 // startManager runs all reconcilers of the package with real caches and the real clock until the test ends.
 func startManager(t *testing.T, w *pocket.World) {
 	t.Helper()
-	m, err := manager.New(cluster.Config, manager.Options{
-		Scheme: harness.Scheme(), Logger: logr.Discard(), Metrics: server.Options{BindAddress: "0"},
-		Controller: config.Controller{SkipNameValidation: new(true)},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(func() { sweep(t) })
+	m, ctx := rig.Manager(t, cluster), t.Context()
 	index := func(obj client.Object, field string) error {
 		return m.GetFieldIndexer().IndexField(ctx, obj, field, func(o client.Object) []string {
-			value, _ := indexed(o, field)
+			value, _ := rig.Indexed(o, field)
 			return []string{value}
 		})
 	}
@@ -59,15 +49,7 @@ func startManager(t *testing.T, w *pocket.World) {
 			t.Fatal(err)
 		}
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- m.Start(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-		sweep(t)
-	})
+	rig.Run(t, m)
 }
 
 // await watches the claims until every one of n is as wanted.

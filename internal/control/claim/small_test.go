@@ -37,7 +37,7 @@ func TestD57_Expiration(t *testing.T) {
 	}
 	b.clock.Step(time.Second)
 	b.run(r, "old")
-	if !b.going("old") || b.counted(meter.NodeClaimsDisrupted, map[string]string{"reason": "expired", "nodepool": "general"}) != 1 {
+	if !b.going("old") || b.counted(meter.NodeClaimsDisrupted, "reason", "expired", "nodepool", "general") != 1 {
 		t.Error("not expired, or not counted")
 	}
 	b.run(r, "old") // it is being drained: nothing more to do

@@ -28,6 +28,7 @@ import (
 	"karpenter/internal/control"
 	"karpenter/internal/control/class"
 	"karpenter/test/harness"
+	"karpenter/test/harness/rig"
 )
 
 var cluster *harness.Cluster
@@ -80,11 +81,9 @@ func launched(t *testing.T, name, instance string) *karpv1.NodeClaim {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		claim := claim.DeepCopy()
-		claim.Finalizers = nil
-		claim.ResourceVersion = ""
-		_ = cluster.Client.Patch(context.Background(), claim, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
-		_ = cluster.Client.Delete(context.Background(), claim)
+		if err := rig.Vanish(context.Background(), cluster.Client, claim); err != nil {
+			t.Error(err)
+		}
 	})
 	return claim
 }

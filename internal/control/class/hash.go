@@ -2,7 +2,6 @@ package class
 
 import (
 	"context"
-	"fmt"
 
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -13,6 +12,12 @@ import (
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/control"
 )
+
+// stamp is how a class and its claims carry the hash.
+var stamp = control.Stamp{
+	Hash: awsv1.EC2NodeClassHashAnnotationKey, HashVersion: awsv1.EC2NodeClassHashVersionAnnotationKey, Version: awsv1.EC2NodeClassHashVersion,
+	Claims: claimsOf,
+}
 
 // Hash writes on each EC2NodeClass the hash that claims are compared with to find those that have drifted. When the way of
 // hashing has changed, claims are given the new hash first, so that none drifts because of it.
@@ -33,47 +38,20 @@ func (r *Hash) Reconcile(ctx context.Context, request reconcile.Request) (reconc
 	if err := r.Client.Get(ctx, request.NamespacedName, class); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	hash := class.Hash(r.CABundle)
-	if class.Annotations[awsv1.EC2NodeClassHashVersionAnnotationKey] != awsv1.EC2NodeClassHashVersion {
-		if err := r.restamp(ctx, class.Name, hash); err != nil {
-			return reconcile.Result{}, err
-		}
-	}
-	before := class.DeepCopy()
-	stamp(class, hash)
-	_, err := control.Patch(ctx, r.Client, class, before)
-	return reconcile.Result{}, err
+	return reconcile.Result{}, stamp.Write(ctx, r.Client, class, class.Hash(r.CABundle))
 }
 
-// restamp brings the class's claims to this version of the hash. A claim that has drifted already stays so: it keeps its hash.
-func (r *Hash) restamp(ctx context.Context, class, hash string) error {
-	claims := &karpv1.NodeClaimList{}
-	if err := r.Client.List(ctx, claims); err != nil {
-		return fmt.Errorf("listing the claims of EC2NodeClass %s: %w", class, err)
+// claimsOf are the claims that were made from a class.
+func claimsOf(ctx context.Context, c client.Client, class string) ([]*karpv1.NodeClaim, error) {
+	list := &karpv1.NodeClaimList{}
+	if err := c.List(ctx, list); err != nil {
+		return nil, err
 	}
-	for i := range claims.Items {
-		claim := &claims.Items[i]
-		if !usesClass(claim.Spec.NodeClassRef, class) || claim.Annotations[awsv1.EC2NodeClassHashVersionAnnotationKey] == awsv1.EC2NodeClassHashVersion {
-			continue
-		}
-		before := claim.DeepCopy()
-		keep := hash
-		if claim.StatusConditions().Get(karpv1.ConditionDrifted) != nil {
-			keep = claim.Annotations[awsv1.EC2NodeClassHashAnnotationKey]
-		}
-		stamp(claim, keep)
-		written, err := control.Patch(ctx, r.Client, claim, before)
-		if err != nil {
-			return err
-		}
-		if !written {
-			return fmt.Errorf("NodeClaim %s has changed while its hash was being brought to %s", claim.Name, awsv1.EC2NodeClassHashVersion)
+	var used []*karpv1.NodeClaim
+	for i := range list.Items {
+		if usesClass(list.Items[i].Spec.NodeClassRef, class) {
+			used = append(used, &list.Items[i])
 		}
 	}
-	return nil
-}
-
-func stamp(obj client.Object, hash string) {
-	control.Annotate(obj, awsv1.EC2NodeClassHashAnnotationKey, hash)
-	control.Annotate(obj, awsv1.EC2NodeClassHashVersionAnnotationKey, awsv1.EC2NodeClassHashVersion)
+	return used, nil
 }

@@ -2,7 +2,6 @@ package disruption
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -12,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -25,7 +23,6 @@ import (
 	eventrecord "k8s.io/client-go/tools/record"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	awsv1 "karpenter/api/aws/v1"
@@ -40,13 +37,13 @@ import (
 	"karpenter/internal/state"
 	"karpenter/test/harness"
 	"karpenter/test/harness/pocket"
+	"karpenter/test/harness/rig"
 )
 
 var cluster *harness.Cluster
 
 func TestMain(m *testing.M) {
-	ctrllog.SetLogger(logr.Discard())
-	os.Exit(harness.Main(m, harness.Options{}, func(c *harness.Cluster) { cluster = c }))
+	os.Exit(harness.Main(m, harness.Options{NoWatchCache: true}, func(c *harness.Cluster) { cluster = c }))
 }
 
 var class = schema.GroupKind{Group: awsv1.Group, Kind: "EC2NodeClass"}
@@ -57,7 +54,7 @@ type bench struct {
 	*testing.T
 	clock    *clocktesting.FakeClock
 	world    *pocket.World
-	client   *direct
+	client   *rig.Direct
 	events   *eventrecord.FakeRecorder
 	recorder *control.Recorder
 	registry *prometheus.Registry
@@ -77,7 +74,7 @@ func newBench(t *testing.T) *bench {
 	fake := clocktesting.NewFakeClock(time.Date(2026, 8, 3, 6, 0, 0, 0, time.UTC)) // a Monday
 	b := &bench{
 		T: t, clock: fake, world: pocket.Start(t, pocket.Options{Clock: fake, NoBoot: true}),
-		client: &direct{WithWatch: cluster.Client, now: fake.Now, born: map[string]time.Time{}},
+		client: rig.NewDirect(cluster.Client, fake.Now),
 		events: eventrecord.NewFakeRecorder(10_000), registry: prometheus.NewRegistry(), log: &bytes.Buffer{},
 	}
 	b.recorder, b.meter = control.NewRecorder(b.events, fake.Now), meter.New(b.registry)
@@ -99,13 +96,7 @@ func (b *bench) restart() {
 	b.mirror = state.NewMirror(state.MirrorOptions{
 		Options: state.Options{ProviderDomains: []string{awsv1.Group, "topology.k8s.aws"}},
 		Now:     b.clock.Now,
-		Types: func(class string) ([]string, []*world.InstanceType, uint64, error) {
-			found, err := b.world.Provider.Types(class)
-			if err != nil {
-				return nil, nil, 0, err
-			}
-			return found.Resources, found.List, found.Version, nil
-		},
+		Types:   b.types,
 	})
 	b.mirror.SetSynced()
 	log := slog.New(slog.NewTextHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -125,29 +116,30 @@ func (b *bench) restart() {
 	}
 }
 
+// types are what the cloud offers for a class.
+func (b *bench) types(class string) ([]string, []*world.InstanceType, uint64, error) {
+	found, err := b.world.Provider.Types(class)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	return found.Resources, found.List, found.Version, nil
+}
+
+// kinds are the kinds of objects that these tests make.
+func kinds() []client.ObjectList {
+	return []client.ObjectList{&corev1.PodList{}, &corev1.NodeList{}, &karpv1.NodeClaimList{}, &karpv1.NodePoolList{}, &policyv1.PodDisruptionBudgetList{}}
+}
+
 // sweep takes everything out of the API server that a test has left there.
 func sweep(t testing.TB) {
-	ctx := context.Background()
-	for _, list := range []client.ObjectList{&corev1.PodList{}, &corev1.NodeList{}, &karpv1.NodeClaimList{}, &karpv1.NodePoolList{}, &policyv1.PodDisruptionBudgetList{}} {
-		if err := cluster.Client.List(ctx, list); err != nil {
-			t.Error(err)
-		}
-		err := meta.EachListItem(list, func(o runtime.Object) error { return vanish(ctx, o.(client.Object)) })
-		if err != nil {
-			t.Error(err)
-		}
-	}
+	t.Helper()
+	rig.Sweep(t, cluster.Client, kinds()...)
 }
 
 // vanish deletes an object at once, whatever its finalizers.
-func vanish(ctx context.Context, obj client.Object) error {
-	if len(obj.GetFinalizers()) > 0 {
-		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
-		if err := cluster.Client.Patch(ctx, obj, patch); client.IgnoreNotFound(err) != nil {
-			return err
-		}
-	}
-	return client.IgnoreNotFound(cluster.Client.Delete(ctx, obj, client.GracePeriodSeconds(0)))
+func (b *bench) vanish(obj client.Object) {
+	b.Helper()
+	b.must(rig.Vanish(b.Context(), cluster.Client, obj))
 }
 
 func (b *bench) must(err error) {
@@ -161,11 +153,11 @@ func (b *bench) must(err error) {
 func (b *bench) sync() {
 	b.Helper()
 	seen := map[types.UID]client.Object{}
-	for _, list := range []client.ObjectList{&corev1.PodList{}, &corev1.NodeList{}, &karpv1.NodeClaimList{}, &karpv1.NodePoolList{}, &policyv1.PodDisruptionBudgetList{}} {
+	for _, list := range kinds() {
 		b.must(b.client.WithWatch.List(b.Context(), list))
 		b.must(meta.EachListItem(list, func(o runtime.Object) error {
 			obj := o.DeepCopyObject().(client.Object)
-			b.client.age(obj)
+			b.client.Age(obj)
 			seen[obj.GetUID()] = obj
 			b.mirror.Put(obj)
 			return nil
@@ -402,11 +394,11 @@ func (b *bench) drain() {
 		pods := &corev1.PodList{}
 		b.must(b.client.List(b.Context(), pods, client.MatchingFields{"spec.nodeName": "node-" + c.Name}))
 		if c.Status.NodeName != "" {
-			b.must(vanish(b.Context(), b.nodeOf(c.Name)))
+			b.vanish(b.nodeOf(c.Name))
 		}
-		b.must(vanish(b.Context(), c))
+		b.vanish(c)
 		for i := range pods.Items {
-			b.must(vanish(b.Context(), &pods.Items[i]))
+			b.vanish(&pods.Items[i])
 			b.place(pods.Items[i].Spec.Containers[0].Resources.Requests.Cpu())
 		}
 	}
@@ -454,28 +446,8 @@ func (b *bench) expectEvent(words ...string) {
 	b.Errorf("no event with %q among\n%s", words, strings.Join(events, "\n"))
 }
 
-// counted is the sum of a metric's series that have the label values; of histograms it is how often something was observed.
-func (b *bench) counted(name meter.Name, labels map[string]string) (sum float64) {
+// counted is the sum of a metric's series that have these labels; of histograms it is how often something was observed.
+func (b *bench) counted(name meter.Name, labels ...string) float64 {
 	b.Helper()
-	families, err := b.registry.Gather()
-	b.must(err)
-	for _, f := range families {
-		if f.GetName() != "karpenter_"+string(name) {
-			continue
-		}
-		for _, m := range f.GetMetric() {
-			have := map[string]string{}
-			for _, l := range m.GetLabel() {
-				have[l.GetName()] = l.GetValue()
-			}
-			match := true
-			for k, v := range labels {
-				match = match && have[k] == v
-			}
-			if match {
-				sum += m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
-			}
-		}
-	}
-	return sum
+	return rig.Count(b, b.registry, name, labels...)
 }

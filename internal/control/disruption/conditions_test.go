@@ -145,7 +145,7 @@ func TestD43_DriftIsFoundAndForgotten(t *testing.T) {
 	b.must(b.client.Update(t.Context(), p))
 	b.run(r, "node")
 	is("", "D45 a wider choice")
-	if got := b.counted(meter.NodeClaimsDrifted, map[string]string{"nodepool": "general"}); got != 2 {
+	if got := b.counted(meter.NodeClaimsDrifted, "nodepool", "general"); got != 2 {
 		t.Errorf("%v claims were counted as drifted, want 2", got)
 	}
 }
@@ -285,7 +285,7 @@ func TestD48_AnotherImageReplacesNodes(t *testing.T) {
 	if left := b.claims(); len(left) != 1 || left[0].Name != made[0].Name {
 		t.Errorf("%d claims are left", len(left))
 	}
-	if got := b.counted(meter.NodeClaimsDisrupted, map[string]string{"reason": "drifted"}); got != 1 {
+	if got := b.counted(meter.NodeClaimsDisrupted, "reason", "drifted"); got != 1 {
 		t.Errorf("O3: %v", got)
 	}
 }

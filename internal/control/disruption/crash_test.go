@@ -8,9 +8,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/test/harness/rig"
 )
 
 // replacements is how many nodes the node of TestW48_CrashPoints is replaced by.
@@ -22,24 +22,25 @@ func TestW48_CrashPoints(t *testing.T) {
 	b := newBench(t)
 	for _, after := range []bool{false, true} {
 		for at := 0; ; at++ {
-			reap := &reaper{at: at, after: after}
+			reap := &rig.Reaper{At: at, After: after}
 			b.crash(reap)
+			trail, dead := reap.Ended()
 			if t.Failed() {
-				t.Fatalf("write %d, after %v: %s", at, after, reap.trail)
+				t.Fatalf("write %d, after %v: %s", at, after, trail)
 			}
-			if !reap.dead {
+			if !dead {
 				if at < 5 {
 					t.Fatalf("a move has only %d writes", at)
 				}
 				break
 			}
-			t.Logf("ended at write %d, after %v: %s", at, after, reap.trail)
+			t.Logf("ended at write %d, after %v: %s", at, after, trail)
 		}
 	}
 }
 
 // crash takes a node through its replacement while the reaper is about.
-func (b *bench) crash(reap *reaper) {
+func (b *bench) crash(reap *rig.Reaper) {
 	b.Helper()
 	sweep(b)
 	b.log.Reset()
@@ -58,24 +59,24 @@ func (b *bench) crash(reap *reaper) {
 	b.drifted()
 	ctx, kill := context.WithCancel(b.Context())
 	defer kill()
-	reap.kill = kill
-	guard := func(verb string, obj client.Object, done bool) error {
-		if verb == "delete" && obj.GetName() == "big" && !done {
+	reap.Kill = kill
+	guard := func(w rig.Write, done bool) error {
+		if w.String() == "delete big" && !done {
 			b.mayGo()
 		}
 		return nil
 	}
-	b.client.step = func(verb string, obj client.Object, done bool) error {
-		if err := guard(verb, obj, done); err != nil {
+	b.client.Step = func(w rig.Write, done bool) error {
+		if err := guard(w, done); err != nil {
 			return err
 		}
-		return reap.step(verb, obj, done)
+		return reap.Write(w, done)
 	}
 	b.until(ctx)
-	b.client.step = guard
+	b.client.Step = guard
 	b.restart()
 	b.until(b.Context())
-	b.client.step = nil
+	b.client.Step = nil
 	if left, made := len(b.claims()), len(b.made()); left != replacements || made != replacements {
 		b.Errorf("%d claims are left, %d of them made by moves", left, made)
 	}
@@ -87,7 +88,7 @@ func (b *bench) until(ctx context.Context) {
 	for range 40 {
 		b.sync()
 		b.loop.decideAt = time.Time{}
-		if _, err := b.loop.Pass(ctx); err != nil && !errors.Is(err, errKilled) {
+		if _, err := b.loop.Pass(ctx); err != nil && !errors.Is(err, rig.ErrKilled) {
 			b.Fatal(err)
 		}
 		if ctx.Err() != nil {
@@ -97,8 +98,8 @@ func (b *bench) until(ctx context.Context) {
 			b.Errorf("%d replacements", n)
 			return
 		}
-		step := b.client.step
-		b.client.step = nil // the others go on
+		step := b.client.Step
+		b.client.Step = nil // the others go on
 		for _, c := range b.made() {
 			if c.Status.ProviderID == "" {
 				b.launch(c.Name)
@@ -107,7 +108,7 @@ func (b *bench) until(ctx context.Context) {
 			}
 		}
 		b.drain()
-		b.client.step = step
+		b.client.Step = step
 		if b.claim("big") == nil {
 			return
 		}
@@ -144,23 +145,24 @@ func TestW48_CrashPointsOfADeletion(t *testing.T) {
 			b.clock.Step(time.Minute)
 			b.judge()
 			ctx, kill := context.WithCancel(t.Context())
-			reap := &reaper{at: at, after: after, kill: kill}
-			b.client.step = reap.step
+			reap := &rig.Reaper{At: at, After: after, Kill: kill}
+			b.client.Step = reap.Write
 			b.sync()
-			if _, err := b.loop.Pass(ctx); err != nil && !errors.Is(err, errKilled) {
+			if _, err := b.loop.Pass(ctx); err != nil && !errors.Is(err, rig.ErrKilled) {
 				t.Fatal(err)
 			}
-			b.client.step = nil
+			b.client.Step = nil
 			kill()
 			b.restart()
 			for range 3 {
 				b.clock.Step(rest)
 				b.pass()
 			}
+			trail, dead := reap.Ended()
 			if !b.going("empty") || b.asBefore("used") != "" {
-				t.Fatalf("write %d, after %v (%s): empty going %v, used %s", at, after, reap.trail, b.going("empty"), b.asBefore("used"))
+				t.Fatalf("write %d, after %v (%s): empty going %v, used %s", at, after, trail, b.going("empty"), b.asBefore("used"))
 			}
-			if !reap.dead {
+			if !dead {
 				break
 			}
 		}

@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/engine/req"
 	"karpenter/internal/engine/world"
+	"karpenter/internal/state"
 )
 
 // templateDrift compares the hashes of the template that the claim was made from and of the one that the pool has now. Hashes
@@ -25,26 +25,11 @@ func templateDrift(claim *karpv1.NodeClaim, pool *karpv1.NodePool) finding {
 
 // requirementsDrift looks for a requirement of the pool that the claim's labels do not satisfy (D45).
 func requirementsDrift(claim *karpv1.NodeClaim, pool *karpv1.NodePool, rules karpv1.LabelRules) (finding, error) {
-	labels := map[string]string{}
-	for k, v := range claim.Labels {
-		labels[rules.Normalize(k)] = v
+	unmet, err := state.Unmet(claim, pool, rules)
+	if err != nil || unmet == "" {
+		return finding{}, err
 	}
-	for _, r := range pool.Spec.Template.Spec.Requirements {
-		x, err := req.New(rules.Normalize(r.Key), req.Operator(r.Operator), r.Values...)
-		if err != nil {
-			return finding{}, fmt.Errorf("NodePool %s: spec.template.spec.requirements: %w", pool.Name, err)
-		}
-		value, present := labels[x.Key]
-		if x.Admits(value, present) {
-			continue
-		}
-		has := "has no such label"
-		if present {
-			has = "has " + value
-		}
-		return finding{karpv1.ReasonRequirementsDrifted, fmt.Sprintf("Pool %s asks for %s; the node %s", pool.Name, x, has)}, nil
-	}
-	return finding{}, nil
+	return finding{karpv1.ReasonRequirementsDrifted, fmt.Sprintf("Pool %s asks for %s", pool.Name, unmet)}, nil
 }
 
 // missingType says that the claim's type is not among the types, or not where and how the claim has it; it is empty if all is

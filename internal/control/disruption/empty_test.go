@@ -32,10 +32,10 @@ func TestD20_AnEmptyNodeGoesAfterConsolidateAfter(t *testing.T) {
 		t.Error("D52: the node takes pods while it goes")
 	}
 	b.expectEvent("DisruptionTerminating", "Empty")
-	if got := b.counted(meter.NodeClaimsDisrupted, map[string]string{"reason": "empty", "nodepool": "general"}); got != 1 {
+	if got := b.counted(meter.NodeClaimsDisrupted, "reason", "empty", "nodepool", "general"); got != 1 {
 		t.Errorf("O3: %v counted", got)
 	}
-	if got := b.counted(meter.DisruptionDecisions, map[string]string{"reason": "empty", "decision": "delete", "consolidation_type": "empty"}); got != 1 {
+	if got := b.counted(meter.DisruptionDecisions, "reason", "empty", "decision", "delete", "consolidation_type", "empty"); got != 1 {
 		t.Errorf("O35: %v counted", got)
 	}
 	b.drain()

@@ -9,10 +9,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/meter"
+	"karpenter/test/harness/rig"
 )
 
 // asBefore says what is still there of a move on the claim and its node.
@@ -42,6 +42,22 @@ func (b *bench) lose(name string) {
 	b.sync()
 }
 
+// loseAll loses every replacement that is made in so many passes, and counts them.
+func (b *bench) loseAll(passes int, then func()) (tries int) {
+	b.Helper()
+	for range passes {
+		b.pass()
+		for _, c := range b.made() {
+			tries++
+			b.lose(c.Name)
+			b.look()
+			b.drain()
+		}
+		then()
+	}
+	return tries
+}
+
 func TestD54_AFailedReplacementPutsEverythingBack(t *testing.T) {
 	b := newBench(t)
 	b.pool("general")
@@ -53,7 +69,7 @@ func TestD54_AFailedReplacementPutsEverythingBack(t *testing.T) {
 	if left := b.asBefore("big"); left != "" || len(b.made()) != 0 {
 		t.Errorf("%s; %d replacements", left, len(b.made()))
 	}
-	if got := b.counted(meter.DisruptionQueueFailures, map[string]string{"reason": "underutilized", "decision": "replace"}); got != 1 {
+	if got := b.counted(meter.DisruptionQueueFailures, "reason", "underutilized", "decision", "replace"); got != 1 {
 		t.Errorf("O39: %v", got)
 	}
 	b.drain()
@@ -72,17 +88,7 @@ func TestT24_AfterThreeFailuresNoMoreAreTried(t *testing.T) {
 	pool := b.pool("general")
 	b.big("big", "general")
 	b.clock.Step(time.Minute)
-	tries := 0
-	for range 60 {
-		b.pass()
-		for _, c := range b.made() {
-			tries++
-			b.lose(c.Name)
-			b.look()
-			b.drain()
-		}
-		b.clock.Step(20 * time.Second)
-	}
+	tries := b.loseAll(60, func() { b.clock.Step(20 * time.Second) })
 	if left := b.asBefore("big"); tries != maxStrikes || left != "" {
 		t.Errorf("%d tries; %s", tries, left)
 	}
@@ -140,18 +146,10 @@ func TestT24_FailuresOutliveTheProcess(t *testing.T) {
 	b.pool("general")
 	b.big("big", "general")
 	b.clock.Step(time.Minute)
-	tries := 0
-	for range 15 {
-		b.pass()
-		for _, c := range b.made() {
-			tries++
-			b.lose(c.Name)
-			b.look()
-			b.drain()
-		}
+	tries := b.loseAll(15, func() {
 		b.restart()
 		b.clock.Step(2 * time.Minute)
-	}
+	})
 	pool := &karpv1.NodePool{}
 	b.must(b.client.Get(t.Context(), clientKey("general"), pool))
 	text := pool.Annotations[karpv1.FailedReplacementsAnnotationKey]
@@ -280,14 +278,14 @@ func TestD52_ANodeThatCannotBeTaintedStays(t *testing.T) {
 	b.big("big", "general")
 	b.clock.Step(time.Minute)
 	b.judge()
-	b.client.step = func(verb string, obj client.Object, after bool) error {
-		if _, node := obj.(*corev1.Node); node && verb == "patch" && !after && tainted(obj.(*corev1.Node)) {
+	b.client.Step = func(w rig.Write, after bool) error {
+		if node, ok := w.Object.(*corev1.Node); ok && w.Verb == "patch" && !after && tainted(node) {
 			return fmt.Errorf("not today")
 		}
 		return nil
 	}
 	b.look()
-	b.client.step = nil
+	b.client.Step = nil
 	if left := b.asBefore("big"); left != "" || len(b.made()) != 0 {
 		t.Errorf("%s; %d replacements", left, len(b.made()))
 	}

@@ -6,21 +6,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/control/provision"
-	"karpenter/internal/engine/world"
 	"karpenter/internal/state"
-	"karpenter/test/harness"
+	"karpenter/test/harness/rig"
 )
 
 // TestD1_AsTheProgramRunsIt runs everything of the package with real caches and the real clock: a node that becomes empty goes
@@ -30,21 +24,9 @@ func TestD1_AsTheProgramRunsIt(t *testing.T) {
 	b.clock.SetTime(time.Now())
 	b.pool("general")
 	b.machine("empty", "general", "m5.large")
-	m, err := manager.New(cluster.Config, manager.Options{
-		Scheme: harness.Scheme(), Logger: logr.Discard(), Metrics: server.Options{BindAddress: "0"},
-		Cache: cache.Options{DefaultTransform: state.Trim}, Controller: config.Controller{SkipNameValidation: new(true)},
-	})
-	b.must(err)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
+	m, ctx := rig.Manager(t, cluster), t.Context()
 	log := slog.New(slog.DiscardHandler)
-	mirror := state.NewMirror(state.MirrorOptions{Now: time.Now, Types: func(class string) ([]string, []*world.InstanceType, uint64, error) {
-		found, err := b.world.Provider.Types(class)
-		if err != nil {
-			return nil, nil, 0, err
-		}
-		return found.Resources, found.List, found.Version, nil
-	}})
+	mirror := state.NewMirror(state.MirrorOptions{Now: time.Now, Types: b.types})
 	var fed []toolscache.InformerSynced
 	for _, kind := range mirror.Kinds() {
 		informer, err := m.GetCache().GetInformer(ctx, kind.(client.Object))
@@ -64,8 +46,7 @@ func TestD1_AsTheProgramRunsIt(t *testing.T) {
 	for _, err := range []error{(&Quiet{Client: m.GetClient(), Class: class, Clock: clock.RealClock{}}).Register(m), drift.Register(m), loop.Register(m)} {
 		b.must(err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- m.Start(ctx) }()
+	rig.Run(t, m)
 	if !toolscache.WaitForCacheSync(ctx.Done(), fed...) {
 		t.Fatal("the caches did not fill")
 	}
@@ -74,8 +55,6 @@ func TestD1_AsTheProgramRunsIt(t *testing.T) {
 	if got := <-beats; got != name {
 		t.Errorf("beat of %q", got)
 	}
-	cancel()
-	b.must(<-ended)
 }
 
 // awaitDeletion watches a claim until it has been deleted.

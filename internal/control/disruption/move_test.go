@@ -14,6 +14,7 @@ import (
 
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/meter"
+	"karpenter/test/harness/rig"
 )
 
 func TestD27_PodsThatFitElsewhereFreeTheirNode(t *testing.T) {
@@ -33,7 +34,7 @@ func TestD27_PodsThatFitElsewhereFreeTheirNode(t *testing.T) {
 		t.Errorf("%d nodes are left, %d were made", len(left), len(b.made()))
 	}
 	b.expectEvent("ConsolidationCandidate", "saves $")
-	if got := b.counted(meter.PodsDisruptionInitiated, map[string]string{"reason": "underutilized"}); got < 2 {
+	if got := b.counted(meter.PodsDisruptionInitiated, "reason", "underutilized"); got < 2 {
 		t.Errorf("O4: %v pods", got)
 	}
 }
@@ -66,7 +67,7 @@ func TestD28_ANodeIsReplacedByACheaperOne(t *testing.T) {
 	if c := old.StatusConditions().Get(karpv1.ConditionDisruptionReason); c == nil || c.Reason != "Underutilized" || !tainted(b.nodeOf("big")) {
 		t.Errorf("D52: condition %+v, taints %v", c, b.nodeOf("big").Spec.Taints)
 	}
-	if got := b.counted(meter.NodeClaimsCreated, map[string]string{"reason": "underutilized"}); got != 1 {
+	if got := b.counted(meter.NodeClaimsCreated, "reason", "underutilized"); got != 1 {
 		t.Errorf("O1: %v counted", got)
 	}
 	b.pass()
@@ -127,7 +128,7 @@ func TestD14_BusinessHours(t *testing.T) {
 		b.clock.Step(30 * time.Minute)
 	}
 	b.expectEvent("DisruptionBlocked", "budget")
-	if got := b.counted(meter.NodePoolsAllowedDisruptions, map[string]string{"nodepool": "office", "reason": "empty"}); got != 0 {
+	if got := b.counted(meter.NodePoolsAllowedDisruptions, "nodepool", "office", "reason", "empty"); got != 0 {
 		t.Errorf("O28: %v allowed", got)
 	}
 	b.clock.SetTime(time.Date(2026, 8, 3, 17, 0, 0, 0, time.UTC))
@@ -228,8 +229,8 @@ func TestD51_WhatComesBetweenDecisionAndActionCallsItOff(t *testing.T) {
 // between does something at the moment at which the loop has written that annotation on a claim.
 func (b *bench) between(annotation string, do func()) {
 	done := false
-	b.client.step = func(verb string, obj client.Object, after bool) error {
-		if _, ok := obj.GetAnnotations()[annotation]; ok && after && !done {
+	b.client.Step = func(w rig.Write, after bool) error {
+		if _, ok := w.Object.GetAnnotations()[annotation]; ok && after && !done {
 			done = true
 			do()
 		}
@@ -320,7 +321,7 @@ func TestD32_WhyNodesStayIsTold(t *testing.T) {
 	if got := count("Unconsolidatable"); got != 4 {
 		t.Errorf("%d events in 25 minutes, want one in a quarter of an hour for node and claim", got)
 	}
-	if got := b.counted(meter.DisruptionEligibleNodes, map[string]string{"reason": "underutilized"}); got != 1 {
+	if got := b.counted(meter.DisruptionEligibleNodes, "reason", "underutilized"); got != 1 {
 		t.Errorf("O37: %v eligible", got)
 	}
 }

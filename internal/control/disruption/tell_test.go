@@ -7,10 +7,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/meter"
+	"karpenter/test/harness/rig"
 )
 
 func TestD4_BudgetsThatCannotBeReadAreLoggedOnce(t *testing.T) {
@@ -61,7 +61,7 @@ func TestD17_AUsedUpBudgetIsTold(t *testing.T) {
 		t.Error("after a minute it is not told again")
 	}
 	for pool, want := range map[string]float64{"full": 0, "unused": 0} {
-		if got := b.counted(meter.NodePoolsAllowedDisruptions, map[string]string{"nodepool": pool}); got != want {
+		if got := b.counted(meter.NodePoolsAllowedDisruptions, "nodepool", pool); got != want {
 			t.Errorf("O28: pool %s is allowed %v", pool, got)
 		}
 	}
@@ -97,8 +97,8 @@ func TestD38_OneMoveThatIsDisturbedHoldsUpNoOther(t *testing.T) {
 	b.clock.Step(time.Minute)
 	b.judge()
 	var once sync.Once
-	b.client.step = func(_ string, obj client.Object, after bool) error {
-		if _, marked := obj.GetAnnotations()[karpv1.MoveAnnotationKey]; marked && after && obj.GetName() == "b" {
+	b.client.Step = func(w rig.Write, after bool) error {
+		if _, marked := w.Object.GetAnnotations()[karpv1.MoveAnnotationKey]; marked && after && w.Object.GetName() == "b" {
 			once.Do(func() { b.pod("b", "100m") })
 		}
 		return nil
@@ -121,16 +121,16 @@ func TestD42_BalancedTellsWhatItApproves(t *testing.T) {
 	b.clock.Step(time.Minute)
 	b.pass()
 	b.expectEvent("ConsolidationApproved", "saves $")
-	approved := map[string]string{"nodepool": "general", "decision": "approved", "policy": "Balanced"}
-	if moves, scores := b.counted(meter.ConsolidationMoves, approved), b.counted(meter.ConsolidationScore, approved); moves != 1 || scores != 1 {
+	approved := []string{"nodepool", "general", "decision", "approved", "policy", "Balanced"}
+	if moves, scores := b.counted(meter.ConsolidationMoves, approved...), b.counted(meter.ConsolidationScore, approved...); moves != 1 || scores != 1 {
 		t.Errorf("O40, O41: %v moves, %v scores", moves, scores)
 	}
 	name := b.made()[0].Name
 	b.launch(name)
 	b.join(name)
 	b.pass()
-	labels := map[string]string{"nodepool": "general", "reason": "underutilized", "consolidation_policy": "Balanced", "termination_mode": "graceful", "capacity_type": "on-demand"}
-	if claims, pods := b.counted(meter.NodeClaimsDisrupted, labels), b.counted(meter.PodsDisruptionInitiated, labels); claims != 1 || pods != 1 {
+	labels := []string{"nodepool", "general", "reason", "underutilized", "consolidation_policy", "Balanced", "termination_mode", "graceful", "capacity_type", "on-demand"}
+	if claims, pods := b.counted(meter.NodeClaimsDisrupted, labels...), b.counted(meter.PodsDisruptionInitiated, labels...); claims != 1 || pods != 1 {
 		t.Errorf("O3, O4: %v claims, %v pods", claims, pods)
 	}
 }
@@ -149,8 +149,8 @@ func TestD42_BalancedCountsWhatItRejects(t *testing.T) {
 	}
 	b.clock.Step(time.Minute)
 	b.pass()
-	rejected := map[string]string{"nodepool": "general", "decision": "rejected", "policy": "Balanced"}
-	if moves, scores := b.counted(meter.ConsolidationMoves, rejected), b.counted(meter.ConsolidationScore, rejected); moves != 1 || scores != 1 || b.asBefore("crowded") != "" {
+	rejected := []string{"nodepool", "general", "decision", "rejected", "policy", "Balanced"}
+	if moves, scores := b.counted(meter.ConsolidationMoves, rejected...), b.counted(meter.ConsolidationScore, rejected...); moves != 1 || scores != 1 || b.asBefore("crowded") != "" {
 		t.Errorf("O40, O41: %v moves, %v scores; %s", moves, scores, b.asBefore("crowded"))
 	}
 	b.expectEvent("Unconsolidatable", "Balanced")
@@ -163,13 +163,13 @@ func TestO34_EveryPartOfADecisionIsTimed(t *testing.T) {
 	b.pod("full", "1500m")
 	b.clock.Step(time.Minute)
 	b.pass()
-	for _, labels := range []map[string]string{
-		{"reason": "empty", "consolidation_type": "empty"},
-		{"reason": "drifted", "consolidation_type": ""},
-		{"reason": "underutilized", "consolidation_type": "multi"},
-		{"reason": "underutilized", "consolidation_type": "single"},
+	for _, labels := range [][]string{
+		{"reason", "empty", "consolidation_type", "empty"},
+		{"reason", "drifted", "consolidation_type", ""},
+		{"reason", "underutilized", "consolidation_type", "multi"},
+		{"reason", "underutilized", "consolidation_type", "single"},
 	} {
-		if n := b.counted(meter.DisruptionEvaluationDuration, labels); n != 1 {
+		if n := b.counted(meter.DisruptionEvaluationDuration, labels...); n != 1 {
 			t.Errorf("%v: %v decisions", labels, n)
 		}
 	}

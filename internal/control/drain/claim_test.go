@@ -105,7 +105,7 @@ func TestL21_ClaimsWithoutAMachine(t *testing.T) {
 		claim := w.claim("n", unlaunched)
 		w.fleet.set(func() { w.fleet.fail = errors.New("away") })
 		w.delete(claim)
-		w.await("event", func() bool { return w.events.has(claim, "Warning FailedTermination") })
+		w.await("event", func() bool { return w.events.Has(claim, "Warning FailedTermination") })
 		if !w.exists(claim) {
 			t.Error("the claim is gone without an answer")
 		}
@@ -221,7 +221,7 @@ func TestD61_AnEarlierDeadlineStays(t *testing.T) {
 	w.pod("web", node, annotated("true"))
 	w.delete(claim)
 	w.await("event", func() bool {
-		return w.events.has(node, "Warning TerminationGracePeriodExpiring: All pods will be deleted by "+at)
+		return w.events.Has(node, "Warning TerminationGracePeriodExpiring: All pods will be deleted by "+at)
 	})
 	w.clock.skip(time.Minute)
 	w.finish(node, claim)
@@ -232,7 +232,7 @@ func TestPoisonedProviderID(t *testing.T) {
 	bad := w.claim("bad", unregistered, func(c *karpv1.NodeClaim) { c.Status.ProviderID = "nonsense" + w.name })
 	w.delete(bad)
 	w.await("event", func() bool {
-		return w.events.has(bad, "Warning FailedTermination: Ending the instance failed, trying again: reading status.providerID")
+		return w.events.Has(bad, "Warning FailedTermination: Ending the instance failed, trying again: reading status.providerID")
 	})
 	good, node := w.pair("good")
 	w.delete(good)

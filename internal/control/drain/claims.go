@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,6 +34,8 @@ const unlaunchedPatience = 5 * time.Minute
 type claims struct {
 	*Drainer
 	ender *ender
+	// sparing is held while one of several claims that know of no machine picks one.
+	sparing sync.Mutex
 }
 
 func (r *claims) register(m manager.Manager) error {
@@ -227,6 +230,8 @@ func (r *claims) spareOf(ctx context.Context, claim *karpv1.NodeClaim, all *roll
 	if len(free) == 0 {
 		return "", true, nil
 	}
+	r.sparing.Lock()
+	defer r.sparing.Unlock()
 	list := &karpv1.NodeClaimList{}
 	if err := r.Live.List(ctx, list); err != nil {
 		return "", false, fmt.Errorf("looking for a machine of NodeClaim %s: %w", claim.Name, err)

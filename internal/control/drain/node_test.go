@@ -59,15 +59,14 @@ func TestL22_NodeFromTaintToEnd(t *testing.T) {
 	if w.fleet.deleted(claim.Name) != 0 {
 		t.Error("L23: the machine was ended within five seconds of the taint")
 	}
-	w.pass(100*time.Millisecond, "the cloud is told", func() bool {
-		return w.condition(claim, karpv1.ConditionInstanceTerminating) == "True InstanceTerminating"
-	})
+	w.awaitEnding(claim)
 	for _, c := range []string{karpv1.ConditionDrained, karpv1.ConditionVolumesDetached} {
 		if got := w.condition(claim, c); got != "True "+c {
 			t.Errorf("%s is %q", c, got)
 		}
 	}
 	w.clock.skip(time.Minute)
+	w.look(node)
 	w.await("the cloud is asked again", func() bool { return w.fleet.deleted(claim.Name) > 2 })
 	if !w.exists(node) || !w.exists(claim) {
 		t.Error("S8: the finalizer is gone and the machine is not")
@@ -81,6 +80,15 @@ func TestL22_NodeFromTaintToEnd(t *testing.T) {
 	if slices.Contains(w.left(), "stays") {
 		t.Error("L23: a pod that tolerates the taint was told to go")
 	}
+	w.toldOnce()
+	if !w.events.Has(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web"}}, "Normal Evicted: Evicted pod: Forceful Termination") {
+		t.Errorf("O49: events are %q", w.events.All())
+	}
+}
+
+// toldOnce checks that the end of the world's only node is in every metric and in the log, once.
+func (w *world) toldOnce() {
+	w.t.Helper()
 	for name, labels := range map[meter.Name][]string{
 		meter.NodeClaimsTerminated:                  {"nodepool", "pool", "capacity_type", "spot", "zone", "zone-a"}, // O2
 		meter.NodesTerminated:                       {"nodepool", "pool", "zone", "zone-a"},                          // O5
@@ -93,16 +101,13 @@ func TestL22_NodeFromTaintToEnd(t *testing.T) {
 		meter.PodsDrained:                           {"reason", "Forceful Termination"},                              // O24
 	} {
 		if got := w.count(name, labels...); got != 1 {
-			t.Errorf("%s counts %v, want 1", name, got)
+			w.t.Errorf("%s counts %v, want 1", name, got)
 		}
 	}
 	for _, line := range []string{"tainted node", "deleted node", "deleted nodeclaim"} { // O54
 		if got := strings.Count(w.logged(), `msg="`+line+`"`); got != 1 {
-			t.Errorf("O54: %q was logged %d times:\n%s", line, got, w.logged())
+			w.t.Errorf("O54: %q was logged %d times:\n%s", line, got, w.logged())
 		}
-	}
-	if !w.events.has(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web"}}, "Normal Evicted: Evicted pod: Forceful Termination") {
-		t.Errorf("O49: events are %q", w.events.all())
 	}
 }
 
@@ -177,7 +182,7 @@ func TestL23_DoNotDisruptIsWaitedFor(t *testing.T) {
 	w.delete(claim)
 	w.await("the others' end", func() bool { return len(w.left()) == 2 })
 	w.await("D8 the events", func() bool {
-		return w.events.has(w.read("hour"), "Normal DoNotDisruptUntil") && w.events.has(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "wrong"}}, "Warning InvalidDoNotDisruptAnnotation")
+		return w.events.Has(w.read("hour"), "Normal DoNotDisruptUntil") && w.events.Has(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "wrong"}}, "Warning InvalidDoNotDisruptAnnotation")
 	})
 	w.await("the condition says so", func() bool {
 		now := &karpv1.NodeClaim{}
@@ -193,6 +198,7 @@ func TestL23_DoNotDisruptIsWaitedFor(t *testing.T) {
 		t.Error("D8: the pod was told to go within the hour")
 	}
 	w.clock.skip(2 * time.Minute)
+	w.look(node)
 	w.await("D8 the end of the one with a duration", func() bool { return slices.Contains(w.left(), "hour") })
 	w.clock.skip(1000 * time.Hour)
 	w.clock.skip(0)
@@ -221,15 +227,17 @@ func TestD62_DeadlineEndsProtectionAndBudgets(t *testing.T) {
 	w.hold("leaving", "slow")
 	w.delete(w.read("leaving"))
 	w.delete(claim)
+	var deadline time.Time
 	w.await("D61 the deadline is on record", func() bool {
 		now := &karpv1.NodeClaim{}
 		if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), now); err != nil {
 			t.Fatal(err)
 		}
-		return now.Annotations[karpv1.TerminationTimestampAnnotationKey] == now.DeletionTimestamp.Add(10*time.Minute).UTC().Format(time.RFC3339)
+		deadline = now.DeletionTimestamp.Add(10 * time.Minute)
+		return now.Annotations[karpv1.TerminationTimestampAnnotationKey] == deadline.UTC().Format(time.RFC3339)
 	})
 	for _, obj := range []client.Object{claim, node} {
-		w.await("D61 event", func() bool { return w.events.has(obj, "Warning TerminationGracePeriodExpiring") })
+		w.await("D61 event", func() bool { return w.events.Has(obj, "Warning TerminationGracePeriodExpiring") })
 	}
 	w.await("more grace than the node has: deleted at once", func() bool {
 		given := w.graces("slow")
@@ -240,20 +248,21 @@ func TestD62_DeadlineEndsProtectionAndBudgets(t *testing.T) {
 		return len(given) > 0 && len(given[len(given)-1]) == 3
 	})
 	w.await("L26 the budget blocks", func() bool {
-		return w.events.has(node, "Warning FailedDraining: Failed to drain node: pod "+w.name+"/blocked")
+		return w.events.Has(node, "Warning FailedDraining: Failed to drain node: pod "+w.name+"/blocked")
 	})
-	w.clock.skip(9 * time.Minute)
+	w.clock.skipTo(deadline.Add(-time.Minute))
 	w.clock.skip(0)
 	if len(w.graces("protected"))+len(w.graces("blocked")) != 0 {
 		t.Error("a pod was forced before its time")
 	}
-	w.clock.skip(45 * time.Second) // less than its own 30 seconds are left
+	w.clock.skipTo(deadline.Add(-15 * time.Second)) // less than its own 30 seconds are left
+	w.look(node)
 	w.await("both are forced", func() bool { return len(w.graces("protected")) > 0 && len(w.graces("blocked")) > 0 })
 	if got := w.graces("protected")[0]; len(got) > 2 || got == "30" || got == "0" {
 		t.Errorf("the protected pod was given %s s", got)
 	}
 	w.await("O49 event", func() bool {
-		return w.events.has(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "protected"}}, "Normal Disrupted")
+		return w.events.Has(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "protected"}}, "Normal Disrupted")
 	})
 	w.finish(node, claim)
 	w.release(w.read("slow"))
@@ -299,7 +308,7 @@ func TestL28_VolumesOfAStatefulSetAreDetachedFirst(t *testing.T) {
 	if diff := cmp.Diff([]string{"db-0"}, w.left()); diff != "" {
 		t.Error(diff)
 	}
-	w.await("event", func() bool { return w.events.has(node, "Normal AwaitingVolumeDetachment") })
+	w.await("event", func() bool { return w.events.Has(node, "Normal AwaitingVolumeDetachment") })
 	w.clock.skip(24 * time.Hour)
 	w.clock.skip(0)
 	if w.fleet.deleted(claim.Name) != 0 {
@@ -319,9 +328,11 @@ func TestD63_VolumesAreNotAwaitedBeyondTheDeadline(t *testing.T) {
 		return w.condition(claim, karpv1.ConditionVolumesDetached) == "Unknown AwaitingVolumeDetachment"
 	})
 	w.clock.skip(time.Hour)
+	w.look(node)
 	w.await("no longer", func() bool {
 		return w.condition(claim, karpv1.ConditionVolumesDetached) == "False TerminationGracePeriodElapsed"
 	})
+	w.awaitEnding(claim) // a machine that vanishes before it was told to end is missed for much longer
 	w.fleet.vanish(claim.Name)
 	w.finish(node, claim)
 }

@@ -50,7 +50,7 @@ func TestL26_BudgetBlocksThenFrees(t *testing.T) {
 	w.pod("web", node)
 	b := w.budget("budget", 0)
 	w.delete(claim)
-	w.await("event", func() bool { return w.events.has(node, "Warning FailedDraining") })
+	w.await("event", func() bool { return w.events.Has(node, "Warning FailedDraining") })
 	w.await("D65 it is tried again", func() bool { return w.count(meter.PodsEvictionRequests, "code", "429") > 3 })
 	if len(w.left()) != 0 {
 		t.Error("the pod is gone")
@@ -70,7 +70,7 @@ func TestL26_TwoBudgetsOnOnePod(t *testing.T) {
 	w.budget("two", 5)
 	w.delete(claim)
 	w.await("event", func() bool {
-		return w.events.has(node, "Warning FailedDraining: Failed to drain node: pod "+w.name+"/web cannot be removed, it has more than one disruption budget")
+		return w.events.Has(node, "Warning FailedDraining: Failed to drain node: pod "+w.name+"/web cannot be removed, it has more than one disruption budget")
 	})
 	w.clock.skip(time.Hour)
 	w.finish(node, claim)

@@ -12,30 +12,22 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/rest"
+	"k8s.io/apimachinery/pkg/types"
 	testingclock "k8s.io/utils/clock/testing"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
-	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/cloud"
 	"karpenter/internal/control"
 	"karpenter/internal/control/drain"
 	"karpenter/internal/meter"
-	"karpenter/internal/state"
 	"karpenter/test/harness"
+	"karpenter/test/harness/rig"
 )
 
 var (
@@ -44,7 +36,6 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	log.SetLogger(logr.FromSlogHandler(slog.DiscardHandler))
 	os.Exit(harness.Main(m, harness.Options{}, func(c *harness.Cluster) { cluster = c }))
 }
 
@@ -58,7 +49,7 @@ type world struct {
 	class  schema.GroupKind
 	fleet  *fleet
 	clock  *flow
-	events *sink
+	events *rig.Sink
 	meter  *meter.Set
 	series *prometheus.Registry
 	log    *strings.Builder
@@ -86,6 +77,8 @@ func (f *flow) skip(d time.Duration) {
 	f.ahead += d
 	f.SetTime(time.Now().Add(f.ahead))
 }
+
+func (f *flow) skipTo(at time.Time) { f.skip(at.Sub(f.Now())) }
 
 func (f *flow) run(ctx context.Context) {
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -117,7 +110,7 @@ func prepare(t *testing.T) *world {
 	w := &world{
 		t: t, name: name, class: schema.GroupKind{Group: "test.karpenter.sh", Kind: "Class" + name},
 		fleet: &fleet{machines: map[string]*cloud.Instance{}, deletes: map[string]int{}},
-		clock: &flow{FakeClock: testingclock.NewFakeClock(time.Now())}, events: &sink{},
+		clock: &flow{FakeClock: testingclock.NewFakeClock(time.Now())}, events: &rig.Sink{},
 		series: prometheus.NewRegistry(), log: &strings.Builder{}, holds: map[string]bool{}, saw: map[string][]string{},
 	}
 	w.meter, w.clouds, w.instanceID = meter.New(w.series), w.fleet, instanceID
@@ -133,14 +126,7 @@ func (w *world) start() {
 	if w.stop != nil {
 		w.stop()
 	}
-	m, err := manager.New(rest.CopyConfig(cluster.Config), manager.Options{
-		Scheme: harness.Scheme(), Logger: logr.FromSlogHandler(slog.DiscardHandler), Metrics: server.Options{BindAddress: "0"},
-		Cache:      cache.Options{DefaultTransform: state.Trim}, // as the program does
-		Controller: config.Controller{SkipNameValidation: new(true)},
-	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	m := rig.Manager(w.t, cluster)
 	if err := drain.Index(w.t.Context(), m.GetFieldIndexer()); err != nil {
 		w.t.Fatal(err)
 	}
@@ -151,16 +137,7 @@ func (w *world) start() {
 	if err := d.Register(m); err != nil {
 		w.t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(w.t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- m.Start(ctx) }()
-	w.stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			w.t.Error(err)
-		}
-	})
-	w.t.Cleanup(w.stop)
+	w.stop = rig.Run(w.t, m)
 }
 
 type lockedWriter struct {
@@ -184,23 +161,7 @@ func instanceID(providerID string) (string, error) {
 
 func (w *world) create(obj client.Object) {
 	w.t.Helper()
-	status := obj.DeepCopyObject().(client.Object)
-	if err := cluster.Client.Create(w.t.Context(), obj); err != nil {
-		w.t.Fatal(err)
-	}
-	switch from := status.(type) {
-	case *corev1.Node:
-		obj.(*corev1.Node).Status = from.Status
-	case *corev1.Pod:
-		obj.(*corev1.Pod).Status = from.Status
-	case *karpv1.NodeClaim:
-		obj.(*karpv1.NodeClaim).Status = from.Status
-	default:
-		return
-	}
-	if err := cluster.Client.Status().Update(w.t.Context(), obj); err != nil {
-		w.t.Fatal(err)
-	}
+	rig.Create(w.t, cluster.Client, obj)
 }
 
 func (w *world) delete(obj client.Object) {
@@ -420,9 +381,27 @@ func (w *world) pass(step time.Duration, what string, holds func() bool) {
 		case <-tick.C:
 			w.clock.skip(step)
 		case <-deadline:
-			w.t.Fatalf("waited in vain for: %s\nevents: %q\nlog: %s", what, w.events.all(), w.logged())
+			w.t.Fatalf("waited in vain for: %s\nevents: %q\nlog: %s", what, w.events.All(), w.logged())
 		}
 	}
+}
+
+// look has the drainer look at a node again. After the clock was set ahead it must: a look that was under way at that moment waits
+// from the new time on for what it saw at the old one, and that may last a whole sweep.
+func (w *world) look(node *corev1.Node) {
+	w.t.Helper()
+	change := fmt.Sprintf(`{"metadata":{"annotations":{"test.karpenter.sh/looked":%q}}}`, w.clock.Now())
+	if err := cluster.Client.Patch(w.t.Context(), node.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(change))); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// awaitEnding waits until the cloud has agreed to end the claim's machine, and that is on record.
+func (w *world) awaitEnding(claim *karpv1.NodeClaim) {
+	w.t.Helper()
+	w.pass(100*time.Millisecond, "the cloud is told", func() bool {
+		return w.condition(claim, karpv1.ConditionInstanceTerminating) == "True InstanceTerminating"
+	})
 }
 
 // finish lets time pass quickly until the objects are gone.
@@ -453,64 +432,8 @@ func (w *world) condition(claim *karpv1.NodeClaim, conditionType string) string 
 	return ""
 }
 
-// count is the value of a counter, or the number of observations, over all label values.
+// count is the value of a counter, or the number of observations, over all series that have these labels.
 func (w *world) count(name meter.Name, labels ...string) float64 {
 	w.t.Helper()
-	families, err := w.series.Gather()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	total := 0.0
-	for _, f := range families {
-		if f.GetName() != "karpenter_"+string(name) {
-			continue
-		}
-		for _, m := range f.GetMetric() {
-			if !carries(m, labels) {
-				continue
-			}
-			total += m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount()) + float64(m.GetSummary().GetSampleCount())
-		}
-	}
-	return total
-}
-
-func carries(m *dto.Metric, labels []string) bool {
-	for i := 0; i+1 < len(labels); i += 2 {
-		if !slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool { return l.GetName() == labels[i] && l.GetValue() == labels[i+1] }) {
-			return false
-		}
-	}
-	return true
-}
-
-// sink keeps events.
-type sink struct {
-	mu   sync.Mutex
-	told []string
-}
-
-func (s *sink) Event(obj runtime.Object, kind, reason, message string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.told = append(s.told, fmt.Sprintf("%s %s %s: %s", obj.(client.Object).GetName(), kind, reason, message))
-}
-
-func (s *sink) Eventf(obj runtime.Object, kind, reason, format string, args ...any) {
-	s.Event(obj, kind, reason, fmt.Sprintf(format, args...))
-}
-
-func (s *sink) AnnotatedEventf(obj runtime.Object, _ map[string]string, kind, reason, format string, args ...any) {
-	s.Event(obj, kind, reason, fmt.Sprintf(format, args...))
-}
-
-func (s *sink) all() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.told)
-}
-
-// has says whether an event about the object begins like that.
-func (s *sink) has(obj client.Object, begin string) bool {
-	return slices.ContainsFunc(s.all(), func(e string) bool { return strings.HasPrefix(e, obj.GetName()+" "+begin) })
+	return rig.Count(w.t, w.series, name, labels...)
 }

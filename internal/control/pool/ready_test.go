@@ -9,14 +9,13 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/control/pool"
 	"karpenter/test/harness"
+	"karpenter/test/harness/rig"
 )
 
 var cluster *harness.Cluster
@@ -39,24 +38,11 @@ func newPool(name, class string) *karpv1.NodePool {
 // run starts reconcilers for as long as the test takes.
 func run(t *testing.T, register func(manager.Manager) error) {
 	t.Helper()
-	m, err := manager.New(cluster.Config, manager.Options{
-		Scheme: harness.Scheme(), Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: new(true)},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := rig.Manager(t, cluster)
 	if err := register(m); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- m.Start(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
+	rig.Run(t, m)
 }
 
 // awaitCondition returns when a condition of a pool is as wanted, and fails the test with the last one seen if that

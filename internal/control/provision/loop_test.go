@@ -7,19 +7,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/control"
 	"karpenter/internal/engine/world"
+	"karpenter/test/harness/rig"
 )
 
 const testIdle = 200 * time.Millisecond
@@ -27,13 +24,7 @@ const testIdle = 200 * time.Millisecond
 // run runs a provisioner against the API server until the test ends.
 func run(t *testing.T, s *shelf) *Provisioner {
 	t.Helper()
-	m, err := manager.New(cluster.Config, manager.Options{
-		Scheme: cluster.Client.Scheme(), Logger: logr.Discard(), Metrics: server.Options{BindAddress: "0"},
-		Controller: config.Controller{SkipNameValidation: new(true)},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := rig.Manager(t, cluster)
 	for _, kind := range s.Kinds() {
 		informer, err := m.GetCache().GetInformer(t.Context(), kind.(client.Object))
 		if err != nil {
@@ -52,30 +43,15 @@ func run(t *testing.T, s *shelf) *Provisioner {
 	if err := p.Register(m); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- m.Start(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
+	rig.Run(t, m)
 	return p
 }
 
 // submit creates a pod that the scheduler has given up on.
 func submit(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
-	status := pod.Status
 	pod.UID = ""
-	if err := cluster.Client.Create(t.Context(), pod); err != nil {
-		t.Fatal(err)
-	}
-	pod.Status = status
-	if err := cluster.Client.Status().Update(t.Context(), pod); err != nil {
-		t.Fatal(err)
-	}
+	rig.Create(t, cluster.Client, pod)
 }
 
 // awaitClaims returns the claims of a pool once there are so many.

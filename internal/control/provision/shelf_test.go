@@ -7,13 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	testclock "k8s.io/utils/clock/testing"
-	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
@@ -25,7 +23,6 @@ import (
 var cluster *harness.Cluster
 
 func TestMain(m *testing.M) {
-	ctrllog.SetLogger(logr.Discard())
 	os.Exit(harness.Main(m, harness.Options{}, func(c *harness.Cluster) { cluster = c }))
 }
 

@@ -7,24 +7,15 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	testingclock "k8s.io/utils/clock/testing"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
-	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/cloud"
@@ -32,14 +23,13 @@ import (
 	"karpenter/internal/control/drain"
 	"karpenter/internal/control/repair"
 	"karpenter/internal/meter"
-	"karpenter/internal/state"
 	"karpenter/test/harness"
+	"karpenter/test/harness/rig"
 )
 
 var cluster *harness.Cluster
 
 func TestMain(m *testing.M) {
-	log.SetLogger(logr.FromSlogHandler(slog.DiscardHandler))
 	os.Exit(harness.Main(m, harness.Options{}, func(c *harness.Cluster) { cluster = c }))
 }
 
@@ -56,54 +46,21 @@ var usual = policies{
 type ward struct {
 	t      *testing.T
 	clock  *testingclock.FakeClock
-	events *sink
+	events *rig.Sink
 	series *prometheus.Registry
 	class  schema.GroupKind
 	pool   string
 	nodes  int
 }
 
-// sink keeps events.
-type sink struct {
-	mu   sync.Mutex
-	told []string
-}
-
-func (s *sink) Event(obj runtime.Object, kind, reason, message string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.told = append(s.told, fmt.Sprintf("%T %s %s: %s", obj, kind, reason, message))
-}
-
-func (s *sink) Eventf(obj runtime.Object, kind, reason, format string, args ...any) {
-	s.Event(obj, kind, reason, fmt.Sprintf(format, args...))
-}
-
-func (s *sink) AnnotatedEventf(obj runtime.Object, _ map[string]string, kind, reason, format string, args ...any) {
-	s.Event(obj, kind, reason, fmt.Sprintf(format, args...))
-}
-
-func (s *sink) all() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.told)
-}
-
 func newWard(t *testing.T, change ...func(*repair.Repair)) *ward {
 	t.Helper()
 	name := strings.ToLower(strings.ReplaceAll(t.Name(), "_", "-"))
 	w := &ward{
-		t: t, clock: testingclock.NewFakeClock(time.Now()), events: &sink{}, series: prometheus.NewRegistry(), pool: name,
+		t: t, clock: testingclock.NewFakeClock(time.Now()), events: &rig.Sink{}, series: prometheus.NewRegistry(), pool: name,
 		class: schema.GroupKind{Group: "test.karpenter.sh", Kind: "Class" + name},
 	}
-	m, err := manager.New(cluster.Config, manager.Options{
-		Scheme: harness.Scheme(), Logger: logr.FromSlogHandler(slog.DiscardHandler), Metrics: server.Options{BindAddress: "0"},
-		Cache:      cache.Options{DefaultTransform: state.Trim}, // as the program does
-		Controller: config.Controller{SkipNameValidation: new(true)},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := rig.Manager(t, cluster)
 	if err := drain.Index(t.Context(), m.GetFieldIndexer()); err != nil {
 		t.Fatal(err)
 	}
@@ -117,15 +74,7 @@ func newWard(t *testing.T, change ...func(*repair.Repair)) *ward {
 	if err := r.Register(m); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- m.Start(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
+	rig.Run(t, m)
 	w.create(&karpv1.NodePool{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: karpv1.NodePoolSpec{Template: karpv1.NodeClaimTemplate{Spec: karpv1.NodeClaimTemplateSpec{
@@ -138,25 +87,9 @@ func newWard(t *testing.T, change ...func(*repair.Repair)) *ward {
 
 func (w *ward) create(obj client.Object) {
 	w.t.Helper()
-	want := obj.DeepCopyObject().(client.Object)
-	if err := cluster.Client.Create(w.t.Context(), obj); err != nil {
-		w.t.Fatal(err)
-	}
-	switch from := want.(type) {
-	case *corev1.Node:
-		obj.(*corev1.Node).Status = from.Status
-	case *karpv1.NodeClaim:
-		obj.(*karpv1.NodeClaim).Status = from.Status
-	}
-	if err := cluster.Client.Status().Update(w.t.Context(), obj); err != nil {
-		w.t.Fatal(err)
-	}
+	rig.Create(w.t, cluster.Client, obj)
 	w.t.Cleanup(func() {
-		free := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
-		if err := client.IgnoreNotFound(cluster.Client.Patch(context.Background(), obj, free)); err != nil {
-			w.t.Error(err)
-		}
-		if err := client.IgnoreNotFound(cluster.Client.Delete(context.Background(), obj)); err != nil {
+		if err := rig.Vanish(context.Background(), cluster.Client, obj); err != nil {
 			w.t.Error(err)
 		}
 	})
@@ -218,7 +151,7 @@ func (w *ward) await(what string, holds func() bool) {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			w.t.Fatalf("waited in vain for: %s\nevents: %q", what, w.events.all())
+			w.t.Fatalf("waited in vain for: %s\nevents: %q", what, w.events.All())
 		}
 	}
 }
@@ -227,28 +160,9 @@ func (w *ward) deleted(claim *karpv1.NodeClaim) bool {
 	return !w.read(claim).DeletionTimestamp.IsZero()
 }
 
-// count is the value of a counter over all labels, and how its only series is labelled.
-func (w *ward) count(name meter.Name) (total float64, labels string) {
+func (w *ward) count(name meter.Name, labels ...string) float64 {
 	w.t.Helper()
-	families, err := w.series.Gather()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	for _, f := range families {
-		if f.GetName() != "karpenter_"+string(name) {
-			continue
-		}
-		for _, m := range f.GetMetric() {
-			total += m.GetCounter().GetValue()
-			if m.GetCounter().GetValue() == 0 {
-				continue
-			}
-			for _, l := range m.GetLabel() {
-				labels += l.GetName() + "=" + l.GetValue() + " "
-			}
-		}
-	}
-	return total, labels
+	return rig.Count(w.t, w.series, name, labels...)
 }
 
 func TestD58_BrokenNodeIsReplaced(t *testing.T) {
@@ -262,10 +176,10 @@ func TestD58_BrokenNodeIsReplaced(t *testing.T) {
 	if got, want := w.read(broken).Annotations[karpv1.TerminationTimestampAnnotationKey], w.clock.Now().UTC().Format(time.RFC3339); got != want {
 		t.Errorf("the deadline is %s, want %s", got, want)
 	}
-	w.await("O3", func() bool { n, _ := w.count(meter.NodeClaimsDisrupted); return n == 1 })
-	if n, labels := w.count(meter.NodeClaimsUnhealthyDisrupted); n != 1 || !strings.Contains(labels, "condition=accelerated_hardware_ready") ||
-		!strings.Contains(labels, "image_id=ami-1") || !strings.Contains(labels, "capacity_type=spot") || !strings.Contains(labels, "nodepool="+w.pool) {
-		t.Errorf("O8: %v %s", n, labels)
+	w.await("O3", func() bool { return w.count(meter.NodeClaimsDisrupted) == 1 })
+	labels := []string{"condition", "accelerated_hardware_ready", "image_id", "ami-1", "capacity_type", "spot", "nodepool", w.pool}
+	if all, ours := w.count(meter.NodeClaimsUnhealthyDisrupted), w.count(meter.NodeClaimsUnhealthyDisrupted, labels...); all != 1 || ours != 1 {
+		t.Errorf("O8: %v counted, %v of them with %q", all, ours, labels)
 	}
 }
 
@@ -299,8 +213,8 @@ func TestD58_TooManyAreUnhealthy(t *testing.T) {
 	second := w.node(corev1.NodeReady, corev1.ConditionFalse, time.Hour)
 	for _, kind := range []string{"*v1.Node", "*v1.NodeClaim", "*v1.NodePool"} {
 		w.await("B6 an event on "+kind, func() bool {
-			return slices.ContainsFunc(w.events.all(), func(e string) bool {
-				return strings.HasPrefix(e, kind+" Warning NodeRepairBlocked: ") && strings.Contains(e, "2 of 5")
+			return slices.ContainsFunc(w.events.All(), func(e string) bool {
+				return strings.HasPrefix(e, kind+" ") && strings.Contains(e, " Warning NodeRepairBlocked: ") && strings.Contains(e, "2 of 5")
 			})
 		})
 	}
@@ -342,7 +256,7 @@ func TestD58_ARepairIsPaidOnce(t *testing.T) {
 	w.healthy(14)
 	broken := w.node(corev1.NodeReady, corev1.ConditionFalse, time.Hour)
 	w.await("its end", func() bool { return w.deleted(broken) })
-	w.await("O3", func() bool { n, _ := w.count(meter.NodeClaimsDisrupted); return n == 1 })
+	w.await("O3", func() bool { return w.count(meter.NodeClaimsDisrupted) == 1 })
 	if !purse.Take(15) { // two of fifteen
 		t.Error("one repair has emptied a purse for two")
 	}
@@ -357,7 +271,7 @@ func TestD58_ThePurseIsShared(t *testing.T) {
 	w.healthy(4)
 	broken := w.node(corev1.NodeReady, corev1.ConditionFalse, time.Hour)
 	w.await("event", func() bool {
-		return slices.ContainsFunc(w.events.all(), func(e string) bool { return strings.Contains(e, "too many machines have been replaced") })
+		return slices.ContainsFunc(w.events.All(), func(e string) bool { return strings.Contains(e, "too many machines have been replaced") })
 	})
 	if w.deleted(broken) {
 		t.Error("replaced with an empty purse")

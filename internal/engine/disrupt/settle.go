@@ -71,19 +71,8 @@ func (d *decider) commit(m *Move) {
 // planned is a node that is to be made, if the cheapest choice is had. It takes no other pods until it is up.
 func planned(n *pack.NewNode) *world.Node {
 	c := n.Choices[0]
-	labels := map[string]string{}
-	for _, list := range []world.Labels{c.Type.Labels, c.Offering.Labels, n.Labels} {
-		for _, l := range list {
-			labels[l.Key] = l.Value
-		}
-	}
-	for _, key := range []string{world.LabelInstanceType, world.LabelPool, world.LabelZone, world.LabelCapacityType} {
-		if v, ok := n.Pool.NodeLabel(c.Type, c.Offering, key); ok {
-			labels[key] = v
-		}
-	}
 	out := &world.Node{
-		Name: n.Name, Pool: n.Pool.Name, Labels: world.NewLabels(labels), Taints: n.Pool.Taints, Capacity: c.Type.Capacity, Allocatable: c.Type.Allocatable,
+		Name: n.Name, Pool: n.Pool.Name, Labels: world.NewLabels(n.NodeLabels()), Taints: n.Pool.Taints, Capacity: c.Type.Capacity, Allocatable: c.Type.Allocatable,
 		Pods: n.Pods, InFlight: true, Price: n.Price(),
 	}
 	if c.Offering.Capacity != nil {

@@ -85,6 +85,23 @@ func (n *NewNode) Types() []string {
 	return out
 }
 
+// NodeLabels are the labels of the node if the cheapest choice is had, as far as they are known before it is there.
+func (n *NewNode) NodeLabels() map[string]string {
+	c := n.Choices[0]
+	labels := map[string]string{}
+	for _, list := range []world.Labels{c.Type.Labels, c.Offering.Labels, n.Labels} {
+		for _, l := range list {
+			labels[l.Key] = l.Value
+		}
+	}
+	for _, key := range []string{world.LabelInstanceType, world.LabelPool, world.LabelZone, world.LabelCapacityType} {
+		if v, ok := n.Pool.NodeLabel(c.Type, c.Offering, key); ok {
+			labels[key] = v
+		}
+	}
+	return labels
+}
+
 // Requirements is what a claim for the node must ask for: what the pool needs, narrowed to the choices.
 func (n *NewNode) Requirements() req.Set {
 	s := n.Pool.Need

@@ -5,17 +5,11 @@
 package pocket
 
 import (
-	"bytes"
-	"context"
-	"io"
-	"net/http"
 	"net/http/httptest"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -28,6 +22,7 @@ import (
 	"karpenter/internal/cloud"
 	awscloud "karpenter/internal/cloud/aws"
 	"karpenter/internal/cloud/simaws"
+	"karpenter/test/harness/sdk"
 )
 
 const (
@@ -105,7 +100,7 @@ func Start(tb testing.TB, opt Options) *World {
 	}
 	server := httptest.NewServer(sim.Handler())
 	tb.Cleanup(server.Close)
-	w.Sim, w.Config = sim, config(simOpt.Region, server.URL)
+	w.Sim, w.Config = sim, sdk.Config(simOpt.Region, server.URL, "test")
 	w.Clients = awscloud.NewClients(w.Config)
 	w.opt = awscloud.Options{
 		Clients: w.Clients, Clock: w.Clock, Region: simOpt.Region, MemoryOverhead: 0.075, ReservedCapacity: true, Class: w.class,
@@ -223,33 +218,4 @@ func (w *World) must(err error) {
 	if err != nil {
 		w.tb.Fatal(err)
 	}
-}
-
-func config(region, url string) aws.Config {
-	return aws.Config{
-		Region: region, BaseEndpoint: aws.String(url), HTTPClient: plainClient{},
-		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
-			return aws.Credentials{AccessKeyID: "test", SecretAccessKey: "secret"}, nil
-		}),
-		Retryer: func() aws.Retryer {
-			return retry.NewStandard(func(o *retry.StandardOptions) { o.MaxBackoff = time.Millisecond })
-		},
-	}
-}
-
-// plainClient sends a copy of the request's body. The SDK closes the body itself too, and when a server answers at once the
-// second close can hit the connection while the answer is being read.
-type plainClient struct{}
-
-func (plainClient) Do(r *http.Request) (*http.Response, error) {
-	if r.Body == nil {
-		return http.DefaultClient.Do(r)
-	}
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return nil, err
-	}
-	copied := r.Clone(r.Context())
-	copied.Body = io.NopCloser(bytes.NewReader(body))
-	return http.DefaultClient.Do(copied)
 }
