@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -15,12 +16,20 @@ import (
 	"karpenter/test/harness"
 )
 
-// slots is how many clusters run at once: each takes about a core while it starts.
-const slots = 2
+// slots has room for as many clusters as run at once, in whatever test: each takes about a core while it starts.
+var slots = make(chan struct{}, 2)
+
+// slot waits until a cluster may run, and lets the next one run when the test ends.
+func slot(t *testing.T) {
+	t.Helper()
+	slots <- struct{}{}
+	t.Cleanup(func() { <-slots })
+}
 
 // TestScenarios plays every scenario that ships, and those of testdata. A scenario ends with an error if something that it expects
-// does not come true; what it printed then says why.
+// does not come true, or if something else comes of a change than plan has foreseen; what it printed then says why.
 func TestScenarios(t *testing.T) {
+	t.Parallel()
 	root, err := harness.Root()
 	if err != nil {
 		t.Fatal(err)
@@ -41,12 +50,10 @@ func TestScenarios(t *testing.T) {
 		}
 		files = append(files, found...)
 	}
-	free := make(chan struct{}, slots)
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			t.Parallel()
-			free <- struct{}{}
-			defer func() { <-free }()
+			slot(t)
 			play(t, karpenter, kube, file)
 		})
 	}
@@ -56,7 +63,7 @@ func play(t *testing.T, karpenter, kube, file string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, karpenter, "local", "--kube", kube, "--boot-time", "3s", "--scenario", file)
+	cmd := exec.CommandContext(ctx, karpenter, "local", "--kube", kube, "--boot-time", "3s", "--scenario", file, "--predict")
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 20 * time.Second
 	var out bytes.Buffer
@@ -64,4 +71,10 @@ func play(t *testing.T, karpenter, kube, file string) {
 	if err := cmd.Run(); err != nil {
 		t.Errorf("%v\n%s", err, out.String())
 	}
+	if asked := foresaw.FindString(out.String()); asked == "" || strings.HasSuffix(asked, " 0") {
+		t.Errorf("plan was asked about no change\n%s", out.String())
+	}
 }
+
+// foresaw finds the number of changes that came to what plan had said.
+var foresaw = regexp.MustCompile("plan was right about [0-9]+")

@@ -14,6 +14,7 @@ import (
 // TestT1_KilledAtRandom kills the controller fifty times while load swings and nodes are taken away: no machine is left
 // over or launched twice, and soon after the last time everything is in order.
 func TestT1_KilledAtRandom(t *testing.T) {
+	t.Parallel()
 	const (
 		kills, most, last = 50, 60, 24
 		seed              = 7
@@ -48,6 +49,7 @@ func (w *world) deleteClaim(random *rand.Rand) {
 // TestT13_APIServerAway takes the API server away, makes it stutter, and lets the controller wake up with an old picture of the
 // cluster: none of it is a reason to end a machine.
 func TestT13_APIServerAway(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, karpv1.NeverDuration())
 	w.scale(20)
 	w.awaitSettled(20)

@@ -15,8 +15,36 @@ import (
 	"unicode/utf8"
 	"unsafe"
 
+	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/test/harness"
 )
+
+// second is a manifest that nobody applies.
+const second = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: second, namespace: default}
+spec:
+  replicas: 4
+  selector: {matchLabels: {app: second}}
+  template:
+    metadata: {labels: {app: second}}
+    spec:
+      containers: [{name: main, image: "registry.k8s.io/pause:3.10", resources: {requests: {cpu: "1", memory: 1Gi}}}]
+`
+
+// TestCommandsOnATerminal asks a cluster what people ask, as they do.
+func TestCommandsOnATerminal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, karpv1.NeverDuration())
+	w.scale(3)
+	w.awaitSettled(3)
+	manifest := filepath.Join(t.TempDir(), "second.yaml")
+	w.must(os.WriteFile(manifest, []byte(second), 0o600))
+	t.Run("top", func(t *testing.T) { topOnATerminal(t, w.Kubeconfig) })
+	t.Run("explain", func(t *testing.T) { explainOnATerminal(t, w.Kubeconfig) })
+	t.Run("plan", func(t *testing.T) { planOnATerminal(t, w.Kubeconfig, manifest) })
+}
 
 // terminal is a program on a terminal of its own.
 type terminal struct {

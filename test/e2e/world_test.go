@@ -51,6 +51,7 @@ type world struct {
 // newWorld starts a cluster whose default pool consolidates after the given time.
 func newWorld(t *testing.T, consolidateAfter karpv1.NillableDuration) *world {
 	t.Helper()
+	slot(t)
 	root, err := harness.Root()
 	if err != nil {
 		t.Fatal(err)
