@@ -24,8 +24,8 @@ import (
 const collectEvery = 2 * time.Minute
 
 // Collect ends what has lost its other half: claims whose machine is gone, and machines whose claim is gone. What a cache says of
-// claims is enough to find that nothing is missing; otherwise both sides are read from their source. Absence needs proof: two sweeps apart in time, lists that look sane, and one
-// more question about each before it is acted on.
+// claims is enough to find that nothing is missing; otherwise both sides are read from their source. Absence needs proof: two
+// sweeps apart in time, lists that look sane, and one more question about each before it is acted on.
 type Collect struct {
 	// Client reads from a cache, Live from the API server itself.
 	Client client.Client
