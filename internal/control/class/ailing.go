@@ -66,7 +66,7 @@ func (r *Ailing) Check(ctx context.Context) (time.Duration, error) {
 		if claim == nil || !claim.DeletionTimestamp.IsZero() {
 			continue
 		}
-		if err := r.treat(ctx, a, claim, len(claims)); err != nil {
+		if err := r.treat(ctx, a, claim.DeepCopy(), len(claims)); err != nil {
 			return 0, err
 		}
 	}

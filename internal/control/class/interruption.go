@@ -114,10 +114,10 @@ func kindOf(m cloud.Message) cloud.NoticeKind {
 	return m.Notice.Kind
 }
 
-// owned are our claims by the id of their machine.
+// owned are our claims by the id of their machine. They are shared with the cache: whoever acts on one takes a copy.
 func owned(ctx context.Context, c client.Client, instanceID func(string) (string, error)) (map[string]*karpv1.NodeClaim, error) {
 	claims := &karpv1.NodeClaimList{}
-	if err := c.List(ctx, claims); err != nil {
+	if err := c.List(ctx, claims, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing claims: %w", err)
 	}
 	byID := make(map[string]*karpv1.NodeClaim, len(claims.Items))
@@ -154,7 +154,7 @@ func (r *Interruption) handle(ctx context.Context, m cloud.Message, claims map[s
 		if claim == nil {
 			continue
 		}
-		if err := r.act(ctx, n, what, claim); err != nil {
+		if err := r.act(ctx, n, what, claim.DeepCopy()); err != nil {
 			return err
 		}
 	}
