@@ -54,7 +54,7 @@ const (
 	// calmLooks is after how many looks without work memory is given back, and littered how much must have been allocated since the
 	// last time for that to be worth a collection, which takes a tenth of a second.
 	calmLooks = 3
-	littered  = 16 << 20
+	littered  = 48 << 20
 )
 
 // tidier gives memory back to the system that a burst of work has left behind. Left alone, the garbage collector holds on to what it
