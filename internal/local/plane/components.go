@@ -141,7 +141,6 @@ func (p *Plane) startClients(ctx context.Context) error {
 			"--service-account-private-key-file=" + serviceAccountKey, "--root-ca-file=" + p.CA,
 			"--cluster-signing-cert-file=" + signing.cert, "--cluster-signing-key-file=" + signing.key,
 			"--use-service-account-credentials=true", "--service-cluster-ip-range=" + ServiceRange,
-			"--node-monitor-period=1s", // how soon a node that has become ready gets rid of its taint; five seconds otherwise
 			// A controller that is ahead of its watch would try again ever more slowly; on a busy laptop that costs pods half a minute.
 			"--feature-gates=StaleControllerConsistencyReplicaSet=false,StaleControllerConsistencyDaemonSet=false",
 			"--controllers=*,-ttl-controller", // tells kubelets how long to cache secrets, by writing every node twice; there are none here
