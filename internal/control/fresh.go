@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"maps"
 	"reflect"
 	"strconv"
 	"sync"
@@ -14,12 +13,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// freshFor is how long a written object is remembered if no watch shows it.
-const freshFor = time.Minute
+// sweepEvery is how often objects are forgotten that were written longer ago than that and that the cache has caught up with.
+const sweepEvery = time.Minute
 
 // fresh is a client on top of a cache that sees its own writes. A cache shows them only when the watch has brought them back,
-// which takes a busy API server a while; whoever decides and writes on older versions until then is refused each time, and makes
-// it busier. What a write was refused for is read from the API server itself, so that the next attempt can succeed.
+// which takes a busy API server a while, minutes if it must; whoever decides and writes on older versions until then is refused each
+// time, and makes it busier. Worse, what has been given to somebody looks free again: so nothing that was written is ever shown as
+// it was before, however late the watch is. What a write was refused for is read from the API server itself, so that the next
+// attempt can succeed.
 type fresh struct {
 	client.Client
 	live client.Reader
@@ -27,6 +28,8 @@ type fresh struct {
 
 	mu    sync.Mutex
 	known map[reflect.Type]map[client.ObjectKey]written
+	// read has the kinds that are read; of others there may be no cache.
+	read  map[reflect.Type]bool
 	swept time.Time
 }
 
@@ -39,7 +42,7 @@ type written struct {
 
 // NewFresh makes a client that reads its own writes. c reads from a cache, live from the API server.
 func NewFresh(c client.Client, live client.Reader, now func() time.Time) client.Client {
-	return &fresh{Client: c, live: live, now: now, known: map[reflect.Type]map[client.ObjectKey]written{}}
+	return &fresh{Client: c, live: live, now: now, known: map[reflect.Type]map[client.ObjectKey]written{}, read: map[reflect.Type]bool{}}
 }
 
 // Get implements client.Client.
@@ -59,7 +62,7 @@ func (f *fresh) List(ctx context.Context, list client.ObjectList, opts ...client
 	if err := f.Client.List(ctx, list, opts...); err != nil {
 		return err
 	}
-	if items, ok := reflect.TypeOf(list).Elem().FieldByName("Items"); !ok || !f.knows(reflect.PointerTo(items.Type.Elem())) {
+	if items, ok := reflect.TypeOf(list).Elem().FieldByName("Items"); !ok || !f.knows(ctx, reflect.PointerTo(items.Type.Elem())) {
 		return nil
 	}
 	return meta.EachListItem(list, func(item runtime.Object) error {
@@ -102,29 +105,31 @@ func (s *freshStatus) Patch(ctx context.Context, obj client.Object, patch client
 func (f *fresh) wrote(ctx context.Context, obj client.Object, err error) error {
 	switch {
 	case err == nil:
-		f.remember(obj.DeepCopyObject().(client.Object))
+		f.remember(ctx, obj.DeepCopyObject().(client.Object))
 	case apierrors.IsConflict(err):
 		now := reflect.New(reflect.TypeOf(obj).Elem()).Interface().(client.Object)
 		if f.live.Get(ctx, client.ObjectKeyFromObject(obj), now) == nil {
-			f.remember(now)
+			f.remember(ctx, now)
 		}
 	}
 	return err
 }
 
 // knows says whether anything of a kind is remembered.
-func (f *fresh) knows(kind reflect.Type) bool {
+func (f *fresh) knows(ctx context.Context, kind reflect.Type) bool {
+	f.sweep(ctx)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.sweep()
+	f.read[kind] = true
 	return len(f.known[kind]) > 0
 }
 
-func (f *fresh) remember(obj client.Object) {
+func (f *fresh) remember(ctx context.Context, obj client.Object) {
 	version, err := strconv.ParseUint(obj.GetResourceVersion(), 10, 64)
 	if err != nil {
 		return
 	}
+	f.sweep(ctx)
 	obj.SetManagedFields(nil) // nobody reads them, as with the cache
 	kind, key := reflect.TypeOf(obj), client.ObjectKeyFromObject(obj)
 	f.mu.Lock()
@@ -135,19 +140,58 @@ func (f *fresh) remember(obj client.Object) {
 	if f.known[kind][key].version < version {
 		f.known[kind][key] = written{obj, version, f.now()}
 	}
-	f.sweep()
 }
 
-// sweep forgets, now and then, what nobody has read for a while. The lock is held.
-func (f *fresh) sweep() {
+// sweep forgets, now and then, what the cache shows too. What is read again is forgotten on the way; this is for the rest.
+func (f *fresh) sweep(ctx context.Context) {
+	for _, old := range f.due() {
+		kind, key := reflect.TypeOf(old.obj), client.ObjectKeyFromObject(old.obj)
+		if f.behind(ctx, kind, key, old) {
+			continue
+		}
+		f.mu.Lock()
+		if f.known[kind][key].version == old.version {
+			delete(f.known[kind], key)
+		}
+		f.mu.Unlock()
+	}
+}
+
+// due is what was written a while ago, if it is time to look.
+func (f *fresh) due() (list []written) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	now := f.now()
-	if now.Sub(f.swept) < freshFor {
-		return
+	if now.Sub(f.swept) < sweepEvery {
+		return nil
 	}
 	f.swept = now
 	for _, objects := range f.known {
-		maps.DeleteFunc(objects, func(_ client.ObjectKey, w written) bool { return now.Sub(w.at) > freshFor })
+		for _, w := range objects {
+			if now.Sub(w.at) > sweepEvery {
+				list = append(list, w)
+			}
+		}
 	}
+	return list
+}
+
+// behind says whether the cache still shows what was there before a write.
+func (f *fresh) behind(ctx context.Context, kind reflect.Type, key client.ObjectKey, w written) bool {
+	f.mu.Lock()
+	read := f.read[kind]
+	f.mu.Unlock()
+	if !read {
+		return false
+	}
+	cached := reflect.New(kind.Elem()).Interface().(client.Object)
+	return f.Client.Get(ctx, key, cached) == nil && w.newer(cached)
+}
+
+// newer says whether the object was written after got, an earlier version of it.
+func (w written) newer(got client.Object) bool {
+	version, err := strconv.ParseUint(got.GetResourceVersion(), 10, 64)
+	return err == nil && version < w.version && w.obj.GetUID() == got.GetUID()
 }
 
 func (f *fresh) forget(obj client.Object, key client.ObjectKey) {
@@ -161,14 +205,13 @@ func (f *fresh) renew(obj client.Object) {
 	kind, key := reflect.TypeOf(obj), client.ObjectKeyFromObject(obj)
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.read[kind] = true
 	known, ok := f.known[kind][key]
-	if !ok {
-		return
-	}
-	version, err := strconv.ParseUint(obj.GetResourceVersion(), 10, 64)
-	if err != nil || version >= known.version || known.obj.GetUID() != obj.GetUID() || f.now().Sub(known.at) > freshFor {
+	switch {
+	case !ok:
+	case known.newer(obj):
+		reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(known.obj.DeepCopyObject()).Elem())
+	default:
 		delete(f.known[kind], key)
-		return
 	}
-	reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(known.obj.DeepCopyObject()).Elem())
 }

@@ -8,8 +8,8 @@ import (
 	v1 "karpenter/api/karpenter/v1"
 )
 
-// Assume counts claims that have just been created as nodes in flight until the API shows them, or for a minute: then the API is
-// right.
+// Assume counts claims that have just been created as nodes in flight until the API shows them, or for some minutes: then the API
+// is right.
 func (m *Mirror) Assume(claims ...*v1.NodeClaim) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -38,7 +38,7 @@ func (m *Mirror) Assume(claims ...*v1.NodeClaim) {
 func (m *Mirror) Leaving(claim string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	until := m.clock().Add(assumeFor)
+	until := m.clock().Add(leavingFor)
 	m.leaving[claim] = until
 	m.wakeBy(until)
 	m.touchName(claim)

@@ -15,9 +15,13 @@ import (
 	"karpenter/internal/engine/world"
 )
 
-// assumeFor is how long something counts that we have decided and that the API has not shown yet. An informer is seconds behind
-// at worst; after a minute the API is right and we are not.
-const assumeFor = time.Minute
+// assumeFor is how long a claim counts that we have created and that the API has not shown yet: an API server that is overloaded
+// shows it minutes later, and whoever plans for its pods again meanwhile makes it busier still. leavingFor is the same for a claim
+// that we are about to delete, which may fail.
+const (
+	assumeFor  = 5 * time.Minute
+	leavingFor = time.Minute
+)
 
 // wasteNames is how many resource names may pile up before they are numbered anew: every vector has an entry for each.
 const wasteNames = 64

@@ -151,7 +151,7 @@ func TestP6_ClaimsCountBeforeAnyWatchShowsThem(t *testing.T) {
 }
 
 func TestP6_AssumptionsEnd(t *testing.T) {
-	t.Run("after a minute the API is right", func(t *testing.T) {
+	t.Run("after some minutes the API is right", func(t *testing.T) {
 		l := newLab()
 		l.Assume(l.claim("general-1"))
 		l.now = l.now.Add(assumeFor - time.Second)
@@ -242,7 +242,7 @@ func TestP10_PodsOfLeavingNodesWantAPlace(t *testing.T) {
 	if got := wanting(); got != "active not-protected once set" {
 		t.Errorf("%s want a place", got)
 	}
-	l.now = l.now.Add(assumeFor / 2)
+	l.now = l.now.Add(leavingFor / 2)
 	l.Drop(budget("b3", "app", "two", &one))
 	if got := wanting(); got != "active not-protected once set twice" {
 		t.Errorf("%s want a place, with one budget less", got)
@@ -262,7 +262,7 @@ func TestP69_EveryNodeIsATargetButThoseThatLeave(t *testing.T) {
 	check(t, l.put(l.node("foreign", ""), l.node("ours", "cloud/1"), l.launched(l.claim("general-1"), "cloud/1")), "foreign; ours(general-1)")
 	l.Leaving("general-1")
 	check(t, l.View(), "foreign; ours(general-1) leaving")
-	l.now = l.now.Add(assumeFor)
+	l.now = l.now.Add(leavingFor)
 	check(t, l.View(), "foreign; ours(general-1)")
 	tainted := again(l, l.node("ours", "cloud/1"), func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{v1.DisruptedTaint()} })
 	check(t, l.put(tainted), "foreign; ours(general-1) leaving")

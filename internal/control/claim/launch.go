@@ -14,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -101,6 +102,9 @@ func (r *Lifecycle) fly(ctx context.Context, batch string, asking *karpv1.NodeCl
 		}
 	}()
 	members, taken, err := r.gather(ctx, batch, asking)
+	if err == nil {
+		members, err = r.confirm(ctx, members, taken)
+	}
 	if err != nil || len(members) == 0 {
 		worst = cloud.Transient
 		return 0, err
@@ -160,6 +164,35 @@ func (r *Lifecycle) gather(ctx context.Context, batch string, asking *karpv1.Nod
 	}
 	slices.SortFunc(members, func(a, b *karpv1.NodeClaim) int { return strings.Compare(a.Name, b.Name) })
 	return members, taken, nil
+}
+
+// confirm asks the API server itself about claims that were there before this process: another one may have given them machines
+// that a cache which is behind does not show, and one of those must not go to another claim. Those that have one, or are gone, are
+// left out.
+func (r *Lifecycle) confirm(ctx context.Context, members []*karpv1.NodeClaim, taken map[string]bool) ([]*karpv1.NodeClaim, error) {
+	if r.Live == nil {
+		return members, nil
+	}
+	var kept []*karpv1.NodeClaim
+	for _, claim := range members {
+		if !claim.CreationTimestamp.Time.Before(r.Limits.Watching) {
+			kept = append(kept, claim)
+			continue
+		}
+		now := &karpv1.NodeClaim{}
+		switch err := r.Live.Get(ctx, client.ObjectKeyFromObject(claim), now); {
+		case apierrors.IsNotFound(err), err == nil && now.UID != claim.UID:
+		case err != nil:
+			return nil, fmt.Errorf("reading NodeClaim %s: %w", claim.Name, err)
+		case now.Status.ProviderID == "":
+			kept = append(kept, claim)
+		default:
+			if id, err := r.InstanceID(now.Status.ProviderID); err == nil {
+				taken[id] = true
+			}
+		}
+	}
+	return kept, nil
 }
 
 // ask has the cloud launch the claims. Those that are no longer alike, because a process ended while it was writing one of them

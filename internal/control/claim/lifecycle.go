@@ -80,8 +80,9 @@ type HookAnswer struct {
 // Lifecycle brings claims to life: finalizer, launch, registration, initialization, and an end for those that do not get there
 // in time. Its fields must be set before Register; those marked optional may be nil.
 type Lifecycle struct {
-	// Client reads from a cache.
+	// Client reads from a cache, Live from the API server itself; Live is optional.
 	Client   client.Client
+	Live     client.Reader
 	Launcher cloud.Launcher
 	// InstanceID reads the machine's id out of a provider ID.
 	InstanceID func(providerID string) (string, error)

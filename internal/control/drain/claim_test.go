@@ -242,3 +242,21 @@ func TestPoisonedProviderID(t *testing.T) {
 	}
 	w.forget(bad)
 }
+
+// TestL21_AMachineThatIsAnothersStays: if two claims have one machine on record, the one that its node is not registered with goes
+// alone.
+func TestL21_AMachineThatIsAnothersStays(t *testing.T) {
+	w := newWorld(t)
+	owner, node := w.pair("n")
+	other := w.claim("second", unregistered, func(c *karpv1.NodeClaim) { c.Status.ProviderID = owner.Status.ProviderID })
+	w.delete(other)
+	w.await("the second claim is gone", func() bool { return !w.exists(other) })
+	if !w.exists(owner) || !w.exists(node) || !w.fleet.has(owner.Name) {
+		t.Errorf("claim there: %t, node: %t, machine: %t", w.exists(owner), w.exists(node), w.fleet.has(owner.Name))
+	}
+	w.delete(owner)
+	w.finish(node, owner)
+	if w.fleet.has(owner.Name) {
+		t.Error("the machine is still there after its own claim has gone")
+	}
+}

@@ -80,6 +80,18 @@ func (r *claims) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	if !leaving(claim) || !r.ours(claim) {
 		return reconcile.Result{}, nil
 	}
+	owner, err := r.ownerOf(ctx, claim)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if owner != "" {
+		r.Log.Warn("nodeclaim goes without its machine, which is another's", append(claimAttrs(claim), "owner", owner)...)
+		ok, err := r.finish(ctx, claim)
+		if err != nil || !ok {
+			return reconcile.Result{RequeueAfter: soon}, err
+		}
+		return reconcile.Result{}, nil
+	}
 	if ok, err := r.recordDeadline(ctx, claim); err != nil || !ok {
 		return reconcile.Result{RequeueAfter: soon}, err
 	}
@@ -94,6 +106,24 @@ func (r *claims) Reconcile(ctx context.Context, request reconcile.Request) (reco
 		return reconcile.Result{RequeueAfter: soon}, err
 	}
 	return reconcile.Result{}, nil
+}
+
+// ownerOf is the claim that the machine of a claim really belongs to, if that is another one: the one that its node is registered
+// with. No two claims should have one machine on record, but if they do, the pods on it must not pay for that.
+func (r *claims) ownerOf(ctx context.Context, claim *karpv1.NodeClaim) (name string, err error) {
+	if claim.Status.ProviderID == "" || claim.StatusConditions().IsTrue(karpv1.ConditionRegistered) {
+		return "", nil
+	}
+	list := &karpv1.NodeClaimList{}
+	if err := r.Client.List(ctx, list, client.MatchingFields{indexClaimsProviderID: claim.Status.ProviderID}); err != nil {
+		return "", fmt.Errorf("looking for claims of the machine of NodeClaim %s: %w", claim.Name, err)
+	}
+	for i := range list.Items {
+		if other := &list.Items[i]; other.UID != claim.UID && other.StatusConditions().IsTrue(karpv1.ConditionRegistered) {
+			return other.Name, nil
+		}
+	}
+	return "", nil
 }
 
 // recordDeadline writes down when draining stops waiting, once (D61).
