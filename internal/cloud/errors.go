@@ -34,6 +34,9 @@ const (
 // by itself, where not showing it is none.
 const ReasonTerminated = "InstanceTerminated"
 
+// ReasonNotLoaded is the reason of an error from a provider that does not know yet what the cloud sells: it has just started.
+const ReasonNotLoaded = "InstanceTypesNotLoaded"
+
 // Error is a failed call to the cloud.
 type Error struct {
 	Class Class

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -24,13 +25,12 @@ func (p *Provider) lookUp(ctx context.Context, batch string) ([]*cloud.Instance,
 
 // lookUpAll finds the machines of batches, by batch.
 func (p *Provider) lookUpAll(ctx context.Context, batches []string) (map[string][]*cloud.Instance, error) {
-	list, err := p.describeInstances(ctx, "look for batches", append(p.owned(), filter("tag:"+cloud.BatchAnnotationKey, batches...)))
 	found := map[string][]*cloud.Instance{}
-	for _, in := range list {
-		if p.ours(in) {
+	err := p.eachInstance(ctx, append(p.owned(), filter("tag:"+cloud.BatchAnnotationKey, batches...)), func(i *types.Instance) {
+		if in := p.toInstance(i); p.ours(in) {
 			found[in.Batch] = append(found[in.Batch], in)
 		}
-	}
+	})
 	return found, err
 }
 

@@ -3,6 +3,8 @@ package aws
 import (
 	"context"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -42,6 +44,10 @@ func (p *Provider) Drifted(ctx context.Context, claim *karpv1.NodeClaim) (reason
 	if reason := driftOfClass(in.class, claim); reason != "" {
 		return reason, nil
 	}
+	// What the last list showed is enough to see that all is well.
+	if listed, ok := p.listed.find(id); ok && driftOfInstance(in, claim, listed) == "" {
+		return "", nil
+	}
 	op := "judge drift of claim " + claim.Name
 	raw, found, err := p.describing.get(ctx, id)
 	switch {
@@ -52,7 +58,53 @@ func (p *Provider) Drifted(ctx context.Context, claim *karpv1.NodeClaim) (reason
 	case !p.ours(p.toInstance(raw)):
 		return "", &cloud.Error{Class: cloud.NotFound, Op: op, Reason: "InstanceNotFound"}
 	}
-	return driftOfInstance(in, claim, raw), nil
+	return driftOfInstance(in, claim, tiesOf(raw)), nil
+}
+
+// ties are what an instance hangs on that its class may stop naming.
+type ties struct {
+	subnet, reservation string
+	groups              string // ids, joined in order
+}
+
+func tiesOf(i *types.Instance) ties {
+	var groups []string
+	for _, g := range i.SecurityGroups {
+		groups = append(groups, aws.ToString(g.GroupId))
+	}
+	return ties{subnet: aws.ToString(i.SubnetId), reservation: aws.ToString(i.CapacityReservationId), groups: joined(groups)}
+}
+
+func joined(ids []string) string {
+	slices.Sort(ids)
+	return strings.Join(slices.Compact(ids), ",")
+}
+
+// listedFor is for how long what a list showed is good enough; lists are made more often than that.
+const listedFor = 4 * time.Minute
+
+// listed has the ties of the instances that were in the last list. Asking for each again would cost more than the list did.
+type listed struct {
+	clock Clock
+	mu    sync.Mutex
+	at    time.Time
+	ties  map[string]ties
+}
+
+func (l *listed) set(all map[string]ties) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.at, l.ties = l.clock.Now(), all
+}
+
+func (l *listed) find(id string) (ties, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.clock.Now().Sub(l.at) > listedFor {
+		return ties{}, false
+	}
+	t, ok := l.ties[id]
+	return t, ok
 }
 
 // driftOfClass finds drift that the objects show: a changed class, or another image.
@@ -73,17 +125,22 @@ func driftOfClass(class *awsv1.EC2NodeClass, claim *karpv1.NodeClaim) string {
 }
 
 // driftOfInstance finds drift that only the instance shows.
-func driftOfInstance(in inputs, claim *karpv1.NodeClaim, i *types.Instance) string {
+func driftOfInstance(in inputs, claim *karpv1.NodeClaim, is ties) string {
 	class := in.class
-	if len(class.Status.SecurityGroups) > 0 && !sameGroups(class, i) {
-		return awsv1.ReasonSecurityGroupDrift
+	if groups := class.Status.SecurityGroups; len(groups) > 0 {
+		var want []string
+		for _, g := range groups {
+			want = append(want, g.ID)
+		}
+		if joined(want) != is.groups {
+			return awsv1.ReasonSecurityGroupDrift
+		}
 	}
-	subnet := aws.ToString(i.SubnetId)
-	if len(class.Status.Subnets) > 0 && !slices.ContainsFunc(class.Status.Subnets, func(s awsv1.Subnet) bool { return s.ID == subnet }) {
+	if len(class.Status.Subnets) > 0 && !slices.ContainsFunc(class.Status.Subnets, func(s awsv1.Subnet) bool { return s.ID == is.subnet }) {
 		return awsv1.ReasonSubnetDrift
 	}
-	if id := aws.ToString(i.CapacityReservationId); claim.Labels[karpv1.CapacityTypeLabelKey] == karpv1.CapacityTypeReserved {
-		if !slices.ContainsFunc(class.Status.CapacityReservations, func(r awsv1.CapacityReservation) bool { return r.ID == id }) {
+	if claim.Labels[karpv1.CapacityTypeLabelKey] == karpv1.CapacityTypeReserved {
+		if !slices.ContainsFunc(class.Status.CapacityReservations, func(r awsv1.CapacityReservation) bool { return r.ID == is.reservation }) {
 			return awsv1.ReasonCapacityReservationDrift
 		}
 	}
@@ -96,17 +153,4 @@ func driftOfInstance(in inputs, claim *karpv1.NodeClaim, i *types.Instance) stri
 		return awsv1.ReasonPlacementGroupDrift
 	}
 	return ""
-}
-
-func sameGroups(class *awsv1.EC2NodeClass, i *types.Instance) bool {
-	var has, want []string
-	for _, g := range i.SecurityGroups {
-		has = append(has, aws.ToString(g.GroupId))
-	}
-	for _, g := range class.Status.SecurityGroups {
-		want = append(want, g.ID)
-	}
-	slices.Sort(has)
-	slices.Sort(want)
-	return slices.Equal(slices.Compact(has), slices.Compact(want))
 }

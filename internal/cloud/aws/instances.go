@@ -51,10 +51,15 @@ var living = filter("instance-state-name", "pending", "running", "stopping", "st
 
 // List implements cloud.Fleet.
 func (p *Provider) List(ctx context.Context) (list []*cloud.Instance, err error) {
-	list, err = p.describeInstances(ctx, "list instances", append(p.owned(), living))
+	all := map[string]ties{}
+	err = p.eachInstance(ctx, append(p.owned(), living), func(i *types.Instance) {
+		in := p.toInstance(i)
+		list, all[in.ID] = append(list, in), tiesOf(i)
+	})
 	if err != nil {
-		return nil, err
+		return nil, readError("list instances", err)
 	}
+	p.listed.set(all)
 	list = slices.DeleteFunc(list, func(in *cloud.Instance) bool { return !p.ours(in) })
 	slices.SortFunc(list, func(a, b *cloud.Instance) int { return cmp.Or(a.Launched.Compare(b.Launched), byID(a, b)) })
 	return list, nil
@@ -136,19 +141,8 @@ func (p *Provider) Delete(ctx context.Context, id string) (err error) {
 // describeByID looks instances up by id, whoever they belong to.
 func (p *Provider) describeByID(ctx context.Context, ids []string) (map[string]*types.Instance, error) {
 	out := map[string]*types.Instance{}
-	pages := ec2.NewDescribeInstancesPaginator(p.opt.Clients.EC2, &ec2.DescribeInstancesInput{Filters: []types.Filter{filter("instance-id", ids...)}, MaxResults: aws.Int32(instancesPage)})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return nil, err
-		}
-		for _, r := range page.Reservations {
-			for i := range r.Instances {
-				out[aws.ToString(r.Instances[i].InstanceId)] = &r.Instances[i]
-			}
-		}
-	}
-	return out, nil
+	err := p.eachInstance(ctx, []types.Filter{filter("instance-id", ids...)}, func(i *types.Instance) { out[aws.ToString(i.InstanceId)] = i })
+	return out, err
 }
 
 // terminate ends instances and says for each what came of it. One id that EC2 does not know fails a whole call, so after
@@ -195,21 +189,20 @@ func (p *Provider) Tag(ctx context.Context, id string, tags map[string]string) e
 	})
 }
 
-func (p *Provider) describeInstances(ctx context.Context, op string, filters []types.Filter) ([]*cloud.Instance, error) {
-	var out []*cloud.Instance
+func (p *Provider) eachInstance(ctx context.Context, filters []types.Filter, visit func(*types.Instance)) error {
 	pages := ec2.NewDescribeInstancesPaginator(p.opt.Clients.EC2, &ec2.DescribeInstancesInput{Filters: filters, MaxResults: aws.Int32(instancesPage)})
 	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
+		page, err := pages.NextPage(ctx, lean)
 		if err != nil {
-			return nil, readError(op, err)
+			return err
 		}
 		for _, r := range page.Reservations {
 			for i := range r.Instances {
-				out = append(out, p.toInstance(&r.Instances[i]))
+				visit(&r.Instances[i])
 			}
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // toInstance takes over what EC2 says of an instance.

@@ -194,7 +194,13 @@ func TestAWS_2_6_11_15_InstanceProfile(t *testing.T) {
 	}
 }
 
+// TestAWS_6_Drift: a machine is judged by what a list of all machines has shown, if there is one of late, and by itself otherwise.
 func TestAWS_6_Drift(t *testing.T) {
+	t.Run("asked for", func(t *testing.T) { testDrift(t, false) })
+	t.Run("listed", func(t *testing.T) { testDrift(t, true) })
+}
+
+func testDrift(t *testing.T, listed bool) {
 	w := newWorld(t)
 	class := w.load()
 	hash := class.Hash(w.opt.Cluster.CABundle)
@@ -209,8 +215,16 @@ func TestAWS_6_Drift(t *testing.T) {
 		w.must(err)
 		return reason
 	}
+	if listed {
+		_, err := w.List(w.ctx)
+		w.must(err)
+	}
+	asked := w.called("DescribeInstances")
 	if got := judge(); got != "" {
 		t.Fatalf("a machine as the class describes it: got %s", got)
+	}
+	if asks := w.called("DescribeInstances") > asked; asks == listed {
+		t.Errorf("EC2 was asked for the machine itself: %t", asks)
 	}
 	for _, tt := range []struct {
 		want string

@@ -119,6 +119,7 @@ type Provider struct {
 	placements sync.Map
 	parameters *parameters
 	recent     *recent
+	listed     *listed
 	attempts   attempts
 	learned    atomic.Pointer[memories]
 	// tried has, by class, the trial that passed last.
@@ -142,7 +143,7 @@ func New(opt Options) *Provider {
 	}
 	p.templates = newTemplates(opt.Clients.EC2, opt.Cluster.Name, opt.Clock)
 	p.parameters = newParameters(opt.Clients.SSM, opt.Clock)
-	p.recent = newRecent(opt.Clock)
+	p.recent, p.listed = newRecent(opt.Clock), &listed{clock: opt.Clock}
 	p.describing.ask, p.terminating.ask, p.looking.ask = p.describeByID, p.terminate, p.lookUpAll
 	for batcher, note := range map[string]*func(int, time.Duration){
 		batcherDescribe: &p.describing.made, batcherTerminate: &p.terminating.made, batcherLook: &p.looking.made,

@@ -128,7 +128,7 @@ func (p *Provider) inputs(class, kubelet string) (inputs, error) {
 	}
 	m := p.catalogue.now.Load()
 	if m == nil {
-		return inputs{}, &cloud.Error{Class: cloud.Transient, Op: "list instance types of class " + class, Reason: "InstanceTypesNotLoaded"}
+		return inputs{}, &cloud.Error{Class: cloud.Transient, Op: "list instance types of class " + class, Reason: cloud.ReasonNotLoaded}
 	}
 	in := inputs{class: c, declared: declared, machines: m, prices: p.prices.table(), stock: p.stock.look(), shifts: p.shifts.look(), learned: p.learned.Load()}
 	if group, ok := p.placements.Load(class); ok {

@@ -103,6 +103,9 @@ func (r *Drift) Reconcile(ctx context.Context, request reconcile.Request) (recon
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	found, err := r.judge(ctx, claim, pool)
+	if cloud.ReasonOf(err) == cloud.ReasonNotLoaded {
+		return reconcile.Result{RequeueAfter: time.Second}, nil
+	}
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("judging drift of NodeClaim %s: %w", claim.Name, err)
 	}
