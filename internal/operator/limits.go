@@ -25,10 +25,20 @@ func workers(milliCPU int64) int {
 // memoryShare of the limit is what the garbage collector aims for; the rest is for what it cannot see.
 const memoryShare = 0.9
 
-// garbage is how much of it, in percent of what is in use, may gather before it is collected: at work, when nodes wait for the
-// processor, and while there is little to do. Go's own choice for both doubles the memory of a process that hardly changes it, to
-// save it time that it has plenty of; and what a burst has spread objects over stays in use after it.
-const garbage, garbageCalm = 100, 15
+// How much garbage, in percent of what is in use, may gather before it is collected. What a burst of work has spread its objects over
+// stays in use after it, half empty, so that a process never becomes much smaller than it once was: at work, when nodes wait for
+// the processor, that is a fixed amount, which a small process may double its memory for, and a share of a large one. While there is
+// little to do it is less: Go's own choice spends memory to save time that there is plenty of.
+const (
+	garbageCalm                      = 15
+	garbageLeast, garbageMost        = 35, 100
+	garbageBytes              uint64 = 32 << 20
+)
+
+// garbageAtWork is the share for a process that has so many bytes in use.
+func garbageAtWork(live uint64) int {
+	return int(min(max(100*garbageBytes/max(live, 1), garbageLeast), garbageMost))
+}
 
 // limitMemory makes the garbage collector work harder near the limit of the container, instead of being killed there. Where
 // allocations come from is noted only if somebody may ask for it.
@@ -37,7 +47,7 @@ func limitMemory(bytes int64, profiling bool) {
 		runtime.MemProfileRate = 0
 	}
 	if !steered() {
-		debug.SetGCPercent(garbage)
+		debug.SetGCPercent(garbageMost)
 	}
 	if bytes > 0 {
 		debug.SetMemoryLimit(int64(float64(bytes) * memoryShare))
@@ -63,22 +73,24 @@ type tidier struct {
 	steered bool
 	// resting counts the looks since there was work.
 	resting int
+	// share is how much garbage may gather.
+	share int
 	// allocated is how many bytes had ever been allocated at the last look, given when memory was last given back.
 	allocated, given uint64
 }
 
 // tidy looks, and gives memory back if the process has become calm.
 func (t *tidier) tidy(context.Context) error {
-	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}, {Name: "/gc/heap/live:bytes"}}
 	metrics.Read(sample)
-	was := t.resting
 	due := t.due(sample[0].Value.Uint64())
-	switch {
-	case t.steered:
-	case was == 0 && t.resting > 0:
-		debug.SetGCPercent(garbageCalm)
-	case was > 0 && t.resting == 0:
-		debug.SetGCPercent(garbage)
+	share := garbageCalm
+	if t.resting == 0 {
+		share = garbageAtWork(sample[1].Value.Uint64())
+	}
+	if share != t.share && !t.steered {
+		t.share = share
+		debug.SetGCPercent(share)
 	}
 	if due {
 		debug.FreeOSMemory()

@@ -36,11 +36,13 @@ type wiring struct {
 
 	classes  *classes
 	provider *aws.Provider
-	mirror   *state.Mirror
-	purse    *control.Purse
-	health   *pool.Health
-	ledger   *ledger.Ledger
-	source   *source
+	// asked are closed when AWS has answered for the first time, or has failed to.
+	asked  []<-chan struct{}
+	mirror *state.Mirror
+	purse  *control.Purse
+	health *pool.Health
+	ledger *ledger.Ledger
+	source *source
 
 	// turn keeps plans and moves apart; provisioner and creator are shared by both.
 	turn        disruption.Turn
@@ -149,7 +151,7 @@ func (w *wiring) disruption(context.Context) error {
 func (w *wiring) claims(context.Context) error {
 	c := w.m.GetClient()
 	lifecycle := &claim.Lifecycle{
-		Client: c, Launcher: w.as("nodeclaim.lifecycle"), InstanceID: aws.ParseProviderID, Class: served, Purse: w.purse,
+		Client: c, Live: w.m.GetAPIReader(), Launcher: w.as("nodeclaim.lifecycle"), InstanceID: aws.ParseProviderID, Class: served, Purse: w.purse,
 		Hooks: []claim.Hook{class.Partitions{Partitioner: w.provider}}, Health: w.health, Wrote: func(o client.Object) { w.mirror.Wrote(o) }, Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log, Ledger: w.ledger,
 	}
 	if !w.options.IgnoreDRARequests {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -79,7 +80,8 @@ func (w *wiring) indexes(ctx context.Context) error {
 	return nil
 }
 
-// cloud makes the provider and keeps what it knows of AWS current, on every replica: one that takes over knows it already.
+// cloud makes the provider and keeps what it knows of AWS current, on every replica: one that takes over knows it already. AWS is
+// asked for the first time while the caches fill.
 func (w *wiring) cloud(ctx context.Context) error {
 	w.classes = &classes{}
 	if err := w.classes.follow(ctx, w.m.GetCache()); err != nil {
@@ -92,21 +94,31 @@ func (w *wiring) cloud(ctx context.Context) error {
 		name  string
 		every time.Duration
 		do    func(context.Context) error
+		first bool // before anything can be decided
 	}{
-		{"providers.instancetype", typesEvery, w.refreshTypes},
-		{"providers.pricing.ondemand", onDemandEvery, w.provider.RefreshOnDemand},
-		{"providers.pricing.spot", spotEvery, w.provider.RefreshSpot},
+		{"providers.instancetype", typesEvery, w.provider.RefreshTypes, true},
+		{"providers.pricing.ondemand", onDemandEvery, w.provider.RefreshOnDemand, false}, // there is a list in the binary
+		{"providers.pricing.spot", spotEvery, w.provider.RefreshSpot, true},
 		{"zonalshift", shiftsEvery, func(ctx context.Context) error {
 			_, err := w.provider.RefreshShifts(ctx)
 			return err
-		}},
+		}, true},
 	} {
-		loop := &control.Loop{Name: refresh.name, Clock: w.clock, Log: w.log, Do: func(ctx context.Context) (time.Duration, error) {
-			return refresh.every, refresh.do(ctx)
-		}}
 		if refresh.name == "zonalshift" && !w.options.EnableZonalShift {
 			continue
 		}
+		do := refresh.do
+		if refresh.first {
+			again, first := headStart(ctx, do)
+			do, w.asked = again, append(w.asked, first)
+		}
+		loop := &control.Loop{Name: refresh.name, Clock: w.clock, Log: w.log, Do: func(ctx context.Context) (time.Duration, error) {
+			if err := do(ctx); err != nil {
+				return 0, err
+			}
+			w.provisioner.Batch.Remind(types.UID(refresh.name)) // pods that wait are planned for with what is known now
+			return refresh.every, nil
+		}}
 		if err := w.m.Add(everywhere{w.dog.Guard(loop)}); err != nil {
 			return fmt.Errorf("%s: %w", refresh.name, err)
 		}
@@ -114,13 +126,28 @@ func (w *wiring) cloud(ctx context.Context) error {
 	return nil
 }
 
-// refreshTypes looks up what AWS has, and has pods that wait planned for with that: at the start it may come later than they do.
-func (w *wiring) refreshTypes(ctx context.Context) error {
-	if err := w.provider.RefreshTypes(ctx); err != nil {
-		return err
-	}
-	w.provisioner.Batch.Trigger("instance types")
-	return nil
+// headStart does something at once, in the background. The first call of again waits for that and returns its error, later ones do it
+// again; first is closed when it has been done for the first time, with or without success.
+func headStart(ctx context.Context, do func(context.Context) error) (again func(context.Context) error, first <-chan struct{}) {
+	done := make(chan struct{})
+	var err error
+	go func() {
+		defer close(done)
+		err = do(ctx)
+	}()
+	waited := false
+	return func(ctx context.Context) error {
+		if waited {
+			return do(ctx)
+		}
+		waited = true
+		select {
+		case <-done:
+			return err
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}, done
 }
 
 func (p *process) awsOptions(clients aws.Clients, cluster aws.Cluster) aws.Options {
@@ -185,7 +212,8 @@ func (w *wiring) state(ctx context.Context) error {
 		}
 		fed = append(fed, registration.HasSynced)
 	}
-	return w.m.Add(filling(func(ctx context.Context) error { return w.awaitFed(ctx, fed) }))
+	begin := w.clock.Now()
+	return w.m.Add(filling(func(ctx context.Context) error { return w.awaitFed(ctx, begin, fed) }))
 }
 
 // filling waits, on every replica, until the mirror has been filled.
@@ -197,14 +225,28 @@ func (f filling) Start(ctx context.Context) error { return f(ctx) }
 // NeedLeaderElection tells controller-runtime that every replica runs it.
 func (filling) NeedLeaderElection() bool { return false }
 
-// awaitFed marks the mirror as filled once every informer has delivered its first list.
-func (w *wiring) awaitFed(ctx context.Context, fed []toolscache.InformerSynced) error {
-	begin := w.clock.Now()
+// cloudPatience is how long the first decision waits for AWS's answers about types and prices. If there are none, pods are told so.
+const cloudPatience = 10 * time.Second
+
+// awaitFed marks the mirror as filled once every informer has delivered its first list, and AWS has been asked what it sells.
+func (w *wiring) awaitFed(ctx context.Context, begin time.Time, fed []toolscache.InformerSynced) error {
 	if !w.m.GetCache().WaitForCacheSync(ctx) || !toolscache.WaitForCacheSync(ctx.Done(), fed...) {
 		if ctx.Err() != nil {
 			return nil
 		}
 		return errors.New("the caches did not fill")
+	}
+	patience := w.clock.NewTimer(cloudPatience - w.clock.Since(begin))
+	defer patience.Stop()
+	for _, first := range w.asked {
+		select {
+		case <-first:
+			continue
+		case <-patience.C():
+		case <-ctx.Done():
+			return nil
+		}
+		break
 	}
 	w.mirror.SetSynced()
 	w.set.Set(meter.ClusterStateSynced, 1)
