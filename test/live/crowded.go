@@ -29,7 +29,8 @@ const (
 	memoryMB   = 200.0
 	idleShare  = 2.0
 	idleSettle = 20 * time.Second
-	idleWatch  = 30 * time.Second
+	// idleWatch is as long as the slowest of what is done again and again, all machines' list, needs to come by once.
+	idleWatch = 2 * time.Minute
 
 	barRestart     = "restart"
 	restartSeconds = 5.0
@@ -92,6 +93,10 @@ func (b *bench) pending(ctx context.Context, s *site) error {
 	}
 	var all []float64
 	for i := range pendingProbes {
+		// A probe must not always come when a machine of an earlier one joins, which takes as long as two probes: the pauses are spread.
+		if err := rest(ctx, crowdBoot*time.Duration(i)/pendingProbes); err != nil {
+			return err
+		}
 		took, err := s.probe(ctx, events, probePod(fmt.Sprintf("probe-%d", i)), known)
 		if err != nil {
 			return err

@@ -18,6 +18,7 @@ type window struct {
 
 	opened, last time.Time
 	seen         map[types.UID]bool
+	announced    bool // that it closes soon, unless something new comes
 }
 
 // add enters a trigger and says whether it has opened the window. What comes after the window has closed goes with it all the
@@ -26,10 +27,10 @@ func (w *window) add(uid types.UID, now time.Time) (opens bool) {
 	closes, open := w.closes()
 	switch {
 	case !open:
-		w.opened, w.last, w.seen = now, now, map[types.UID]bool{uid: true}
+		w.opened, w.last, w.seen, w.announced = now, now, map[types.UID]bool{uid: true}, false
 		return true
 	case now.Before(closes) && !w.seen[uid]:
-		w.last = now
+		w.last, w.announced = now, false
 		w.seen[uid] = true
 	}
 	return false
@@ -47,14 +48,20 @@ func (w *window) closes() (at time.Time, open bool) {
 	return at, true
 }
 
-// holdStep is how soon a window that is held open is looked at again.
-const holdStep = 50 * time.Millisecond
+const (
+	// holdStep is how soon a window that is held open is looked at again.
+	holdStep = 50 * time.Millisecond
+	// soonStep is how long before a window's end it is announced.
+	soonStep = 100 * time.Millisecond
+)
 
 // Batcher gathers triggers so that pods which come together are planned together (P4). A trigger that comes while a pass
 // runs opens the next window there and then, so none is lost and none waits for longer than the window (W2).
 type Batcher struct {
 	// Hold, if any, keeps a window open that nothing new has come to, within the longest time that a window may take.
 	Hold func(now time.Time) bool
+	// Soon, if any, is called by Wait when a window is about to close.
+	Soon func()
 
 	clock control.Clock
 
@@ -105,8 +112,12 @@ func (b *Batcher) Wait(ctx context.Context, patience time.Duration) bool {
 	giveUp := b.clock.Now().Add(patience)
 	for {
 		wait, state := b.look(giveUp)
-		if state != waiting {
+		switch state {
+		case closed, idle:
 			return state == closed
+		case closing:
+			b.Soon()
+			continue
 		}
 		timer := b.clock.NewTimer(wait)
 		select {
@@ -124,6 +135,7 @@ type batchState int
 
 const (
 	waiting batchState = iota
+	closing
 	closed
 	idle
 )
@@ -141,6 +153,12 @@ func (b *Batcher) look(giveUp time.Time) (time.Duration, batchState) {
 	case open && !now.Before(at):
 		b.window.seen = nil
 		return 0, closed
+	case open && b.Soon != nil && !b.window.announced:
+		if wait := at.Sub(now) - soonStep; wait > 0 {
+			return wait, waiting
+		}
+		b.window.announced = true
+		return 0, closing
 	case open:
 		return at.Sub(now), waiting
 	case !now.Before(giveUp):

@@ -239,3 +239,28 @@ func TestP4_EveryTriggerIsTakenInTime(t *testing.T) {
 		}
 	})
 }
+
+// TestP4_SaysWhenAWindowIsAboutToClose: once for every end that a window might have had.
+func TestP4_SaysWhenAWindowIsAboutToClose(t *testing.T) {
+	clock := testclock.NewFakeClock(epoch)
+	b := NewBatcher(clock, time.Second, 10*time.Second)
+	said := make(chan time.Duration, 10)
+	b.Soon = func() { said <- clock.Since(epoch) }
+	w := wait(t, b, clock, time.Hour)
+	b.Trigger("a")
+	awaitTrue(t, "the batcher has seen the window", func() bool { return len(b.opened) == 0 })
+	w.step(900 * time.Millisecond)
+	if d := <-said; d != 900*time.Millisecond {
+		t.Errorf("said after %s", d)
+	}
+	b.Trigger("b")
+	w.step(100 * time.Millisecond) // the first end
+	w.step(800 * time.Millisecond)
+	w.step(100 * time.Millisecond)
+	if !w.result() {
+		t.Error("no batch")
+	}
+	if d := <-said; d != 1800*time.Millisecond || len(said) > 0 {
+		t.Errorf("said after %s, and %d times more", d, len(said))
+	}
+}

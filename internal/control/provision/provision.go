@@ -71,6 +71,7 @@ type Provisioner struct {
 	book      *book
 	last      question
 	plan      *pack.Plan // the answer to last, if it made no difference
+	ahead     foresight
 	zones     map[string]int
 	passes    int
 	late      atomic.Bool // the engine is still at a question that has been given up
@@ -86,6 +87,16 @@ type question struct {
 	open bool
 }
 
+// foresight is an answer that was made before anybody asked.
+type foresight struct {
+	question question
+	moment   *moment
+	plan     *pack.Plan
+}
+
+// foreseen is for how many pods a plan is made before the batch is complete: one that may be made in vain must cost little.
+const foreseen = 200
+
 // Register has the manager run the provisioner while this process leads.
 func (p *Provisioner) Register(m manager.Manager) error {
 	p.informers = m.GetCache()
@@ -100,6 +111,7 @@ func (p *Provisioner) prepare() {
 	p.ask = ask
 	if p.Batch != nil {
 		p.Batch.Hold = p.track.behind
+		p.Batch.Soon = p.foresee
 	}
 }
 
@@ -138,6 +150,8 @@ func (p *Provisioner) Pass(ctx context.Context) error {
 	pods := view.World.Over().Wanting()
 	p.countZones(view.World, pods)
 	placed := p.Creator.pins.apply(view, now)
+	ahead := p.ahead
+	p.ahead = foresight{}
 	p.speaker.nominate(placed.Claims...)
 	if len(pods) == placed.Pods {
 		p.speaker.unplaced(0, 0)
@@ -146,9 +160,7 @@ func (p *Provisioner) Pass(ctx context.Context) error {
 		p.last, p.plan = question{}, nil
 		return nil
 	}
-	m := &moment{view: view, facts: ledger.Facts{Expected: placed.Expected, Held: p.held(view.World, now)}, options: p.Options, now: now}
-	m.snap = m.facts.World(view)
-	q := question{snap: view.World, paused: text(m.facts.Held), placed: placed.Pods}
+	m, q := p.moment(view, placed, now)
 	if q == p.last {
 		if p.plan != nil { // what could not be said at once, or should be said again
 			p.speaker.tell(view.World, p.plan, nil, nil)
@@ -162,15 +174,39 @@ func (p *Provisioner) Pass(ctx context.Context) error {
 		return nil
 	}
 	p.speaker.pools(view, m.snap)
-	plan, err := p.solve(m, len(pods)-placed.Pods)
-	if err != nil {
-		p.last.open = true
-		p.Meter.Observe(meter.ProvisionerDuration, p.Clock.Since(now).Seconds(), "result", "error")
-		return err
+	if ahead.plan != nil && ahead.question == q {
+		ahead.moment.now = now
+		m = ahead.moment
+	} else {
+		var err error
+		if ahead.plan, err = p.solve(m, len(pods)-placed.Pods); err != nil {
+			p.last.open = true
+			p.Meter.Observe(meter.ProvisionerDuration, p.Clock.Since(now).Seconds(), "result", "error")
+			return err
+		}
 	}
+	plan := ahead.plan
 	p.show(view, plan, now)
 	p.carryOut(ctx, m, plan)
 	return nil
+}
+
+// foresee answers what the next pass will ask if nothing changes until then, while the batch still waits for more pods. A claim is
+// then created as soon as the batch is complete.
+func (p *Provisioner) foresee() {
+	if !p.Mirror.Synced() || p.late.Load() {
+		return
+	}
+	view, now := p.Mirror.View(), p.Clock.Now()
+	placed := p.Creator.pins.apply(view, now)
+	pods := len(view.World.Over().Wanting()) - placed.Pods
+	m, q := p.moment(view, placed, now)
+	if pods == 0 || pods > foreseen || q == p.last {
+		return
+	}
+	if plan, err := p.solve(m, pods); err == nil { // what goes wrong goes wrong again, and is told then
+		p.ahead = foresight{q, m, plan}
+	}
 }
 
 func (p *Provisioner) show(view *state.View, plan *pack.Plan, at time.Time) {
@@ -187,6 +223,13 @@ type moment struct {
 	snap    *world.Snapshot
 	options pack.Options
 	now     time.Time
+}
+
+// moment is the state of things in a view, and what is to be asked about it.
+func (p *Provisioner) moment(view *state.View, placed pinned, now time.Time) (*moment, question) {
+	m := &moment{view: view, facts: ledger.Facts{Expected: placed.Expected, Held: p.held(view.World, now)}, options: p.Options, now: now}
+	m.snap = m.facts.World(view)
+	return m, question{snap: view.World, paused: text(m.facts.Held), placed: placed.Pods}
 }
 
 // held says which pools are held back, and why.

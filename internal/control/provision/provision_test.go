@@ -240,7 +240,7 @@ func TestP17_PoolsWithoutInstanceTypes(t *testing.T) {
 	events, _ = d.pass()
 	want(t, 0, events, "NoCompatibleInstanceTypes")
 	d.clock.Step(noTypesEvery)
-	s.nudge()
+	s.put(newPod("b", "2"))
 	events, _ = d.pass()
 	want(t, 2, events, "NoCompatibleInstanceTypes")
 }
@@ -335,6 +335,43 @@ func TestPassSurvivesAPanic(t *testing.T) {
 	d.ask = ask // the same question again, as nothing has changed
 	if err := d.Pass(t.Context()); err != nil || len(stored(t, "panics")) != 1 {
 		t.Errorf("%d claims, %v", len(stored(t, "panics")), err)
+	}
+}
+
+// TestForesight_SavesAPlanOnlyIfNothingChanges: what is planned while a batch waits for more pods is what is then made, unless
+// there is news; then it is as if it had not been planned.
+func TestForesight_SavesAPlanOnlyIfNothingChanges(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		meanwhile     func(*desk)
+		asked, claims int
+	}{
+		{"nothing", func(*desk) {}, 1, 1},
+		{"a pod more", func(d *desk) { d.shelf.put(newPod("b", "3")) }, 2, 2},
+		{"the pod is gone", func(d *desk) { d.shelf.clear() }, 1, 0},
+		{"the pool waits", func(d *desk) { d.Gate = heldBack{"foreseen-the-pool-waits": at(time.Minute)} }, 2, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			pool := "foreseen-" + strings.ReplaceAll(c.name, " ", "-")
+			d := newDesk(t, newShelf(typesOf(twoZones, 4), newPool(pool)))
+			d.shelf.put(newPod("a", "2"))
+			asked := 0
+			d.ask = func(snap *world.Snapshot, opt pack.Options) (*pack.Plan, error) {
+				asked++
+				return ask(snap, opt)
+			}
+			d.foresee()
+			if n := len(stored(t, pool)); n > 0 {
+				t.Errorf("%d claims before the batch was complete", n)
+			}
+			c.meanwhile(d)
+			if err := d.Pass(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if n := len(stored(t, pool)); n != c.claims || asked != c.asked {
+				t.Errorf("%d claims after %d plans, want %d and %d", n, asked, c.claims, c.asked)
+			}
+		})
 	}
 }
 
