@@ -1,15 +1,22 @@
 package aws
 
-import "sync"
+import (
+	"slices"
+	"sync"
+
+	"karpenter/internal/cloud"
+)
 
 // maxAttempts bounds how many batches are remembered. To forget one costs a repeated refusal, nothing else.
 const maxAttempts = 10_000
 
-// attempts counts, by batch, the answers which said that a fleet got nothing. A process that does not know of them walks
-// through their tokens again, and gets the same answers.
+// attempts counts, by batch, the answers that are done with: which said that a fleet got nothing, or whose machines have all been
+// handed out. A process that does not know of them walks through their tokens again, and gets the same answers.
 type attempts struct {
 	mu    sync.Mutex
 	count map[string]int
+	// made are the machines of the last answer.
+	made map[string][]string
 }
 
 func (a *attempts) of(batch string) int {
@@ -25,4 +32,23 @@ func (a *attempts) raise(batch string) {
 		a.count = map[string]int{}
 	}
 	a.count[batch]++
+	delete(a.made, batch)
+}
+
+// answered notes the machines of an answer.
+func (a *attempts) answered(batch string, ids []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.made == nil || len(a.made) >= maxAttempts {
+		a.made = map[string][]string{}
+	}
+	a.made[batch] = ids
+}
+
+// spent says whether everything that was made for a batch so far is known, and other claims have it all.
+func (a *attempts) spent(batch cloud.Batch) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	made := a.made[batch.ID]
+	return len(made) > 0 && !slices.ContainsFunc(made, func(id string) bool { return !batch.Taken[id] })
 }

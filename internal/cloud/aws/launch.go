@@ -39,7 +39,10 @@ func (p *Provider) Launch(ctx context.Context, batch cloud.Batch) []cloud.Result
 	}
 	unlock := p.launches.lock(batch.ID)
 	defer unlock()
-	if p.age(batch) >= lookAfter {
+	switch {
+	case p.attempts.spent(batch):
+		p.attempts.raise(batch.ID) // these have come late, when the others had been launched
+	case p.age(batch) >= lookAfter:
 		p.reach(StepLook, false)
 		found, err := p.lookUp(ctx, batch.ID)
 		p.reach(StepLook, true)
@@ -199,8 +202,9 @@ func (p *Provider) createFleet(ctx context.Context, o *order) (out *ec2.CreateFl
 // handOut gives the machines of an answer to claims in order, and says to the others why there is none.
 func (p *Provider) handOut(o *order, out *ec2.CreateFleetOutput) []cloud.Result {
 	var got []*cloud.Instance
+	var ids []string
 	for _, i := range out.Instances {
-		got = append(got, p.launched(o, i)...)
+		got, ids = append(got, p.launched(o, i)...), append(ids, i.InstanceIds...)
 	}
 	// A repeated call is answered with the same fleet, of which other claims may have machines on record by now.
 	got = slices.DeleteFunc(got, func(in *cloud.Instance) bool { return o.batch.Taken[in.ID] })
@@ -218,6 +222,8 @@ func (p *Provider) handOut(o *order, out *ec2.CreateFleetOutput) []cloud.Result 
 	}
 	if len(got) == 0 {
 		p.attempts.raise(o.batch.ID)
+	} else {
+		p.attempts.answered(o.batch.ID, ids)
 	}
 	return results
 }

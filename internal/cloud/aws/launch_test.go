@@ -3,6 +3,7 @@ package aws
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"testing"
 	"time"
@@ -136,6 +137,45 @@ func TestAWS_2_7_EqualClaimsShareCalls(t *testing.T) {
 	}
 	if n := w.called("CreateLaunchTemplate"); n > 2 {
 		t.Errorf("%d launch templates were made, want them reused", n)
+	}
+}
+
+// TestAWS_2_7_LateClaimsOfABatch: claims that the watch shows when the others of their batch have been launched get machines of their
+// own at once. A process that does not know of that launches nothing again, and finds them all.
+func TestAWS_2_7_LateClaimsOfABatch(t *testing.T) {
+	for _, after := range []time.Duration{time.Second, lookAfter, 2 * settled} {
+		t.Run(after.String(), func(t *testing.T) {
+			w := newWorld(t)
+			w.load()
+			whole := w.batch("plan", 5, onDemandOnly, typeIs("m5.large"))
+			launch := func(taken map[string]bool, claims ...*karpv1.NodeClaim) []cloud.Result {
+				t.Helper()
+				results := w.Launch(w.ctx, cloud.Batch{ID: whole.ID, Claims: claims, Taken: taken})
+				if n := given(t, results); n != len(claims) {
+					t.Fatalf("%d of %d claims have a machine: %+v", n, len(claims), results)
+				}
+				return results
+			}
+			taken := map[string]bool{}
+			for _, r := range launch(nil, whole.Claims[:2]...) {
+				taken[r.Instance.ID] = true
+			}
+			w.advance(after)
+			for _, r := range launch(maps.Clone(taken), whole.Claims[2:]...) {
+				if taken[r.Instance.ID] {
+					t.Errorf("%s is another's", r.Instance.ID)
+				}
+			}
+			if n := len(w.living()); n != 5 {
+				t.Errorf("%d machines for 5 claims", n)
+			}
+			w.restart()
+			w.refresh()
+			launch(nil, whole.Claims...)
+			if n := len(w.living()); n != 5 {
+				t.Errorf("%d machines for 5 claims after a restart", n)
+			}
+		})
 	}
 }
 
