@@ -14,8 +14,9 @@ type family struct {
 	metric Metric
 	// source is, for each label, the key in a call's pairs that fills it.
 	source []string
-	// at is each label's place by that key.
-	at map[string]int
+	// at is each label's place by that key, order has the places by the labels' names, which is how Prometheus wants them.
+	at    map[string]int
+	order []int
 	// old are the older names that follow this metric.
 	old  []*family
 	desc *prometheus.Desc
@@ -24,7 +25,7 @@ type family struct {
 
 	mu sync.Mutex
 	// live makes the series of a gauge that keeps none; nil of others.
-	live func() []sample
+	live func(emit)
 	// series has the values of counters and gauges by the joined values of their labels, under the value of the first
 	// label. Histograms and summaries have their series noted here, too. count is how many there are.
 	series map[string]map[string]float64
@@ -49,7 +50,9 @@ func newFamily(m Metric) *family {
 		}
 		f.source = append(f.source, label)
 		f.at[label] = i
+		f.order = append(f.order, i)
 	}
+	slices.SortFunc(f.order, func(a, b int) int { return strings.Compare(m.Labels[a], m.Labels[b]) })
 	switch m.Kind {
 	case Histogram:
 		f.observers = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: m.Full(), Help: m.Help, Buckets: m.Buckets}, m.Labels)
@@ -68,13 +71,12 @@ func (f *family) Collect(metrics chan<- prometheus.Metric) {
 		f.observers.Collect(metrics)
 		return
 	}
-	f.mu.Lock()
-	look := f.live
-	f.mu.Unlock()
-	if look == nil {
-		look = f.snapshot
+	var found []sample
+	if live := f.made(); live != nil {
+		found = f.look(live)
+	} else {
+		found = f.snapshot()
 	}
-	found := look()
 	for i := range found {
 		metrics <- &found[i]
 	}
@@ -85,7 +87,7 @@ func (f *family) snapshot() []sample {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	found := make([]sample, 0, f.count)
-	labels := newPairs(f.metric.Labels)
+	labels := newPairs(f)
 	for _, group := range f.series {
 		for key, v := range group {
 			found = append(found, sample{desc: f.desc, kind: f.metric.Kind, labels: labels.of(f.split(key)), value: v})

@@ -17,24 +17,43 @@ func (s *Set) Live(name Name, list func(Show)) {
 	}
 	for _, f := range append([]*family{f}, f.old...) {
 		f.mu.Lock()
-		f.live = func() []sample { return f.look(list, func(cause string) { s.refuse(f.metric.Name, cause) }) }
+		f.live = func(emit emit) { f.each(list, func(cause string) { s.refuse(f.metric.Name, cause) }, emit) }
 		f.mu.Unlock()
 	}
 }
 
-// look makes the series of a live gauge; refuse counts what does not fit.
-func (f *family) look(list func(Show), refuse func(cause string)) []sample {
-	var found []sample
-	labels, values := newPairs(f.metric.Labels), make([]string, len(f.source))
+// emit takes one series of a live gauge: the values of its labels, which are the caller's again afterwards, and its own.
+type emit func(values []string, v float64)
+
+// each makes the series of a live gauge; refuse counts what does not fit.
+func (f *family) each(list func(Show), refuse func(cause string), emit emit) {
+	values, n := make([]string, len(f.source)), 0
 	list(func(v float64, pairs ...string) {
 		switch {
 		case !f.fill(values, pairs):
 			refuse("misuse")
-		case len(found) >= f.metric.Most:
+		case n >= f.metric.Most:
 			refuse("series")
 		default:
-			found = append(found, sample{desc: f.desc, kind: Gauge, labels: labels.of(values), value: v})
+			n++
+			emit(values, v)
 		}
+	})
+}
+
+// made is how the series of a live gauge are made, or nil for other metrics.
+func (f *family) made() func(emit) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.live
+}
+
+// look collects the series of a live gauge.
+func (f *family) look(live func(emit)) []sample {
+	var found []sample
+	labels := newPairs(f)
+	live(func(values []string, v float64) {
+		found = append(found, sample{desc: f.desc, kind: Gauge, labels: labels.of(values), value: v})
 	})
 	return found
 }

@@ -1,8 +1,6 @@
 package meter
 
 import (
-	"slices"
-
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 )
@@ -33,23 +31,15 @@ func (s *sample) Write(out *dto.Metric) error {
 // pairs makes the labels of samples of one family, during one scrape.
 type pairs struct {
 	labels []string
-	// order has the labels' places by name, which is how Prometheus wants them.
-	order []int
-	made  []map[string]*dto.LabelPair
+	order  []int
+	made   []map[string]*dto.LabelPair
 }
 
-func newPairs(labels []string) *pairs {
-	p := &pairs{labels: labels, made: make([]map[string]*dto.LabelPair, len(labels))}
-	for i := range labels {
-		p.order = append(p.order, i)
+func newPairs(f *family) *pairs {
+	p := &pairs{labels: f.metric.Labels, order: f.order, made: make([]map[string]*dto.LabelPair, len(f.metric.Labels))}
+	for i := range p.made {
 		p.made[i] = map[string]*dto.LabelPair{}
 	}
-	slices.SortFunc(p.order, func(a, b int) int {
-		if labels[a] < labels[b] {
-			return -1
-		}
-		return 1
-	})
 	return p
 }
 

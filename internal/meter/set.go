@@ -55,16 +55,19 @@ func (m Metric) Full() string {
 // Set counts. It is safe for concurrent use; a nil Set does nothing.
 type Set struct {
 	families map[Name]*family
+	// kept collects all but live gauges.
+	kept *prometheus.Registry
 }
 
 // New registers every metric of the table. It panics when a name is taken, which is a mistake of whoever wires two sets to
 // one registry.
 func New(reg prometheus.Registerer) *Set {
-	s := &Set{families: map[Name]*family{}}
+	s := &Set{families: map[Name]*family{}, kept: prometheus.NewRegistry()}
 	for _, m := range Table() {
 		f := newFamily(m)
 		s.families[m.Name] = f
 		reg.MustRegister(f)
+		s.kept.MustRegister(kept{f})
 	}
 	for _, m := range Table() {
 		if m.Follows != "" {

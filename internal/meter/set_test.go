@@ -262,27 +262,3 @@ operator_status_condition_count{group="karpenter.sh",kind="NodeClaim",name="c",r
 	expect(t, reg, "operator_nodeclaim_termination_duration_seconds{karpenter_k8s_aws_ec2nodeclass=\"k\",karpenter_sh_nodepool=\"p\"} 1\n",
 		"operator_nodeclaim_status_condition_count", "operator_nodeclaim_termination_current_time_seconds", "operator_status_condition_count", "operator_nodeclaim_termination_duration_seconds")
 }
-
-func BenchmarkScrape(b *testing.B) {
-	reg := prometheus.NewRegistry()
-	s := New(reg)
-	labels := map[string]string{}
-	for i, key := range wellKnown {
-		if i < 22 {
-			labels[key] = "value-of-" + snake(key)
-		}
-	}
-	for i := range 1000 {
-		for _, name := range []Name{NodesAllocatable, NodesTotalPodRequests, NodesTotalPodLimits, NodesTotalDaemonRequests, NodesTotalDaemonLimits, NodesSystemOverhead} {
-			for _, resource := range []string{"cpu", "memory", "pods", "ephemeral-storage"} {
-				s.Set(name, 1, NodeLabels(labels, "node_name", fmt.Sprintf("ip-10-0-%d.ec2.internal", i), "resource_type", resource)...)
-			}
-		}
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := reg.Gather(); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

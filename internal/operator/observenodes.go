@@ -28,6 +28,7 @@ type nodeGauges struct {
 // nodeSums is what a node has and what its pods ask for.
 type nodeSums struct {
 	of      *state.Node
+	labels  []string
 	amounts []nodeAmount
 }
 
@@ -45,11 +46,13 @@ var nodeMetrics = []meter.Name{
 func (g *nodeGauges) show(set *meter.Set) {
 	for _, name := range nodeMetrics {
 		set.Live(name, func(show meter.Show) {
+			var labels []string
 			for _, sums := range g.current() {
-				labels := nodeLabels(sums.of)
+				labels = append(append(labels[:0], sums.labels...), "resource_type", "")
 				for _, a := range sums.amounts {
 					if a.metric == name {
-						show(a.v, append(labels, "resource_type", a.resource)...)
+						labels[len(labels)-1] = a.resource
+						show(a.v, labels...)
 					}
 				}
 			}
@@ -58,7 +61,7 @@ func (g *nodeGauges) show(set *meter.Set) {
 	set.Live(meter.NodesCurrentLifetime, func(show meter.Show) {
 		now := g.now()
 		for _, sums := range g.current() {
-			show(now.Sub(sums.of.Object.CreationTimestamp.Time).Seconds(), nodeLabels(sums.of)...)
+			show(now.Sub(sums.of.Object.CreationTimestamp.Time).Seconds(), sums.labels...)
 		}
 	})
 	set.Live(meter.ClusterUtilization, g.utilization)
@@ -78,7 +81,7 @@ func (g *nodeGauges) current() []*nodeSums {
 			if had := g.sums[n.Object.Name]; had != nil && had.of == n {
 				sums[n.Object.Name] = had
 			} else {
-				sums[n.Object.Name] = &nodeSums{of: n, amounts: addUp(n)}
+				sums[n.Object.Name] = &nodeSums{of: n, labels: slices.Clip(nodeLabels(n)), amounts: addUp(n)}
 			}
 		}
 		g.last, g.sums = view, sums

@@ -103,13 +103,21 @@ func (g *podGauges) drop(pod *corev1.Pod) {
 }
 
 func (g *podGauges) states(show meter.Show) {
+	type placed struct {
+		pod  *corev1.Pod
+		node map[string]string
+	}
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	for name, pod := range g.pods {
+	all := make([]placed, 0, len(g.pods))
+	for _, pod := range g.pods {
+		all = append(all, placed{pod, g.nodes[pod.Spec.NodeName]})
+	}
+	g.mu.Unlock() // whoever is shown them may take his time
+	for _, p := range all {
+		pod, node := p.pod, p.node
 		isReady, _ := ready(pod)
-		node := g.nodes[pod.Spec.NodeName]
 		pool := node[karpv1.NodePoolLabelKey]
-		show(1, "name", name.Name, "namespace", name.Namespace, "owner", owner(pod), "node", pod.Spec.NodeName,
+		show(1, "name", pod.Name, "namespace", pod.Namespace, "owner", owner(pod), "node", pod.Spec.NodeName,
 			"scheduled", strconv.FormatBool(pod.Spec.NodeName != ""), "nodepool", pool, "zone", node[corev1.LabelTopologyZone], "arch", node[corev1.LabelArchStable],
 			"capacity_type", node[karpv1.CapacityTypeLabelKey], "instance_type", node[corev1.LabelInstanceTypeStable], "phase", string(pod.Status.Phase),
 			"ready", strconv.FormatBool(isReady), "managed", strconv.FormatBool(pool != ""))
@@ -119,12 +127,16 @@ func (g *podGauges) states(show meter.Show) {
 // waits shows for how long pods have existed that still wait for something.
 func (g *podGauges) waits(show meter.Show, still func(*corev1.Pod) bool) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	now := g.now()
+	var all []*corev1.Pod
 	for name := range g.waiting {
 		if pod := g.pods[name]; still(pod) {
-			show(max(now.Sub(pod.CreationTimestamp.Time).Seconds(), 0), "name", name.Name, "namespace", name.Namespace)
+			all = append(all, pod)
 		}
+	}
+	g.mu.Unlock()
+	now := g.now()
+	for _, pod := range all {
+		show(max(now.Sub(pod.CreationTimestamp.Time).Seconds(), 0), "name", pod.Name, "namespace", pod.Namespace)
 	}
 }
 

@@ -78,9 +78,8 @@ type Process struct {
 
 // Run is the controller: it returns when the context ends, with nil, or when the lease is lost or it cannot go on.
 func Run(ctx context.Context, given Process) error {
-	registry := prometheus.NewRegistry()
 	p := &process{
-		options: given.Options, build: given.Build, clock: given.Clock, log: given.Log, set: meter.New(registry),
+		options: given.Options, build: given.Build, clock: given.Clock, log: given.Log, set: meter.New(prometheus.NewRegistry()),
 		dog: NewWatchdog(given.Clock, crmetrics.Registry), ready: newReadiness(partKinds, partCloud, partCaches),
 		began: given.Clock.Now(),
 	}
@@ -91,7 +90,7 @@ func Run(ctx context.Context, given Process) error {
 		p.api = &frontDoor{}
 		decisions = p.api
 	}
-	stopMetrics, err := servePort(p.options.MetricsPort, "METRICS_PORT", metricsHandler(p.options.EnableProfiling, decisions, registry, crmetrics.Registry), p.log)
+	stopMetrics, err := servePort(p.options.MetricsPort, "METRICS_PORT", metricsHandler(p.options.EnableProfiling, p.set.Handler(crmetrics.Registry), decisions), p.log)
 	if err != nil {
 		return err
 	}

@@ -9,9 +9,6 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 const (
@@ -20,13 +17,13 @@ const (
 	serveGrace = 2 * time.Second
 )
 
-// metricsHandler serves /metrics, decisions unless that is nil and, if asked to, profiles (O56).
-func metricsHandler(profiling bool, decisions http.Handler, from ...prometheus.Gatherer) http.Handler {
+// metricsHandler serves metrics, decisions unless that is nil and, if asked to, profiles (O56).
+func metricsHandler(profiling bool, metrics, decisions http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	if decisions != nil {
 		mux.Handle("/api/", decisions)
 	}
-	mux.Handle("/metrics", promhttp.HandlerFor(prometheus.Gatherers(from), promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}))
+	mux.Handle("/metrics", metrics)
 	if profiling {
 		mux.HandleFunc("/debug/pprof/", pprof.Index)
 		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
