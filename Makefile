@@ -7,6 +7,10 @@ KUBE_VERSION := 1.37.1
 KWOK_VERSION := 0.8.0
 VERSION      ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
+# Programs, tests and linters are compiled in the same way, so that none of the two thousand packages is compiled twice.
+export CGO_ENABLED := 0
+export GOFLAGS := $(strip $(shell go env GOFLAGS) -trimpath)
+
 # Tools are pinned in a module file of their own, so that the product's go.mod does not know them.
 TOOL := go tool -modfile=tools/tools.mod
 
@@ -33,7 +37,7 @@ build: karpenter kube ## bin/karpenter and bin/kube, the control plane for tests
 
 karpenter: ## bin/karpenter alone
 	@echo "building bin/karpenter"
-	@CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/karpenter.new ./cmd/karpenter
+	@go build -ldflags '-s -w -X main.version=$(VERSION)' -o bin/karpenter.new ./cmd/karpenter
 	@if cmp -s bin/karpenter.new bin/karpenter; then rm bin/karpenter.new; else mv bin/karpenter.new bin/karpenter; fi # one that has not changed keeps its age, and with it the results of tests
 	@cd bin && for name in kubectl-karpenter kubectl_complete-karpenter; do ln -sf karpenter $$name; done
 
@@ -43,8 +47,8 @@ kube: bin/kube ## bin/kube alone: etcd, kube-apiserver, kube-controller-manager,
 # to link when they are in Go's cache. The counter shows that it goes on.
 bin/kube: kube/go.mod kube/go.sum $(wildcard kube/*.go)
 	@echo "building bin/kube: Kubernetes $(KUBE_VERSION) and kwok $(KWOK_VERSION) from source; minutes the first time, then cached"
-	@cd kube && go mod download && CGO_ENABLED=0 go build -v -trimpath -ldflags '$(KUBE_LDFLAGS)' -o ../bin/kube . 2>&1 \
-		| awk -v total=$$(CGO_ENABLED=0 go list -deps . | wc -l) '/^[a-zA-Z0-9._~\/-]+$$/ {n++; if (n % 100 == 0) {printf "  %d of at most %d packages\n", n, total; fflush()}; next} {print}'
+	@cd kube && go mod download && go build -v -ldflags '$(KUBE_LDFLAGS)' -o ../bin/kube . 2>&1 \
+		| awk -v total=$$(go list -deps . | wc -l) '/^[a-zA-Z0-9._~\/-]+$$/ {n++; if (n % 100 == 0) {printf "  %d of at most %d packages\n", n, total; fflush()}; next} {print}'
 	@cd bin && for name in etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kwok; do ln -sf kube $$name; done
 	@touch bin/kube
 
@@ -52,7 +56,7 @@ helm: bin/helm ## bin/helm alone: what the tests of the charts use
 
 bin/helm: tools/helm/go.mod tools/helm/go.sum
 	@echo "building bin/helm: Helm 4.3.1 from source; minutes the first time, then cached"
-	@cd tools/helm && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X helm.sh/helm/v4/internal/version.version=v4.3.1' -o ../../bin/helm helm.sh/helm/v4/cmd/helm
+	@cd tools/helm && go build -ldflags '-s -w -X helm.sh/helm/v4/internal/version.version=v4.3.1' -o ../../bin/helm helm.sh/helm/v4/cmd/helm
 	@touch bin/helm
 
 test: lint unit ## everything: linters, then every test, on a real control plane; says how many ran
@@ -81,8 +85,8 @@ tools:
 unit: build helm tools
 	@export KARPENTER_TEST_AWSCLI=1 KARPENTER_TEST_HELM=1 KARPENTER_TEST_PROMTOOL=1 KARPENTER_TEST_CHROMIUM=1; { \
 		failed=0; \
-		go test -json -p 3 -timeout 20m ./test/e2e ./test/guides ./... || failed=1; \
-		(cd kube && CGO_ENABLED=0 go test -trimpath -json -timeout 20m ./...) || failed=1; \
+		go test -json -p 3 -timeout 20m -ldflags '-s -w' ./test/e2e ./test/guides ./... || failed=1; \
+		(cd kube && go test -json -timeout 20m -ldflags '-s -w' ./...) || failed=1; \
 		exit $$failed; \
 	} | go run ./tools/testsum
 
