@@ -95,6 +95,13 @@ func (b *Batcher) Remind(uid types.UID) {
 	b.tell(!open)
 }
 
+// Clear forgets what has been asked for so far.
+func (b *Batcher) Clear() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.window.seen = nil
+}
+
 // tell wakes the waiter when a window has opened.
 func (b *Batcher) tell(opens bool) {
 	if !opens {

@@ -240,6 +240,19 @@ func TestP4_EveryTriggerIsTakenInTime(t *testing.T) {
 	})
 }
 
+// TestP4_AWindowThatNobodyWaitedForIsForgotten: a process that begins to lead waits for a whole one.
+func TestP4_AWindowThatNobodyWaitedForIsForgotten(t *testing.T) {
+	clock := testclock.NewFakeClock(epoch)
+	b := NewBatcher(clock, time.Second, 10*time.Second)
+	b.Remind("prices")
+	clock.Step(time.Hour)
+	b.Clear()
+	b.Trigger(started)
+	if wait, state := b.look(clock.Now().Add(time.Hour)); wait != time.Second || state != waiting {
+		t.Errorf("%s to wait, state %d", wait, state)
+	}
+}
+
 // TestP4_SaysWhenAWindowIsAboutToClose: once for every end that a window might have had.
 func TestP4_SaysWhenAWindowIsAboutToClose(t *testing.T) {
 	clock := testclock.NewFakeClock(epoch)

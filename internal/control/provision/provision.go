@@ -120,6 +120,8 @@ func (p *Provisioner) NeedLeaderElection() bool { return true }
 
 // Start runs the provisioner until the context ends.
 func (p *Provisioner) Start(ctx context.Context) error {
+	// The first pass comes a whole window after this process has begun to lead: what another one has written last must be seen first.
+	p.Batch.Clear()
 	if err := p.watch(ctx, p.informers); err != nil {
 		return err
 	}
