@@ -63,104 +63,115 @@ const below = "/DescribeInstancesResponse/reservationSet/item/instancesSet/item"
 
 // readInstances reads an answer to DescribeInstances.
 func readInstances(body io.Reader) (*ec2.DescribeInstancesOutput, error) {
-	var (
-		token *string
-		list  []types.Instance
-	)
-	words := map[string]string{} // values that instances have in common
-	word := func(text []byte) *string {
-		s, ok := words[string(text)]
-		if !ok {
-			s = string(text)
-			words[s] = s
-		}
-		return &s
-	}
-	err := readXML(body,
-		func(path []byte) {
-			rest, inside := bytes.CutPrefix(path, []byte(below))
-			if !inside {
-				return
-			}
-			if len(rest) == 0 {
-				list = append(list, types.Instance{})
-			}
-			if len(list) == 0 {
-				return
-			}
-			i := &list[len(list)-1]
-			switch string(rest) {
-			case "/placement":
-				i.Placement = &types.Placement{}
-			case "/tagSet/item":
-				i.Tags = append(i.Tags, types.Tag{})
-			case "/groupSet/item":
-				i.SecurityGroups = append(i.SecurityGroups, types.GroupIdentifier{})
-			}
-		},
-		func(path, text []byte) (err error) {
-			rest, inside := bytes.CutPrefix(path, []byte(below+"/"))
-			if !inside {
-				if string(path) == "/DescribeInstancesResponse/nextToken" && len(text) > 0 {
-					token = aws.String(string(text))
-				}
-				return nil
-			}
-			i := &list[len(list)-1]
-			switch string(rest) {
-			case "instanceId":
-				i.InstanceId = aws.String(string(text))
-			case "imageId":
-				i.ImageId = word(text)
-			case "instanceType":
-				i.InstanceType = types.InstanceType(*word(text))
-			case "launchTime":
-				at, err := smithytime.ParseDateTime(string(text))
-				if err != nil {
-					return fmt.Errorf("launch time of instance %s: %w", aws.ToString(i.InstanceId), err)
-				}
-				i.LaunchTime = &at
-			case "instanceState/name":
-				i.State = &types.InstanceState{Name: types.InstanceStateName(*word(text))}
-			case "subnetId":
-				i.SubnetId = word(text)
-			case "instanceLifecycle":
-				i.InstanceLifecycle = types.InstanceLifecycleType(*word(text))
-			case "spotInstanceRequestId":
-				i.SpotInstanceRequestId = aws.String(string(text))
-			case "capacityReservationId":
-				i.CapacityReservationId = word(text)
-			case "capacityReservationSpecification/capacityReservationPreference":
-				i.CapacityReservationSpecification = &types.CapacityReservationSpecificationResponse{
-					CapacityReservationPreference: types.CapacityReservationPreference(*word(text)),
-				}
-			case "placement/availabilityZone":
-				i.Placement.AvailabilityZone = word(text)
-			case "placement/availabilityZoneId":
-				i.Placement.AvailabilityZoneId = word(text)
-			case "placement/tenancy":
-				i.Placement.Tenancy = types.Tenancy(*word(text))
-			case "placement/groupId":
-				i.Placement.GroupId = word(text)
-			case "placement/partitionNumber":
-				n, err := strconv.ParseInt(string(text), 10, 32)
-				if err != nil {
-					return fmt.Errorf("partition of instance %s: %w", aws.ToString(i.InstanceId), err)
-				}
-				i.Placement.PartitionNumber = aws.Int32(int32(n))
-			case "tagSet/item/key":
-				i.Tags[len(i.Tags)-1].Key = word(text)
-			case "tagSet/item/value":
-				i.Tags[len(i.Tags)-1].Value = word(text)
-			case "groupSet/item/groupId":
-				i.SecurityGroups[len(i.SecurityGroups)-1].GroupId = word(text)
-			}
-			return nil
-		})
-	if err != nil {
+	a := &instancesAnswer{words: map[string]string{}}
+	if err := readXML(body, a.begin, a.leaf); err != nil {
 		return nil, err
 	}
-	return &ec2.DescribeInstancesOutput{NextToken: token, Reservations: []types.Reservation{{Instances: list}}}, nil
+	return &ec2.DescribeInstancesOutput{NextToken: a.token, Reservations: []types.Reservation{{Instances: a.list}}}, nil
+}
+
+// instancesAnswer is what has been read so far.
+type instancesAnswer struct {
+	token *string
+	list  []types.Instance
+	words map[string]string // values that instances have in common
+}
+
+func (a *instancesAnswer) word(text []byte) *string {
+	s, ok := a.words[string(text)]
+	if !ok {
+		s = string(text)
+		a.words[s] = s
+	}
+	return &s
+}
+
+func (a *instancesAnswer) begin(path []byte) {
+	rest, inside := bytes.CutPrefix(path, []byte(below))
+	if inside && len(rest) == 0 {
+		a.list = append(a.list, types.Instance{})
+	}
+	if !inside || len(a.list) == 0 {
+		return
+	}
+	i := &a.list[len(a.list)-1]
+	switch string(rest) {
+	case "/placement":
+		i.Placement = &types.Placement{}
+	case "/tagSet/item":
+		i.Tags = append(i.Tags, types.Tag{})
+	case "/groupSet/item":
+		i.SecurityGroups = append(i.SecurityGroups, types.GroupIdentifier{})
+	}
+}
+
+func (a *instancesAnswer) leaf(path, text []byte) error {
+	rest, inside := bytes.CutPrefix(path, []byte(below+"/"))
+	if !inside {
+		if string(path) == "/DescribeInstancesResponse/nextToken" && len(text) > 0 {
+			a.token = aws.String(string(text))
+		}
+		return nil
+	}
+	i := &a.list[len(a.list)-1]
+	if inner, ok := bytes.CutPrefix(rest, []byte("placement/")); ok {
+		return a.placement(i, inner, text)
+	}
+	switch string(rest) {
+	case "instanceId":
+		i.InstanceId = aws.String(string(text))
+	case "imageId":
+		i.ImageId = a.word(text)
+	case "instanceType":
+		i.InstanceType = types.InstanceType(*a.word(text))
+	case "launchTime":
+		at, err := smithytime.ParseDateTime(string(text))
+		if err != nil {
+			return fmt.Errorf("launch time of instance %s: %w", aws.ToString(i.InstanceId), err)
+		}
+		i.LaunchTime = &at
+	case "instanceState/name":
+		i.State = &types.InstanceState{Name: types.InstanceStateName(*a.word(text))}
+	case "subnetId":
+		i.SubnetId = a.word(text)
+	case "instanceLifecycle":
+		i.InstanceLifecycle = types.InstanceLifecycleType(*a.word(text))
+	case "spotInstanceRequestId":
+		i.SpotInstanceRequestId = aws.String(string(text))
+	case "capacityReservationId":
+		i.CapacityReservationId = a.word(text)
+	case "capacityReservationSpecification/capacityReservationPreference":
+		i.CapacityReservationSpecification = &types.CapacityReservationSpecificationResponse{
+			CapacityReservationPreference: types.CapacityReservationPreference(*a.word(text)),
+		}
+	case "tagSet/item/key":
+		i.Tags[len(i.Tags)-1].Key = a.word(text)
+	case "tagSet/item/value":
+		i.Tags[len(i.Tags)-1].Value = a.word(text)
+	case "groupSet/item/groupId":
+		i.SecurityGroups[len(i.SecurityGroups)-1].GroupId = a.word(text)
+	}
+	return nil
+}
+
+func (a *instancesAnswer) placement(i *types.Instance, path, text []byte) error {
+	switch string(path) {
+	case "availabilityZone":
+		i.Placement.AvailabilityZone = a.word(text)
+	case "availabilityZoneId":
+		i.Placement.AvailabilityZoneId = a.word(text)
+	case "tenancy":
+		i.Placement.Tenancy = types.Tenancy(*a.word(text))
+	case "groupId":
+		i.Placement.GroupId = a.word(text)
+	case "partitionNumber":
+		n, err := strconv.ParseInt(string(text), 10, 32)
+		if err != nil {
+			return fmt.Errorf("partition of instance %s: %w", aws.ToString(i.InstanceId), err)
+		}
+		i.Placement.PartitionNumber = aws.Int32(int32(n))
+	}
+	return nil
 }
 
 // readXML calls begin at the start of each element, and leaf at the end of each that has none inside. Paths are the names of the

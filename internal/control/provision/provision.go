@@ -176,7 +176,7 @@ func (p *Provisioner) Pass(ctx context.Context) error {
 		return nil
 	}
 	p.speaker.pools(view, m.snap)
-	if ahead.plan != nil && ahead.question == q {
+	if ahead.plan != nil && ahead.question == q && maps.Equal(ahead.moment.facts.Expected, m.facts.Expected) {
 		ahead.moment.now = now
 		m = ahead.moment
 	} else {
