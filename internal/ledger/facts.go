@@ -23,6 +23,15 @@ type Facts struct {
 	Fixed map[string]string `json:"fixed,omitempty"`
 	// Past are nodes that moves have taken away of late.
 	Past []Past `json:"past,omitempty"`
+	// Hold says of pools why they are left alone for now, Turn which of these get their turn all the same, and Horizon for which share
+	// of the usual time savings of a pool count.
+	Hold    map[string]string  `json:"hold,omitempty"`
+	Turn    map[string]bool    `json:"turn,omitempty"`
+	Horizon map[string]float64 `json:"horizon,omitempty"`
+	// Moved are pods that were moved for their cost, by UID.
+	Moved map[string]state.Moved `json:"moved,omitempty"`
+	// Coming says how many more pods like this one are known to come, by its UID.
+	Coming map[string]int `json:"coming,omitempty"`
 	// Leaving names claims that are about to be deleted and do not show it; Resources is how resources were numbered. Both are part of
 	// the view.
 	Leaving   []string `json:"leaving,omitempty"`
@@ -47,9 +56,22 @@ func NewPast(list []disrupt.Past) []Past {
 	return out
 }
 
+// horizon is the share of the usual time for which savings of a pool count.
+func (f *Facts) horizon(pool string) float64 {
+	if share, ok := f.Horizon[pool]; ok {
+		return share
+	}
+	return 1
+}
+
 // World is the view's world with pods where they are expected, and with pools that are held back.
 func (f *Facts) World(view *state.View) *world.Snapshot {
 	snap := view.Expect(f.Expected)
+	if more := view.More(f.Coming); len(more) > 0 {
+		c := *snap
+		c.Pending = slices.Concat(snap.Pending, more)
+		snap = &c
+	}
 	var pools []*world.Pool
 	for i, p := range snap.Pools {
 		why := f.Held[p.Name]
@@ -78,6 +100,8 @@ func (f *Facts) Input(view *state.View, now time.Time) *disrupt.Input {
 	}
 	in := view.Disruption(state.DisruptionOptions{
 		Past: past, Nominated: func(node string) time.Time { return f.Nominated[node] }, Busy: func(claim string) string { return f.Busy[claim] },
+		Moved: func(pod string) (state.Moved, bool) { m, ok := f.Moved[pod]; return m, ok },
+		Hold:  func(pool string) string { return f.Hold[pool] }, Turn: func(pool string) bool { return f.Turn[pool] }, Horizon: f.horizon,
 	}, now)
 	in.World = f.World(view)
 	for i, n := range view.Nodes {

@@ -133,7 +133,7 @@ func (w *wiring) packing() pack.Options {
 func (w *wiring) disruption(context.Context) error {
 	c := w.m.GetClient()
 	w.source.loop = &disruption.Loop{
-		Client: c, Live: w.m.GetAPIReader(), Mirror: w.mirror, Creator: w.creator, Turn: &w.turn, Nominated: w.provisioner.NominatedUntil,
+		Client: c, Live: w.m.GetAPIReader(), Mirror: w.mirror, Creator: w.creator, Turn: &w.turn, Nominated: w.provisioner.NominatedUntil, Arrivals: w.provisioner,
 		ClassVersion: w.classes.Version, Gate: w.health, Options: disrupt.Options{Pack: w.packing(), SpotToSpot: w.options.Gates.SpotToSpotConsolidation},
 		Clock: w.clock, Log: w.log, Recorder: w.recorder, Meter: w.set, Beat: w.dog.Beat,
 		Ledger: w.ledger, Reading: w.reading(), Decided: w.source.decided,

@@ -17,8 +17,22 @@ type DisruptionOptions struct {
 	Past []disrupt.Past
 	// Nominated says until when pods are expected on a node, by its name; a zero time is never. nil expects none.
 	Nominated func(node string) time.Time
+	// Moved says what is known of a pod that was moved for its cost, by UID. nil knows of none.
+	Moved func(pod string) (Moved, bool)
+	// Hold says why a pool is left alone for now, Turn that it is its turn all the same, and Horizon for which share of the usual time
+	// its savings count; nil stands for "", false and 1.
+	Hold    func(pool string) string
+	Turn    func(pool string) bool
+	Horizon func(pool string) float64
 	// Busy says what a claim is already part of, by its name; "" is nothing. nil knows of nothing.
 	Busy func(claim string) string
+}
+
+// Moved is what is remembered of a pod that was moved for its cost: how often that has happened of late, when last, and when its
+// place has paid for it.
+type Moved struct {
+	Times    int
+	At, Paid time.Time
 }
 
 // Disruption is everything that a decision about taking nodes away is made from. It reads nothing but the view.

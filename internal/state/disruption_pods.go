@@ -3,6 +3,7 @@ package state
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,6 +31,7 @@ func (r *disruptionReader) readPods(n *Node, out *disrupt.Node) {
 		w := n.World.Pods[i]
 		if w.Movable {
 			out.Cost += max(0, evictionCost(p))
+			r.readRestart(n, p, out)
 		}
 		if w.Terminating {
 			continue
@@ -45,6 +47,43 @@ func (r *disruptionReader) readPods(n *Node, out *disrupt.Node) {
 		}
 		r.guard(n, p, out)
 	}
+}
+
+// readRestart adds what restarting a pod costs: the pod's own word, or its pool's, weighed by its priority and deletion cost. It doubles
+// with every recent move, and a pod that has not paid for the last one is not moved again for cost.
+func (r *disruptionReader) readRestart(n *Node, p *corev1.Pod, out *disrupt.Node) {
+	cost, given := dollars(p.Annotations)
+	if !given {
+		cost = disrupt.DefaultRestartCost
+		if pool := r.v.Pool(n.World.Pool); pool != nil {
+			if own, given := dollars(pool.Object.Annotations); given {
+				cost = own
+			}
+		}
+		cost *= max(0, evictionCost(p))
+	}
+	if r.opt.Moved == nil {
+		out.Restart += cost
+		return
+	}
+	moved, ok := r.opt.Moved(string(p.UID))
+	if ok && r.now.Before(moved.Paid) && out.Unpaid == "" {
+		out.Unpaid = fmt.Sprintf("pod %s was moved here for its cost %s ago, and pays for that for another %s", spaced(p), words(r.now.Sub(moved.At)), words(moved.Paid.Sub(r.now)))
+	}
+	out.Restart += cost * float64(int64(1)<<min(moved.Times, maxDoublings))
+}
+
+// maxDoublings bounds how dear a pod becomes that is moved again and again.
+const maxDoublings = 10
+
+// dollars is what an object says that a restart costs. What is no amount counts as not given; the pool's conditions say so.
+func dollars(annotations map[string]string) (float64, bool) {
+	text, ok := annotations[v1.RestartCostAnnotationKey]
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.ParseFloat(text, 64)
+	return n, err == nil && n >= 0 && !math.IsInf(n, 0)
 }
 
 func protection(p *corev1.Pod, shield life.Protection, now time.Time) string {

@@ -41,6 +41,16 @@ func (r *disruptionReader) pool(p *Pool, c *poolCount) disrupt.Pool {
 		Name: p.World.Name, Policy: disrupt.Policy(spec.Disruption.ConsolidationPolicy), Never: spec.Disruption.ConsolidateAfter.IsNever(),
 		Static: spec.Replicas != nil, Allowed: map[disrupt.Reason]int{},
 	}
+	out.Horizon = disrupt.DefaultHorizon
+	if r.opt.Horizon != nil {
+		out.Horizon *= r.opt.Horizon(out.Name)
+	}
+	if r.opt.Hold != nil {
+		out.Hold = r.opt.Hold(out.Name)
+	}
+	if r.opt.Turn != nil {
+		out.Turn = r.opt.Turn(out.Name)
+	}
 	if out.Policy == "" {
 		out.Policy = disrupt.WhenEmptyOrUnderutilized
 	}

@@ -1,6 +1,9 @@
 package state
 
 import (
+	"fmt"
+	"maps"
+	"math"
 	"slices"
 
 	"karpenter/internal/engine/world"
@@ -25,6 +28,22 @@ func (v *View) Expect(expected map[string]string) *world.Snapshot {
 		return v.World
 	}
 	return rearranged(v.World, moved, at)
+}
+
+// More lists pods that are known to come: so many of each like the pod with the UID. Pods that are not known count for nothing.
+func (v *View) More(coming map[string]int) []*world.Pod {
+	var out []*world.Pod
+	for _, uid := range slices.Sorted(maps.Keys(coming)) {
+		ref, ok := v.pods.get(uid)
+		if !ok || ref.world == nil {
+			continue
+		}
+		for k := range coming[uid] {
+			id := fmt.Sprintf("%s+%d", uid, k)
+			out = append(out, &world.Pod{Name: ref.world.Name + fmt.Sprintf("+%d", k), UID: id, Class: ref.world.Class, Created: math.MaxInt64, Movable: true})
+		}
+	}
+	return out
 }
 
 // rearranged is the snapshot with pods moved from where they are or wait to the nodes where they are expected.

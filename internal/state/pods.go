@@ -325,7 +325,7 @@ func (m *Mirror) index(e *podEntry, w *world.Pod) {
 		return
 	}
 	if e.world == nil || e.shown != e.pod {
-		m.byUID.set(w.UID, podRef{e.pod, e.first})
+		m.byUID.set(w.UID, podRef{e.pod, w, e.first})
 		e.shown, m.changed = e.pod, true
 	}
 }
@@ -333,6 +333,7 @@ func (m *Mirror) index(e *podEntry, w *world.Pod) {
 // podRef is what a view knows of a pod.
 type podRef struct {
 	pod   *corev1.Pod
+	world *world.Pod
 	first int64
 }
 

@@ -34,9 +34,8 @@ func Trim(obj any) (any, error) {
 	case *appsv1.DaemonSet:
 		x.Spec.Template.Spec = trimSpec(&x.Spec.Template.Spec)
 		trimAnnotations(o)
-	case *appsv1.ReplicaSet:
-		x.Spec.Template.Spec = trimSpec(&x.Spec.Template.Spec)
-		trimAnnotations(o)
+	case *appsv1.ReplicaSet: // a cluster has as many as it has ever had versions of its Deployments
+		x.Spec.Template, x.Status, x.Labels, x.Annotations = corev1.PodTemplateSpec{}, appsv1.ReplicaSetStatus{}, nil, nil
 	case *appsv1.StatefulSet:
 		x.Spec.Template.Spec = trimSpec(&x.Spec.Template.Spec)
 		trimAnnotations(o)

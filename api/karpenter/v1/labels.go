@@ -61,6 +61,8 @@ const (
 	// FailedReplacementsAnnotationKey, on a pool, says how often in a row replacements of its nodes have come to nothing, why, and
 	// until when none is tried.
 	FailedReplacementsAnnotationKey = Group + "/failed-replacements"
+	// RestartCostAnnotationKey, on a pool or a pod, is what restarting a pod costs, in dollars: a move for cost has to pay for it.
+	RestartCostAnnotationKey = Group + "/restart-cost"
 	// BufferPodAnnotationKey marks the imaginary pods that stand for a capacity buffer.
 	BufferPodAnnotationKey = Group + "/capacity-buffer-fake-pod"
 	// BufferNameAnnotationKey names the buffer of an imaginary pod.

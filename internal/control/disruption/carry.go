@@ -52,12 +52,16 @@ type start struct {
 func (l *Loop) carryOut(ctx context.Context, p *plan) (begun int) {
 	for moves := p.moves; len(moves) > 0 && ctx.Err() == nil; {
 		lot := moves[:min(len(moves), atOnce)]
+		first := len(moves) == len(p.moves)
 		moves = moves[len(lot):]
-		starts := l.verify(p, lot)
+		starts := l.verify(p, lot, first)
 		for i, err := range each(starts, func(s *start) error { return l.begin(ctx, s) }) {
 			s := starts[i]
 			if err == nil {
 				begun++
+				if s.reason == disrupt.Underutilized {
+					l.moved.begin(s, l.Clock.Now())
+				}
 				if len(s.to) == 0 {
 					l.book.ended(s.id, ledger.Done, "deleted")
 				}
@@ -78,12 +82,18 @@ func (l *Loop) carryOut(ctx context.Context, p *plan) (begun int) {
 }
 
 // verify holds moves against the state of this moment (D50), all of them together: what one uses up is not there for the next.
-func (l *Loop) verify(p *plan, moves []*disrupt.Move) []*start {
+// first says that none of them has begun; once they have, pools are in motion because of them.
+func (l *Loop) verify(p *plan, moves []*disrupt.Move, first bool) []*start {
 	now := l.Clock.Now()
 	view := l.Mirror.View()
 	list, _ := read(view)
 	facts := l.facts(view, list, now)
 	in := facts.Input(view, now)
+	if !first {
+		for i := range in.Pools {
+			in.Pools[i].Turn = true
+		}
+	}
 	check := disrupt.NewCheck(in, l.Options, now)
 	trials := l.newTrials(view, in, list)
 	var out []*start

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"karpenter/internal/ledger"
 	"karpenter/internal/state"
 )
@@ -22,6 +24,12 @@ func (l *Loop) facts(view *state.View, list []*command, now time.Time) ledger.Fa
 		Expected: l.Creator.Expected(view), Held: l.held(view, now), Nominated: map[string]time.Time{}, Busy: map[string]string{}, Fixed: map[string]string{},
 		Past: ledger.NewPast(l.memory.recent(now)),
 	}
+	created := func(types.UID) time.Time { return time.Time{} }
+	if l.Arrivals != nil {
+		created = l.Arrivals.Rollouts().Created
+	}
+	f.Moved = l.moved.refresh(view, now, created)
+	l.arrivals(view, &f, now)
 	for _, c := range list {
 		for _, n := range slices.Concat(c.stay, c.going) {
 			f.Busy[n.Claim.Name] = "it is being taken away already"

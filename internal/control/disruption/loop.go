@@ -57,6 +57,8 @@ type Loop struct {
 	Turn *Turn
 	// Nominated says until when pods are expected on a node.
 	Nominated func(node string) time.Time
+	// Arrivals says which pods are still to come; nil knows of none.
+	Arrivals Arrivals
 	// ClassVersion changes with everything that a class's nodes are made from; nil knows of no changes.
 	ClassVersion func(class string) string
 	// Gate says which pools make no nodes for now; it may be nil.
@@ -83,7 +85,10 @@ type Loop struct {
 	decideAt  time.Time
 	rested    time.Time // before which no news brings a decision forward
 	last      question
+	still     map[string]string // pools that were in motion when last was asked
 	memory    memory
+	calm      calm
+	moved     movedPods
 	moves     int               // how many have begun, for their ids
 	decisions int               // how many have been made
 	replaced  map[string]waited // claims that replace others, as last seen
@@ -189,6 +194,9 @@ func (l *Loop) decide(ctx context.Context, view *state.View, list []*command) (s
 	l.speaker.budgets(view, in)
 	q := ask(view, in, begin)
 	if l.last.same(q) {
+		if l.calm.note(in, l.still, begin) {
+			l.decideBy(l.Clock.Now().Add(lookAgain))
+		}
 		return 0, nil
 	}
 	l.last = question{}
@@ -198,6 +206,9 @@ func (l *Loop) decide(ctx context.Context, view *state.View, list []*command) (s
 		return 0, err
 	}
 	l.rested = l.Clock.Now().Add(l.Clock.Since(begin))
+	if l.calm.note(in, decision.Moving, begin) {
+		l.decideBy(l.Clock.Now().Add(lookAgain))
+	}
 	l.speaker.decided(view, in, decision)
 	p := &plan{view: view, in: in, moves: decision.Moves}
 	l.book.decided(p, decision, ledger.Moment{View: view, Facts: facts, Options: ledger.NewOptions(l.Reading, options), At: begin})
@@ -205,7 +216,7 @@ func (l *Loop) decide(ctx context.Context, view *state.View, list []*command) (s
 		l.Decided(view, in, decision, begin)
 	}
 	if len(decision.Moves) == 0 {
-		l.last = q
+		l.last, l.still = q, decision.Moving
 		return 0, nil
 	}
 	return l.carryOut(ctx, p), nil

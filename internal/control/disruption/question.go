@@ -43,8 +43,9 @@ func ask(view *state.View, in *disrupt.Input, now time.Time) question {
 	}
 	for i := range in.Nodes {
 		n := &in.Nodes[i]
-		flags(n.Fixed != "", n.PodsFixed != "", n.Deadline, n.Consolidatable)
+		flags(n.Fixed != "", n.PodsFixed != "", n.Deadline, n.Consolidatable, n.Unpaid != "")
 		number(math.Float64bits(n.Cost))
+		number(math.Float64bits(n.Restart))
 		text(n.Drift)
 		for _, g := range n.Guards {
 			number(uint64(g.Budget)<<32 | uint64(g.Pods))
@@ -53,7 +54,8 @@ func ask(view *state.View, in *disrupt.Input, now time.Time) question {
 	for _, p := range in.Pools {
 		text(p.Name)
 		text(string(p.Policy))
-		flags(p.Never, p.Static)
+		flags(p.Never, p.Static, p.Hold != "", p.Turn)
+		number(math.Float64bits(p.Horizon))
 		for _, reason := range slices.Sorted(maps.Keys(p.Allowed)) {
 			number(uint64(p.Allowed[reason]))
 		}
@@ -64,6 +66,7 @@ func ask(view *state.View, in *disrupt.Input, now time.Time) question {
 	for _, p := range in.World.Pools {
 		text(p.Refused)
 	}
+	number(uint64(len(in.World.Pending)))
 	h := fnv.New64a()
 	h.Write(b)
 	return question{world: view.World, facts: h.Sum64(), at: now}

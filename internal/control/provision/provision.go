@@ -67,6 +67,7 @@ type Provisioner struct {
 	informers cache.Informers
 	ask       func(*world.Snapshot, pack.Options) (*pack.Plan, error)
 	track     *tracker
+	rollouts  Rollouts
 	speaker   *speaker
 	book      *book
 	last      question
@@ -110,7 +111,7 @@ func (p *Provisioner) prepare() {
 	p.book = newBook(p)
 	p.ask = ask
 	if p.Batch != nil {
-		p.Batch.Hold = p.track.behind
+		p.Batch.Hold = func(now time.Time) bool { return p.track.behind(now) || p.rollouts.incomplete(now) }
 		p.Batch.Soon = p.foresee
 	}
 }
@@ -375,6 +376,12 @@ func (p *Provisioner) countZones(snap *world.Snapshot, pods []*world.Pod) {
 	}
 	p.zones = zones
 }
+
+// Rollouts knows which pods are still to come.
+func (p *Provisioner) Rollouts() *Rollouts { return &p.rollouts }
+
+// Arriving is how many pods have been created that the scheduler has not looked at yet.
+func (p *Provisioner) Arriving(now time.Time) int { return p.track.arriving(now) }
 
 // NominatedUntil is until when pods are expected on a node or claim of that name, which is to be left alone until then (P28).
 func (p *Provisioner) NominatedUntil(name string) time.Time { return p.speaker.nominatedUntil(name) }

@@ -111,6 +111,18 @@ func (t *tracker) behind(now time.Time) bool {
 	return false
 }
 
+// arriving counts the pods that the scheduler has not looked at yet, apart from those that no scheduler looks at.
+func (t *tracker) arriving(now time.Time) (pods int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, rec := range t.pods {
+		if !rec.bound && rec.acked.IsZero() && !rec.seen.IsZero() && now.Sub(rec.seen) < schedulerSlow {
+			pods++
+		}
+	}
+	return pods
+}
+
 // ofDaemonSet says whether a pod is for one node and no other.
 func ofDaemonSet(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOf(pod)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -20,7 +21,8 @@ func (p *Provisioner) watch(ctx context.Context, informers cache.Informers) erro
 		of      client.Object
 		handler toolscache.ResourceEventHandler
 	}{
-		{&corev1.Pod{}, handler(p.podChanged, func(pod *corev1.Pod) { p.track.forget(pod.UID) })},
+		{&corev1.Pod{}, handler(p.podChanged, p.podGone)},
+		{&appsv1.ReplicaSet{}, handler(func(_, set *appsv1.ReplicaSet) { p.rollouts.wants(set, p.Clock.Now()) }, p.rollouts.gone)},
 		{&corev1.Node{}, handler(p.nodeChanged, func(*corev1.Node) {})},
 		{&karpv1.NodePool{}, handler(p.poolChanged, func(*karpv1.NodePool) {})},
 		{&karpv1.NodeClaim{}, handler(p.claimChanged, func(c *karpv1.NodeClaim) { p.Batch.Trigger(c.UID) })},
@@ -62,7 +64,13 @@ func handler[T client.Object](changed func(before, after T), gone func(T)) tools
 	}
 }
 
+func (p *Provisioner) podGone(pod *corev1.Pod) {
+	p.track.forget(pod.UID)
+	p.rollouts.forget(pod, p.Clock.Now())
+}
+
 func (p *Provisioner) podChanged(before, pod *corev1.Pod) {
+	p.rollouts.see(pod, p.Clock.Now())
 	switch waits := p.track.see(pod, p.Clock.Now()); {
 	case waits && before != nil && before.UID == pod.UID && unplaced(before):
 		p.Batch.Remind(pod.UID)

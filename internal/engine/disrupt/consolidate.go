@@ -169,7 +169,7 @@ func (d *decider) dealRoom(groups []group, chosen []int32) {
 		all = append(all, k)
 	}
 	next := map[string]int{}
-	for _, i := range d.openNodes(func(node int32) bool { return !taken[node] }) {
+	for _, i := range d.room(func(node int32) bool { return !taken[node] }) {
 		pool := d.nodes[i].Pool
 		fit := byPool[pool]
 		if len(fit) == 0 {

@@ -31,6 +31,8 @@ type decider struct {
 	guard []int32        // evictions left under each budget
 	cost  map[string]poolCost
 
+	moving map[string]string // by pool: what is going on
+
 	rules  *census
 	crowd  *crowd
 	ledger *ledger
@@ -109,6 +111,8 @@ func (d *decider) quiet(node int32) (why.Reason, bool) {
 	switch {
 	case d.pools[n.Pool].Never:
 		return why.New(why.Refused, "pool %s has consolidateAfter: Never", n.Pool), false
+	case d.held(n.Pool) != "":
+		return why.New(why.Moving, "pool %s is not at rest: %s", n.Pool, d.held(n.Pool)), false
 	case facts.Consolidatable:
 		return why.Reason{}, true
 	case facts.NotYet != "":
@@ -142,6 +146,9 @@ func (d *decider) may(node int32, reason Reason) (why.Reason, bool) {
 		}
 		if r, ok := d.quiet(node); !ok {
 			return r, false
+		}
+		if unpaid := d.in.Nodes[node].Unpaid; unpaid != "" {
+			return why.New(why.Moving, "%s", unpaid), false
 		}
 		return priced(n)
 	}

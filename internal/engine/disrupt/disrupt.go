@@ -55,6 +55,11 @@ type Node struct {
 	// Consolidatable says that the node has been quiet for as long as its pool wants; NotYet says why it is not.
 	Consolidatable bool
 	NotYet         string
+	// Unpaid says which pod of the node was moved for its cost and has not paid for that yet; empty for most nodes. Until it has, the
+	// node is not removed for its cost.
+	Unpaid string
+	// Restart is what restarting the node's pods costs, in dollars.
+	Restart float64
 	// Cost is what rescheduling the node's pods costs: 1 for the node, and about 1 for each pod (D11).
 	Cost float64
 	// Guards are the disruption budgets that cover pods of the node.
@@ -78,6 +83,12 @@ type Pool struct {
 	Static bool
 	// Allowed is how many more nodes may be on their way out for the reason now.
 	Allowed map[Reason]int
+	// Hold says why nothing of the pool is disrupted for its cost now, besides what the snapshot shows: pods are known to come, or it
+	// has not been at rest for long enough. Turn says that the pool has waited for so long that it gets its turn all the same.
+	Hold string
+	Turn bool
+	// Horizon is for how many hours a saving counts against the restarts that it takes.
+	Horizon float64
 	// Trouble says what is wrong with the pool's budgets, if they cannot be understood; they allow nothing then.
 	Trouble string
 }
@@ -169,6 +180,8 @@ type Decision struct {
 	Kept  []Kept
 	// Rejected are the scores of nodes that would go but for the Balanced policy.
 	Rejected []Score
+	// Moving says of pools in motion what is going on; nothing of them was disrupted for its cost, unless it was their turn.
+	Moving map[string]string
 	// Before and After are what all nodes cost an hour, before and after the moves.
 	Before, After float64
 	// NodesBefore and NodesAfter count them.

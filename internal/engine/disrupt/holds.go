@@ -179,6 +179,9 @@ func (c *Check) place(m, now *Move) (why.Reason, bool) {
 		if !ok || c.d.nodes[i] == nil || closed(c.d.nodes[i]) {
 			return why.New(why.Refused, "node %s, which was to take pods, is gone or going", f.Node.Name), false
 		}
+		if held := c.d.held(c.d.nodes[i].Pool); held != "" && m.Reason == Underutilized {
+			return why.New(why.Moving, "pool %s of node %s, which was to take pods, is not at rest: %s", c.d.nodes[i].Pool, f.Node.Name, held), false
+		}
 		now.Filled, now.filled = append(now.Filled, &pack.Filled{Node: c.d.nodes[i], Pods: some}), append(now.filled, i)
 		seats, pods = append(seats, c.d.nodes[i]), append(pods, some)
 	}

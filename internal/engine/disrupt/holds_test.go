@@ -76,7 +76,7 @@ func TestD50_HoldsLooksAtTheStateOfTheMoment(t *testing.T) {
 			n := withPods(in.World.Nodes[1], in.World.Nodes[1].Pods)
 			n.Deleting = true
 			in.World.Nodes[1] = n
-		}, "gone or going"},
+		}, "pool general is not at rest"},
 		{"a pod has gone", 2, func(in *Input) { in.World.Nodes[1] = withPods(in.World.Nodes[1], nil) }, ""},
 		{"a replacement holds", 4, func(*Input) {}, ""},
 		{"the replacement is out of stock", 4, func(in *Input) {

@@ -78,7 +78,7 @@ func cut(names []string) string {
 
 // finish lists why every other node stays.
 func (d *decider) finish() *Decision {
-	out := &Decision{Moves: d.moves, Rejected: d.reject}
+	out := &Decision{Moves: d.moves, Rejected: d.reject, Moving: d.moving}
 	for i, n := range d.in.World.Nodes {
 		out.Before += n.Price
 		if d.target[i] {

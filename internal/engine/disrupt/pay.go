@@ -50,6 +50,9 @@ func (d *decider) pays(m *Move) (why.Reason, bool) {
 		}
 		return why.New(why.NextBest, "moving its pods would save $%.4f/h, %.0f %% of its price; below %.0f %% it does not pay for the restarts", m.Saves, 100*m.Saves/price, 100*needs), false
 	}
+	if r, ok := d.worthRestarts(m); !ok {
+		return r, false
+	}
 	if past, ok := d.undoes(m, price); ok {
 		return why.New(why.Refused, "it was made to replace %s; going back would undo that", past.Type), false
 	}

@@ -11,14 +11,13 @@ import (
 // they are expected to go, so that no move counts on room that they need (D26).
 func (d *decider) settle() {
 	s := d.in.World
-	leaving := func(n *world.Node) bool {
-		return n.Deleting && slices.ContainsFunc(n.Pods, func(p *world.Pod) bool { return p.Movable })
-	}
-	if len(s.Pending) == 0 && !slices.ContainsFunc(s.Nodes, leaving) {
+	if len(s.Pending) == 0 && !leavers(s) {
+		d.notice(nil)
 		d.start()
 		return
 	}
 	plan := pack.Prepare(s, d.opt.Pack).Solve(s.Over())
+	d.notice(plan)
 	waiting := make(map[*world.Pod]bool, len(s.Pending))
 	for _, p := range s.Pending {
 		waiting[p] = true

@@ -13,7 +13,7 @@ const maxSingles = 64
 func (d *decider) singles(candidates []int32, v []float64) {
 	some, rest := d.choose(candidates)
 	if len(some) > 0 {
-		w := d.walk(some, d.openNodes(func(int32) bool { return true }))
+		w := d.walk(some, d.room(func(int32) bool { return true }))
 		for _, node := range some {
 			d.single(w, node)
 		}

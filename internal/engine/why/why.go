@@ -26,6 +26,7 @@ const (
 	Affinity     Code = "Affinity"     // no matching pod in the domain
 	AntiAffinity Code = "AntiAffinity" // a matching pod is in the domain
 	Limit        Code = "Limit"        // a pool's limit is reached
+	Moving       Code = "Moving"       // pods are on their way, or have only just been moved
 	MinValues    Code = "MinValues"    // too few distinct values remain
 	NearestMiss  Code = "NearestMiss"  // what would fit but for one thing
 	Hint         Code = "Hint"         // a likely mistake

@@ -1,0 +1,128 @@
+package disruption
+
+import (
+	"fmt"
+	"time"
+
+	"karpenter/internal/control/provision"
+	"karpenter/internal/engine/disrupt"
+	"karpenter/internal/ledger"
+	"karpenter/internal/state"
+)
+
+const (
+	// stillFor is how long a pool must have been at rest before anything of it is disrupted for its cost: pods that are bound may be
+	// followed by others.
+	stillFor = 5 * time.Second
+	// maxWait is how long a pool in motion waits for its turn. Where pods always come and go, it gets one that often.
+	maxWait = 5 * time.Minute
+	// lookAgain is how soon a pool that is not at rest is looked at again.
+	lookAgain = 2 * time.Second
+)
+
+// Arrivals says which pods are still to come.
+type Arrivals interface {
+	// Rollouts knows the ReplicaSets that do not have all their pods yet.
+	Rollouts() *provision.Rollouts
+	// Arriving counts the pods that the scheduler has not looked at yet.
+	Arriving(now time.Time) int
+}
+
+// calm remembers which pools are in motion, and since when. A process that starts anew waits for them to come to rest once more.
+type calm struct {
+	pools map[string]*motion
+}
+
+// motion is what is known of a pool.
+type motion struct {
+	// since is when its wait began, zero while it is at rest; last is when it was last seen in motion.
+	since, last time.Time
+}
+
+// hold says why a pool is left alone for now, besides what the snapshot shows; "" if nothing stands in the way. turn says that it has
+// waited for long enough.
+func (c *calm) hold(pool string, now time.Time) (why string, turn bool) {
+	m := c.pools[pool]
+	switch {
+	case m == nil:
+		return "", false
+	case !m.since.IsZero() && now.Sub(m.since) >= maxWait:
+		return "", true
+	case now.Sub(m.last) < stillFor:
+		return fmt.Sprintf("it was in motion %s ago", now.Sub(m.last).Round(time.Second)), false
+	}
+	return "", false
+}
+
+// note takes in what a decision has found. A pool that has had its turn waits again.
+func (c *calm) note(in *disrupt.Input, moving map[string]string, now time.Time) (unsettled bool) {
+	if c.pools == nil {
+		c.pools = map[string]*motion{}
+	}
+	pools := map[string]*motion{}
+	for i := range in.Pools {
+		p := &in.Pools[i]
+		m := c.pools[p.Name]
+		if m == nil {
+			m = &motion{}
+		}
+		pools[p.Name] = m
+		switch {
+		case moving[p.Name] != "" || p.Hold != "" && !p.Turn && now.Sub(m.last) >= stillFor:
+			m.last = now
+			if m.since.IsZero() || p.Turn {
+				m.since = now
+			}
+		case p.Hold == "":
+			m.since = time.Time{}
+		}
+		unsettled = unsettled || moving[p.Name] != "" || p.Hold != ""
+	}
+	c.pools = pools
+	return unsettled
+}
+
+// arrivals enters into the facts what is known to come, and holds pools that it may be for.
+func (l *Loop) arrivals(view *state.View, f *ledger.Facts, now time.Time) {
+	f.Hold, f.Turn, f.Coming = map[string]string{}, map[string]bool{}, map[string]int{}
+	general := ""
+	if l.Arrivals != nil {
+		if n := l.Arrivals.Arriving(now); n > 0 {
+			general = fmt.Sprintf("%s just created", pods(n))
+		}
+		for _, c := range l.Arrivals.Rollouts().Coming(now) {
+			if c.Like != "" && view.Pod(c.Like) != nil {
+				f.Coming[string(c.Like)] += c.Pods
+			} else {
+				general = fmt.Sprintf("%s still to be created by ReplicaSet %s", pods(c.Pods), c.Set)
+			}
+		}
+	}
+	expected := map[string]int{}
+	for _, claim := range f.Expected {
+		if n := view.Claim(claim); n != nil {
+			expected[n.World.Pool]++
+		}
+	}
+	for _, p := range view.World.Pools {
+		why, turn := l.calm.hold(p.Name, now)
+		switch n := expected[p.Name]; {
+		case turn:
+			f.Turn[p.Name] = true
+		case n > 0:
+			f.Hold[p.Name] = fmt.Sprintf("%s expected on its nodes", pods(n))
+		case general != "":
+			f.Hold[p.Name] = general
+		case why != "":
+			f.Hold[p.Name] = why
+		}
+	}
+}
+
+// pods counts pods in a sentence.
+func pods(n int) string {
+	if n == 1 {
+		return "1 pod is"
+	}
+	return fmt.Sprintf("%d pods are", n)
+}

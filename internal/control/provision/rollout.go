@@ -1,0 +1,180 @@
+package provision
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	// rolloutPatience is for how long after the last sign of progress pods that a ReplicaSet lacks are expected: one that may create
+	// none, because of a quota for example, holds up nothing for longer.
+	rolloutPatience = 10 * time.Second
+	// batchPatience is the same for a batch with pods of that ReplicaSet, which waits for the others.
+	batchPatience = 3 * time.Second
+)
+
+// Rollouts knows which ReplicaSets do not have all their pods yet.
+type Rollouts struct {
+	mu   sync.Mutex
+	sets map[types.UID]*rollout
+	// open are those that lack pods.
+	open map[types.UID]bool
+}
+
+// rollout is a ReplicaSet with its pods that are not leaving; the value says whether the scheduler has found no node for one.
+type rollout struct {
+	name    string
+	created time.Time
+	wanted  int
+	pods    map[types.UID]bool
+	// progress is when it last asked for more pods, or a pod of it came or went.
+	progress time.Time
+}
+
+// Coming are pods of a ReplicaSet that it has not created yet.
+type Coming struct {
+	// Set is the ReplicaSet's namespace and name.
+	Set  string
+	Pods int
+	// Like is the UID of a pod of it; empty if it has none.
+	Like types.UID
+}
+
+// set is the rollout of a ReplicaSet. The caller holds the lock.
+func (r *Rollouts) set(uid types.UID) *rollout {
+	if r.sets == nil {
+		r.sets, r.open = map[types.UID]*rollout{}, map[types.UID]bool{}
+	}
+	s := r.sets[uid]
+	if s == nil {
+		s = &rollout{pods: map[types.UID]bool{}}
+		r.sets[uid] = s
+	}
+	return s
+}
+
+// judge notes whether a ReplicaSet lacks pods. The caller holds the lock.
+func (r *Rollouts) judge(uid types.UID, s *rollout) {
+	if s.wanted > len(s.pods) {
+		r.open[uid] = true
+	} else {
+		delete(r.open, uid)
+	}
+	if s.name == "" && len(s.pods) == 0 {
+		delete(r.sets, uid)
+	}
+}
+
+// wants takes note of a ReplicaSet.
+func (r *Rollouts) wants(set *appsv1.ReplicaSet, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	wanted := 1
+	if set.Spec.Replicas != nil {
+		wanted = int(*set.Spec.Replicas)
+	}
+	if set.DeletionTimestamp != nil {
+		wanted = 0
+	}
+	s := r.set(set.UID)
+	if wanted > s.wanted {
+		s.progress = now
+	}
+	s.name, s.created, s.wanted = set.Namespace+"/"+set.Name, set.CreationTimestamp.Time, wanted
+	r.judge(set.UID, s)
+}
+
+// gone forgets a ReplicaSet.
+func (r *Rollouts) gone(set *appsv1.ReplicaSet) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.set(set.UID)
+	s.name, s.wanted = "", 0
+	r.judge(set.UID, s)
+}
+
+// see takes note of a pod as it is now.
+func (r *Rollouts) see(pod *corev1.Pod, now time.Time) {
+	active := pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+	r.note(pod, active, pod.Spec.NodeName == "" && unplaced(pod), now)
+}
+
+// forget takes note that a pod is gone.
+func (r *Rollouts) forget(pod *corev1.Pod, now time.Time) { r.note(pod, false, false, now) }
+
+func (r *Rollouts) note(pod *corev1.Pod, active, refused bool, now time.Time) {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	if owner == nil || owner.Kind != "ReplicaSet" {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.set(owner.UID)
+	if _, known := s.pods[pod.UID]; known != active {
+		s.progress = now
+	}
+	if active {
+		s.pods[pod.UID] = refused
+	} else {
+		delete(s.pods, pod.UID)
+	}
+	r.judge(owner.UID, s)
+}
+
+// Coming lists the pods that are known to come, by ReplicaSet.
+func (r *Rollouts) Coming(now time.Time) []Coming {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var out []Coming
+	for uid := range r.open {
+		s := r.sets[uid]
+		if now.Sub(s.progress) >= rolloutPatience {
+			continue
+		}
+		c := Coming{Set: s.name, Pods: s.wanted - len(s.pods)}
+		for pod := range s.pods {
+			if c.Like == "" || pod < c.Like {
+				c.Like = pod
+			}
+		}
+		out = append(out, c)
+	}
+	slices.SortFunc(out, func(a, b Coming) int { return strings.Compare(a.Set, b.Set) })
+	return out
+}
+
+// incomplete says whether a ReplicaSet with pods that find no node is still creating others: one plan for all of them needs fewer
+// nodes than several.
+func (r *Rollouts) incomplete(now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for uid := range r.open {
+		s := r.sets[uid]
+		if now.Sub(s.progress) >= batchPatience {
+			continue
+		}
+		for _, refused := range s.pods {
+			if refused {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Created is when a ReplicaSet was created; zero if it is not known.
+func (r *Rollouts) Created(set types.UID) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s := r.sets[set]; s != nil {
+		return s.created
+	}
+	return time.Time{}
+}

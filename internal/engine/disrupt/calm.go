@@ -1,0 +1,139 @@
+package disrupt
+
+import (
+	"fmt"
+	"slices"
+
+	"karpenter/internal/engine/pack"
+	"karpenter/internal/engine/why"
+	"karpenter/internal/engine/world"
+)
+
+// What a restart costs and for how long a saving counts, unless a pool says otherwise.
+const (
+	// DefaultRestartCost is in dollars: about what a pod of one CPU and 4 GiB costs for half an hour, in which it starts, warms up
+	// and runs beside the one that it replaces.
+	DefaultRestartCost = 0.02
+	// DefaultHorizon is in hours. Within it a move has to pay for the restarts that it causes.
+	DefaultHorizon = 4.0
+	// turnShare is the share of the horizon that counts while pods keep coming: what comes next may undo a move.
+	turnShare = 0.25
+)
+
+// notice finds the pools in motion: those with nodes that are starting, and those whose nodes are about to take pods that are pending
+// or have to leave other nodes, by the plan for these pods. What the room is for will be seen when they have come to rest.
+func (d *decider) notice(plan *pack.Plan) {
+	starting := map[string]int{}
+	for _, n := range d.in.World.Nodes {
+		if n.Pool != "" && !n.Deleting && (n.InFlight || !n.Initialized) {
+			starting[n.Pool]++
+		}
+	}
+	taking := map[string]int{}
+	if plan != nil {
+		for _, f := range plan.Existing {
+			taking[f.Node.Pool] += len(f.Pods)
+		}
+		for _, n := range plan.Nodes {
+			taking[n.Pool.Name] += len(n.Pods)
+		}
+	}
+	d.moving = map[string]string{}
+	for i := range d.in.Pools {
+		name := d.in.Pools[i].Name
+		switch nodes, pods := starting[name], taking[name]; {
+		case nodes > 0 && pods > 0:
+			d.moving[name] = fmt.Sprintf("%s %s starting and %s %s to be placed", count(nodes, "node"), are(nodes), count(pods, "pod"), are(pods))
+		case nodes > 0:
+			d.moving[name] = fmt.Sprintf("%s %s starting", count(nodes, "node"), are(nodes))
+		case pods > 0:
+			d.moving[name] = fmt.Sprintf("%s %s to be placed", count(pods, "pod"), are(pods))
+		}
+	}
+}
+
+// held says why nothing of the pool is disrupted for its cost now, nor filled for that; "" if nothing stands in the way.
+func (d *decider) held(pool string) string {
+	p := d.pools[pool]
+	switch {
+	case p == nil || p.Turn:
+		return ""
+	case d.moving[pool] != "":
+		return d.moving[pool]
+	}
+	return p.Hold
+}
+
+// room lists the nodes that may take pods that are moved for their cost, by name.
+func (d *decider) room(is func(node int32) bool) []int32 {
+	return d.openNodes(func(node int32) bool { return is(node) && d.held(d.nodes[node].Pool) == "" })
+}
+
+// restarts is what the restarts of a move cost in dollars, and for how many hours its saving counts against that.
+func (d *decider) restarts(m *Move) (cost, horizon float64) {
+	for k, node := range m.Remove {
+		cost += d.in.Nodes[node].Restart
+		h := d.horizon(d.in.World.Nodes[node].Pool)
+		if k == 0 || h < horizon {
+			horizon = h
+		}
+	}
+	return cost, horizon
+}
+
+func (d *decider) horizon(pool string) float64 {
+	p := d.pools[pool]
+	if p == nil {
+		return DefaultHorizon
+	}
+	if p.Turn {
+		return p.Horizon * turnShare
+	}
+	return p.Horizon
+}
+
+// toll is what the restarts of a move cost for each hour of the horizon: what it has to save in each.
+func (d *decider) toll(m *Move) float64 {
+	cost, horizon := d.restarts(m)
+	switch {
+	case cost <= 0:
+		return 0
+	case horizon <= 0:
+		return unpayable
+	}
+	return cost / horizon
+}
+
+// unpayable is more than any move saves.
+const unpayable = 1e9
+
+// worthRestarts says whether a move pays for its restarts within the horizon.
+func (d *decider) worthRestarts(m *Move) (why.Reason, bool) {
+	cost, horizon := d.restarts(m)
+	if m.Saves*horizon >= cost {
+		return why.Reason{}, true
+	}
+	return why.New(why.NextBest, "moving its pods would save $%.4f/h, which pays for %s worth $%.2f only after %.1f h; savings count for %.1f h",
+		m.Saves, count(m.Evicts, "restart"), cost, cost/m.Saves, horizon), false
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func are(n int) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
+}
+
+// leavers says whether any node that is being removed still has pods to place.
+func leavers(s *world.Snapshot) bool {
+	return slices.ContainsFunc(s.Nodes, func(n *world.Node) bool {
+		return n.Deleting && slices.ContainsFunc(n.Pods, func(p *world.Pod) bool { return p.Movable })
+	})
+}
