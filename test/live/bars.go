@@ -40,9 +40,12 @@ func (t *trial) answer(reports []*report, both *report) {
 			}
 		}
 		if t.load == "calm" || !r.Done {
-			word := "until every pod is ready"
+			word := "every pod ready"
 			if r.in {
-				word = "until nothing is moved any more"
+				word = "settled"
+			}
+			if !r.Done {
+				word, seconds = "not "+word, 0
 			}
 			t.say(figure{t.name, "s", r.Seconds, seconds}, "%s: %d pods, %s", what, r.Pods, word)
 		}

@@ -50,6 +50,10 @@ type report struct {
 	// AsPlanned and Elsewhere are how many pods were bound to the node that they were planned for last, and to another.
 	AsPlanned int `json:"boundAsPlanned"`
 	Elsewhere int `json:"boundElsewhere"`
+	// Alike is how many were bound to a node that was made for a pod of the same Deployment: as good as planned. AlikeOf is how many
+	// pods claims were made for.
+	Alike   int `json:"boundAlike"`
+	AlikeOf int `json:"boundAlikeOf"`
 
 	// ControllerMB is the 95th percentile of the controller's resident memory, HeapMB its heap at the end.
 	ControllerMB  float64 `json:"controllerMB"`
@@ -73,14 +77,17 @@ func (t *trial) report(ctx context.Context, p stage, began time.Time, use *usage
 		Done: done, Seconds: since(now.becameReady), Pods: p.pods(), PodsFrom: since(now.firstPod), PodsTo: since(now.lastPod),
 		Claims: now.made, ClaimsRemoved: now.removed, Disrupted: now.disrupted, Bindings: now.bindings,
 		Nodes: now.instances, PeakNodes: now.peakNodes, Price: now.price, PeakPrice: now.peakPrice,
-		Evictions: now.evictions, Early: max(0, t.early), AsPlanned: now.asPlanned, Elsewhere: now.notAsPlanned,
+		Evictions: now.evictions, Early: max(0, t.early), AsPlanned: now.asPlanned, Elsewhere: now.notAsPlanned, Alike: now.alike, AlikeOf: now.asPlanned + now.notAsPlanned,
 		in: p.in, again: now.again,
 	}
-	switch {
-	case !done:
-		r.Seconds, r.Early = t.patience.Seconds(), now.evictions
-	case p.in:
+	if t.early < 0 {
+		r.Early = now.evictions
+	}
+	if p.in {
 		r.Seconds, r.Early = since(now.changed), 0
+	}
+	if !done {
+		r.Seconds = t.patience.Seconds()
 	}
 	r.Again = t.beyond(p, r.again)
 	if err := t.record(ctx, r); err != nil {
@@ -107,7 +114,7 @@ func (t *trial) finish(reports []*report) {
 	both := *reports[len(reports)-1]
 	both.Phase, both.Seconds, both.in = "all", 0, false
 	both.Claims, both.ClaimsRemoved, both.Disrupted, both.Bindings, both.Evictions, both.Early, both.AsPlanned, both.Elsewhere = 0, 0, 0, 0, 0, 0, 0, 0
-	both.ControllerCPU, both.SchedulerCPU, both.APIServerCPU, both.again = 0, 0, 0, map[string]int{}
+	both.Alike, both.AlikeOf, both.ControllerCPU, both.SchedulerCPU, both.APIServerCPU, both.again = 0, 0, 0, 0, 0, map[string]int{}
 	for _, r := range reports {
 		both.Done = both.Done && r.Done
 		both.Seconds += r.Seconds
@@ -119,6 +126,8 @@ func (t *trial) finish(reports []*report) {
 		both.Early += r.Early
 		both.AsPlanned += r.AsPlanned
 		both.Elsewhere += r.Elsewhere
+		both.Alike += r.Alike
+		both.AlikeOf += r.AlikeOf
 		both.ControllerCPU += r.ControllerCPU
 		both.SchedulerCPU += r.SchedulerCPU
 		both.APIServerCPU += r.APIServerCPU
@@ -157,20 +166,16 @@ func printReports(all []*report) {
 	table := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, strings.Join([]string{
 		"workload", "phase", "arrival", "after", "load", "s", "pods", "claims", "/node", "nodes", "peak", "/plan", "$/h", "peak", "/plan", "/bound",
-		"evicted", "/pod", "again", "early", "as planned", "MB", "CPU s", "scheduler", "apiserver", "",
+		"evicted", "/pod", "again", "early", "as planned", "alike", "MB", "CPU s", "scheduler", "apiserver", "",
 	}, "\t"))
 	for _, r := range all {
 		seconds := fmt.Sprintf("%.1f", r.Seconds)
 		if !r.Done {
 			seconds = "never"
 		}
-		planned := "-"
-		if n := r.AsPlanned + r.Elsewhere; n > 0 {
-			planned = fmt.Sprintf("%.1f%%", 100*float64(r.AsPlanned)/float64(n))
-		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%.2f\t%d\t%d\t%.2f\t%.2f\t%.2f\t%.3f\t%.3f\t%d\t%.2f\t%d\t%d\t%s\t%.0f\t%.1f\t%.1f\t%.1f\t\n",
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%.2f\t%d\t%d\t%.2f\t%.2f\t%.2f\t%.3f\t%.3f\t%d\t%.2f\t%d\t%d\t%s\t%s\t%.0f\t%.1f\t%.1f\t%.1f\t\n",
 			r.Workload, r.Phase, r.Arrival, r.After, r.Load, seconds, r.Pods, r.Claims, ratio(r.Claims, r.Nodes), r.Nodes, r.PeakNodes, ratio(r.Nodes, r.PlanNodes),
-			r.Price, r.PeakPrice, ratio(r.Price, r.PlanPrice), ratio(r.Price, r.Bound), r.Evictions, ratio(r.Evictions, r.Pods), r.Again, r.Early, planned,
+			r.Price, r.PeakPrice, ratio(r.Price, r.PlanPrice), ratio(r.Price, r.Bound), r.Evictions, ratio(r.Evictions, r.Pods), r.Again, r.Early, percent(r.AsPlanned, r.AsPlanned+r.Elsewhere), percent(r.Alike, r.AlikeOf),
 			r.ControllerMB, r.ControllerCPU, r.SchedulerCPU, r.APIServerCPU)
 	}
 	_ = table.Flush() // what cannot be printed is in the file
@@ -183,4 +188,12 @@ func ratio[T int | float64](a, b T) float64 {
 		return 0
 	}
 	return float64(a) / float64(b)
+}
+
+// percent is a share of n as it is printed.
+func percent(a, n int) string {
+	if n == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f%%", 100*ratio(a, n))
 }

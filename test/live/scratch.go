@@ -11,12 +11,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/ledger"
 )
 
 // record keeps everything that the controller decides from, as it is now.
@@ -79,22 +81,26 @@ func (t *trial) scratch(ctx context.Context, r *report) error {
 
 // emptied is a recording without the nodes of pools, and with their pods pending.
 func emptied(recording []byte) ([]byte, error) {
-	var doc map[string]any
-	if err := json.Unmarshal(recording, &doc); err != nil {
-		return nil, fmt.Errorf("reading a recording: %w", err)
+	doc, err := ledger.Read(recording)
+	if err != nil {
+		return nil, err
 	}
-	facts, _ := doc["facts"].(map[string]any)
-	doc["facts"] = map[string]any{"resources": facts["resources"]}
-	list, _ := doc["objects"].(map[string]any)
-	items, _ := list["items"].([]any)
-	var kept []any
-	for _, item := range items {
-		if object, ok := item.(map[string]any); ok && stays(object) {
-			kept = append(kept, object)
-		}
+	doc.Facts = ledger.Facts{Resources: doc.Facts.Resources}
+	var list struct {
+		APIVersion string           `json:"apiVersion"`
+		Kind       string           `json:"kind"`
+		Items      []map[string]any `json:"items"`
 	}
-	list["items"] = kept
-	return json.Marshal(doc)
+	if err := json.Unmarshal(doc.Objects, &list); err != nil {
+		return nil, fmt.Errorf("reading the objects of a recording: %w", err)
+	}
+	list.Items = slices.DeleteFunc(list.Items, func(object map[string]any) bool { return !stays(object) })
+	if doc.Objects, err = json.Marshal(list); err != nil {
+		return nil, fmt.Errorf("writing the objects of a recording: %w", err)
+	}
+	var out bytes.Buffer
+	err = doc.Write(&out)
+	return out.Bytes(), err
 }
 
 // stays is whether an object is there before the first node of a pool is; a workload's pod becomes pending.

@@ -217,6 +217,8 @@ type tally struct {
 	peakPrice               float64
 	again                   map[string]int
 	asPlanned, notAsPlanned int
+	// alike are pods on nodes that were made for a pod of their Deployment, each of which counts once.
+	alike int
 }
 
 // look reads what has been seen.
@@ -237,14 +239,8 @@ func (w *watched) look() tally {
 			t.inFlight++
 		}
 	}
-	for uid, p := range w.pods {
-		if p.boundNow {
-			if c := w.plans[podKey(uid)]; c != nil && c.node == p.node {
-				t.asPlanned++
-			} else if c != nil {
-				t.notAsPlanned++
-			}
-		}
+	w.compare(&t)
+	for _, p := range w.pods {
 		if p.going || p.gone {
 			continue
 		}
@@ -259,6 +255,28 @@ func (w *watched) look() tally {
 		}
 	}
 	return t
+}
+
+// compare holds where pods were bound against where they were planned.
+func (w *watched) compare(t *tally) {
+	type place struct{ app, node string }
+	planned, is := map[place]int{}, map[place]int{}
+	for uid, p := range w.pods {
+		c := w.plans[podKey(uid)]
+		if !p.boundNow || c == nil {
+			continue
+		}
+		planned[place{p.app, c.node}]++
+		is[place{p.app, p.node}]++
+		if c.node == p.node {
+			t.asPlanned++
+		} else {
+			t.notAsPlanned++
+		}
+	}
+	for at, n := range is {
+		t.alike += min(n, planned[at])
+	}
 }
 
 // podKey is how claims name the pods that they were made for.
