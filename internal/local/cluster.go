@@ -38,6 +38,8 @@ type Options struct {
 	Region string
 	// BootTime is from an instance's launch until its node registers.
 	BootTime time.Duration
+	// ControllersQPS and ControllersBurst limit the requests of each of Kubernetes' controllers; zero is no limit that anybody notices.
+	ControllersQPS, ControllersBurst int
 	// NoDefaults leaves out the default NodePool and EC2NodeClass.
 	NoDefaults bool
 	// NoKarpenter leaves out everything of Karpenter, kinds included, for somebody to install its charts. Their pods are run for real.
@@ -107,7 +109,10 @@ func (c *Cluster) tell(format string, args ...any) { c.opts.Tell(fmt.Sprintf(for
 
 func (c *Cluster) startPlane(ctx context.Context) error {
 	var err error
-	opts := plane.Options{Binary: c.opts.Binary, Dir: c.opts.Dir, Controllers: true, Scheduler: true, Progress: c.opts.Tell}
+	opts := plane.Options{
+		Binary: c.opts.Binary, Dir: c.opts.Dir, Controllers: true, Scheduler: true, Progress: c.opts.Tell,
+		ControllersQPS: c.opts.ControllersQPS, ControllersBurst: c.opts.ControllersBurst,
+	}
 	if c.opts.NoKarpenter {
 		if c.gate, err = newGate(c.opts.Dir); err != nil {
 			return err

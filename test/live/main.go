@@ -4,8 +4,14 @@
 //
 //	go run ./test/live [--scale 1] [--karpenter FILE] [--kube FILE] [--json FILE] [bar …]
 //
-// The bars are start, pending, memory, restart, wide and settle; without a name all are measured. A scale below 1 makes the
-// clusters smaller, to try the program itself: bars are then said to hold or not of that size.
+// The bars are start, pending, memory and restart, and the workloads wide, basic, hostspread and interference; without a name all
+// are measured. A scale below 1 makes the clusters smaller, to try the program itself: bars are then said to hold or not of that
+// size.
+//
+// Workloads are drawn from --seed and run --runs times in every combination of --arrival (how fast Kubernetes makes pods: slow is
+// about 20 a second, as by default, fast is 200), --after (the pool's consolidateAfter) and --load (the machine as it is, or with a
+// spinning process per core), each on a new cluster. Each phase is reported in a table; with -v a line tells every five seconds how
+// far it is.
 package main
 
 import (
@@ -33,7 +39,13 @@ type bench struct {
 	bars            []string
 	verbose         bool
 	kept            bool
+	seed            uint64
+	runs            int
+	arrivals, loads []string
+	afters          []time.Duration
+	patience        time.Duration
 	lines           []line
+	reports         []*report
 }
 
 // line is the answer to one bar.
@@ -55,19 +67,33 @@ var groups = []struct {
 }{
 	{[]string{barStart}, (*bench).start},
 	{[]string{barPending, barMemory, barRestart}, (*bench).crowded},
-	{[]string{barWide, barSettle}, (*bench).widely},
+	{[]string{barWide, barBasic, barHostSpread, barInterference}, (*bench).workloads},
 }
 
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == spinWord {
+		spin()
+	}
 	b := &bench{}
+	var arrival, after, load string
 	flag.StringVar(&b.karpenter, "karpenter", filepath.Join("bin", "karpenter"), "the binary to measure")
 	flag.StringVar(&b.kube, "kube", filepath.Join("bin", "kube"), "the control plane")
 	flag.StringVar(&b.out, "json", filepath.Join("bin", "live.json"), "where to keep the figures")
 	flag.Float64Var(&b.scale, "scale", 1, "size of the clusters, as a share of what the bars are about")
 	flag.BoolVar(&b.kept, "keep", false, "keep the clusters' folders, with their logs")
-	flag.BoolVar(&b.verbose, "v", false, "print what the cluster tells")
+	flag.BoolVar(&b.verbose, "v", false, "print what the cluster tells, and every five seconds how far a workload is")
+	flag.Uint64Var(&b.seed, "seed", 1, "what the workloads are drawn from")
+	flag.IntVar(&b.runs, "runs", 1, "how often each workload is run in each combination")
+	flag.StringVar(&arrival, "arrival", "both", "how fast a workload's pods come: slow, fast or both")
+	flag.StringVar(&after, "after", "30s", "consolidateAfter of the workloads' pool; several are separated by commas")
+	flag.StringVar(&load, "load", "calm", "what else the machine does: calm (nothing), busy (a spinning process per core) or both")
+	flag.DurationVar(&b.patience, "patience", 20*time.Minute, "when to give a phase of a workload up")
 	flag.Parse()
 	b.bars = flag.Args()
+	if err := b.combine(arrival, after, load); err != nil {
+		fmt.Fprintln(os.Stderr, "live:", err)
+		os.Exit(1)
+	}
 	ctrllog.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -78,6 +104,34 @@ func main() {
 	if slices.ContainsFunc(b.lines, func(l line) bool { return !l.Holds }) {
 		os.Exit(2)
 	}
+}
+
+// combine reads which combinations workloads are run in.
+func (b *bench) combine(arrival, after, load string) error {
+	either := func(flag, value string, words ...string) ([]string, error) {
+		switch {
+		case value == "both":
+			return words, nil
+		case slices.Contains(words, value):
+			return []string{value}, nil
+		}
+		return nil, fmt.Errorf("--%s is %q; give %s or both", flag, value, strings.Join(words, ", "))
+	}
+	var err error
+	if b.arrivals, err = either("arrival", arrival, "slow", "fast"); err != nil {
+		return err
+	}
+	if b.loads, err = either("load", load, "calm", "busy"); err != nil {
+		return err
+	}
+	for _, text := range strings.Split(after, ",") {
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return fmt.Errorf("--after: %w", err)
+		}
+		b.afters = append(b.afters, d)
+	}
+	return nil
 }
 
 func (b *bench) run(ctx context.Context) error {
@@ -146,7 +200,10 @@ func (b *bench) say(f figure, format string, args ...any) {
 
 // keep writes the figures to a file.
 func (b *bench) keep() error {
-	data, err := json.MarshalIndent(b.lines, "", " ")
+	data, err := json.MarshalIndent(struct {
+		Bars   []line    `json:"bars"`
+		Phases []*report `json:"phases"`
+	}{b.lines, b.reports}, "", " ")
 	if err != nil {
 		return fmt.Errorf("write figures: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/watch"
@@ -16,6 +17,9 @@ import (
 	"karpenter/internal/local"
 )
 
+// region is where instances are launched.
+const region = "us-west-2"
+
 // site is a cluster to measure.
 type site struct {
 	*local.Cluster
@@ -25,22 +29,10 @@ type site struct {
 
 // open starts a cluster whose default pool has no limits and keeps its nodes.
 func (b *bench) open(ctx context.Context, boot time.Duration) (*site, error) {
-	dir, err := os.MkdirTemp("", "karpenter-live-")
+	s, err := b.launch(ctx, local.Options{BootTime: boot})
 	if err != nil {
-		return nil, fmt.Errorf("make a folder for the cluster: %w", err)
+		return nil, err
 	}
-	tell := func(string) {}
-	if b.verbose {
-		tell = func(text string) { b.note("%s", text) }
-	}
-	cluster, err := local.Start(ctx, local.Options{
-		Binary: b.kube, Dir: dir, ClusterName: "my-cluster", Region: "us-west-2", BootTime: boot,
-		Controller: []string{b.karpenter, "controller"}, Tell: tell,
-	})
-	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
-	}
-	s := &site{Cluster: cluster, dir: dir, kept: b.kept}
 	if err := s.changePool(ctx, func(p *karpv1.NodePool) {
 		p.Spec.Limits = nil
 		p.Spec.Disruption.ConsolidateAfter = karpv1.NeverDuration()
@@ -49,6 +41,29 @@ func (b *bench) open(ctx context.Context, boot time.Duration) (*site, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// launch starts a cluster in a new folder.
+func (b *bench) launch(ctx context.Context, opts local.Options) (*site, error) {
+	dir, err := os.MkdirTemp("", "karpenter-live-")
+	if err != nil {
+		return nil, fmt.Errorf("make a folder for the cluster: %w", err)
+	}
+	tell := func(string) {}
+	if b.verbose {
+		tell = func(text string) {
+			if !strings.HasPrefix(text, "node ") { // there are hundreds
+				b.note("%s", text)
+			}
+		}
+	}
+	opts.Binary, opts.Dir, opts.ClusterName, opts.Region = b.kube, dir, "my-cluster", region
+	opts.Controller, opts.Tell = []string{b.karpenter, "controller"}, tell
+	cluster, err := local.Start(ctx, opts)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return &site{Cluster: cluster, dir: dir, kept: b.kept}, nil
 }
 
 // close stops the cluster and removes it.

@@ -1,6 +1,7 @@
 package plane
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -126,9 +127,10 @@ egressSelections:
 
 func (p *Plane) startClients(ctx context.Context) error {
 	type component struct {
-		name string
-		port int
-		args []string
+		name       string
+		port       int
+		qps, burst int
+		args       []string
 	}
 	var wanted []component
 	if p.opts.Controllers {
@@ -137,7 +139,7 @@ func (p *Plane) startClients(ctx context.Context) error {
 			return err
 		}
 		signing := p.authority.pair("ca")
-		wanted = append(wanted, component{name: "kube-controller-manager", port: p.ports.controllers, args: []string{
+		wanted = append(wanted, component{name: "kube-controller-manager", port: p.ports.controllers, qps: p.opts.ControllersQPS, burst: p.opts.ControllersBurst, args: []string{
 			"--service-account-private-key-file=" + serviceAccountKey, "--root-ca-file=" + p.CA,
 			"--cluster-signing-cert-file=" + signing.cert, "--cluster-signing-key-file=" + signing.key,
 			"--use-service-account-credentials=true", "--service-cluster-ip-range=" + ServiceRange,
@@ -159,7 +161,8 @@ func (p *Plane) startClients(ctx context.Context) error {
 			"--kubeconfig=" + kubeconfig, "--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig,
 			"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", c.port), "--leader-elect=false",
 			"--tls-cert-file=" + serving.cert, "--tls-private-key-file=" + serving.key,
-			"--kube-api-qps=1000", "--kube-api-burst=2000", // they must not be what a thousand pods wait for
+			// Unless somebody wants it, they must not be what a thousand pods wait for.
+			fmt.Sprintf("--kube-api-qps=%d", cmp.Or(c.qps, 1000)), fmt.Sprintf("--kube-api-burst=%d", cmp.Or(c.burst, 2000)),
 		}, c.args...)
 		if _, err := p.spawn(c.name, args...); err != nil {
 			return err

@@ -31,6 +31,9 @@ type Options struct {
 	// Controllers starts kube-controller-manager; without it nothing garbage-collects, makes service accounts or
 	// runs Deployments.
 	Controllers bool
+	// ControllersQPS and ControllersBurst are how many requests a second each controller of kube-controller-manager may send, and how
+	// many at once; zero is more than a thousand pods need. Kubernetes' own defaults are 20 and 30.
+	ControllersQPS, ControllersBurst int
 	// Scheduler starts kube-scheduler.
 	Scheduler bool
 	// AuditPolicy is a policy file by which the API server notes requests in logs/audit.log; without one it notes none.
