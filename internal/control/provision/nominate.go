@@ -82,6 +82,7 @@ func (n *Nominator) nominate(ctx context.Context, view *state.View, claims []str
 	if n.off() || !contended(view, n.Creator.Expected(view), claims) {
 		return
 	}
+	begin, pods := n.Clock.Now(), 0
 	var wg sync.WaitGroup
 	gate := make(chan struct{}, nominateWorkers)
 	for uid, claim := range n.Creator.Expected(view) {
@@ -89,6 +90,7 @@ func (n *Nominator) nominate(ctx context.Context, view *state.View, claims []str
 		if nodes[claim] == "" || pod == nil || pod.Spec.NodeName != "" {
 			continue
 		}
+		pods++
 		wg.Add(1)
 		gate <- struct{}{}
 		go func() {
@@ -97,6 +99,7 @@ func (n *Nominator) nominate(ctx context.Context, view *state.View, claims []str
 		}()
 	}
 	wg.Wait()
+	n.Log.Debug("nominated pods", "pod-count", pods, "nodes", len(nodes), "duration", n.Clock.Since(begin))
 }
 
 // contended says whether it matters where pods go: there is more than one node to open, or a pod that might take the room of another.

@@ -72,7 +72,11 @@ func (p *pins) restore(view *state.View) {
 			}
 		}
 	}
-	for _, pod := range view.World.Over().Wanting() {
+	pods := view.World.Over().Wanting()
+	for _, x := range view.Nominees {
+		pods = append(pods, &world.Pod{UID: string(x.Pod.UID)})
+	}
+	for _, pod := range pods {
 		n := made[podKey(pod)]
 		if n == nil || p.of[uid(pod)] != nil {
 			continue

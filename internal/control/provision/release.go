@@ -118,6 +118,7 @@ func (n *Nominator) Admit(ctx context.Context, claim *karpv1.NodeClaim, node *co
 			return left // or until the node changes
 		}
 		n.lots.done(claim.Name)
+		n.Log.Debug("opened a node that is not ready", "NodeClaim", claim.Name, "Node", node.Name)
 		return 0
 	}
 	view := n.Mirror.View()
