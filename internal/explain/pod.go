@@ -41,6 +41,8 @@ func (c *Cluster) Pod(namespace, name string) (*Answer, error) {
 	switch {
 	case obj != nil && obj.Spec.NodeName != "":
 		c.boundPod(a, at, obj)
+	case at.node >= 0 && obj != nil && obj.Status.NominatedNodeName == c.world.Nodes[at.node].Name:
+		c.nominatedPod(a, at, obj)
 	case at.node >= 0: // a claim has been made for it
 		c.expectedPod(a, at)
 	default:
@@ -130,7 +132,7 @@ func (c *Cluster) idlePod(a *Answer, p *corev1.Pod) {
 		}
 		text = "it is held back by " + count(len(gates), "scheduling gate") + ": " + list(gates)
 	case p.Status.NominatedNodeName != "":
-		text = fmt.Sprintf("kube-scheduler makes room for it on node %s by preemption", p.Status.NominatedNodeName)
+		text = fmt.Sprintf("kube-scheduler is about to bind it to node %s", p.Status.NominatedNodeName)
 	case p.Spec.NodeName != "":
 		text = fmt.Sprintf("it is bound to node %s, which is not there", p.Spec.NodeName)
 	case p.Spec.SchedulerName != "" && p.Spec.SchedulerName != corev1.DefaultSchedulerName:
@@ -200,6 +202,18 @@ func (c *Cluster) roomForPod(a *Answer, at place, n *world.Node) {
 	a.Why = []why.Reason{why.New(why.Chosen, "node %s satisfies everything that it asks for", n.Name)}
 	if since := waiting(c.podObject(at)); !since.IsZero() && c.opt.Now.Sub(since) > slowBinding {
 		a.Why = append(a.Why, why.New(why.Hint, "it has waited for %s: see the scheduler's events of the pod (kubectl describe pod)", span(c.opt.Now.Sub(since))))
+	}
+}
+
+// nominatedPod is about a pod that is to go to a node which it is nominated for.
+func (c *Cluster) nominatedPod(a *Answer, at place, obj *corev1.Pod) {
+	n := c.world.Nodes[at.node]
+	a.Verdict = fmt.Sprintf("waits for kube-scheduler: it is nominated for node %s (%s)", n.Name, machine(n))
+	a.Why = []why.Reason{why.New(why.Chosen, "its status.nominatedNodeName names node %s, which has room for it", n.Name)}
+	for _, x := range c.view.Nominees {
+		if x.Pod == obj && x.Preempting {
+			a.Why = []why.Reason{why.New(why.Chosen, "its status.nominatedNodeName names node %s, where pods of lower priority are being deleted", n.Name)}
+		}
 	}
 }
 

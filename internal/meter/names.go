@@ -54,6 +54,7 @@ const (
 	PodsProvisioningUnstartedTime   Name = "pods_provisioning_unstarted_time_seconds"
 	PodsSchedulingUndecidedTime     Name = "pods_provisioning_scheduling_undecided_time_seconds"
 	PodsSchedulingDecisionDuration  Name = "pods_scheduling_decision_duration_seconds"
+	PodsBoundAsPlanned              Name = "pods_bound_as_planned_total"
 	PodsEvictionRequests            Name = "pods_eviction_requests_total"
 	PodsDrained                     Name = "pods_drained_total"
 )

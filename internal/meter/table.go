@@ -114,6 +114,7 @@ func podMetrics() []Metric {
 		perPod(PodsProvisioningUnstartedTime, "O21", "For how long a pod that Karpenter has planned for has not run."),
 		perPod(PodsSchedulingUndecidedTime, "O21", "For how long Karpenter has known of a pod without a decision about it."),
 		duration(PodsSchedulingDecisionDuration, "O22", "Time from first seeing a pod until the first decision about it."),
+		{Name: PodsBoundAsPlanned, Kind: Counter, ID: "ours", Labels: []string{"outcome"}, Help: "Pods bound after Karpenter had planned a node for them: planned if to that node, elsewhere if to another."},
 		{Name: PodsEvictionRequests, Kind: Counter, ID: "O23", Labels: []string{"code"}, Help: "Evictions asked for, by the API server's answer."},
 		{Name: PodsDrained, Kind: Counter, ID: "O24", Labels: []string{"reason"}, Help: "Pods that left a node because it was drained."},
 	}

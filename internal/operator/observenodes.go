@@ -98,6 +98,9 @@ func addUp(n *state.Node) []nodeAmount {
 	requests, limits := corev1.ResourceList{}, corev1.ResourceList{}
 	daemonRequests, daemonLimits := corev1.ResourceList{}, corev1.ResourceList{}
 	for _, pod := range n.Pods {
+		if pod.Spec.NodeName == "" { // it is only expected here
+			continue
+		}
 		r, l := podTotals(&pod.Spec)
 		plus(requests, r)
 		plus(limits, l)

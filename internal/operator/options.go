@@ -28,7 +28,7 @@ type Options struct {
 	PreferencePolicy                    PreferencePolicy
 	MinValuesPolicy                     MinValuesPolicy
 	Gates                               Gates
-	IgnoreDRARequests                   bool
+	IgnoreDRARequests, NominatePods     bool
 	// DefaultSpread is for pods without spread constraints of their own (SCHEDULER_CONFIG).
 	DefaultSpread []corev1.TopologySpreadConstraint
 

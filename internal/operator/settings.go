@@ -46,6 +46,10 @@ func coreSettings() []Setting {
 			set: boolean(func(o *Options) *bool { return &o.IgnoreDRARequests }),
 		},
 		{
+			Env: "NOMINATE_PODS", ID: "ours", Default: "true", Bool: true, Help: "nominate pods for the nodes that they were planned for, so that kube-scheduler tries these first; needs Kubernetes 1.35 or later",
+			set: boolean(func(o *Options) *bool { return &o.NominatePods }),
+		},
+		{
 			Env: "SCHEDULER_CONFIG", ID: "O65", Help: "spread constraints for pods without any, as YAML or JSON: podTopologySpread.defaultConstraints",
 			set: setSchedulerConfig,
 		},

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	semver "k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
@@ -48,6 +50,7 @@ type wiring struct {
 	turn        disruption.Turn
 	provisioner *provision.Provisioner
 	creator     *provision.Creator
+	nominator   *provision.Nominator
 }
 
 // served is the kind of node class that this process serves.
@@ -114,12 +117,46 @@ func (w *wiring) as(controller string) cloud.Provider {
 
 func (w *wiring) provisioning(context.Context) error {
 	w.creator = &provision.Creator{Client: w.m.GetClient(), Mirror: w.mirror, Clock: w.clock, Meter: w.set, Log: w.log}
+	var err error
+	if w.nominator, err = w.nominating(); err != nil {
+		return err
+	}
 	w.provisioner = &provision.Provisioner{
-		Mirror: w.turn.Mirror(w.mirror), Creator: w.creator, Batch: provision.NewBatcher(w.clock, w.options.BatchIdleDuration, w.options.BatchMaxDuration),
+		Nominator: w.nominator,
+		Mirror:    w.turn.Mirror(w.mirror), Creator: w.creator, Batch: provision.NewBatcher(w.clock, w.options.BatchIdleDuration, w.options.BatchMaxDuration),
 		Options: w.packing(), Clock: w.clock, Log: w.log, Events: w.recorder, Meter: w.set, Gate: w.health, Beat: w.dog.Beat,
 		Ledger: w.ledger, Reading: w.reading(), Planned: w.source.planned,
 	}
 	return w.add(w.provisioner)
+}
+
+// nominating is what lets pods go where they were planned. It writes at a pace of its own: a thousand nominations within a second
+// must not hold up the nodes that they are for.
+func (w *wiring) nominating() (*provision.Nominator, error) {
+	config := rest.CopyConfig(w.m.GetConfig())
+	config.QPS, config.Burst, config.Timeout = nominationsQPS, nominationsBurst, requestTimeout
+	c, err := client.New(config, client.Options{Scheme: w.m.GetScheme(), Mapper: w.m.GetRESTMapper()})
+	if err != nil {
+		return nil, fmt.Errorf("making a client for nominations: %w", err)
+	}
+	off := !w.options.NominatePods
+	if !off && !nominates(w.cluster.Version) {
+		w.log.Info("pods are not nominated for nodes: that needs Kubernetes 1.35 or later", "version", w.cluster.Version)
+		off = true
+	}
+	return &provision.Nominator{Client: c, Mirror: w.mirror, Creator: w.creator, Clock: w.clock, Log: w.log, Off: off}, nil
+}
+
+// How many nominations are written per second, and at once.
+const (
+	nominationsQPS   = 500
+	nominationsBurst = 500
+)
+
+// nominates says whether kube-scheduler of a version heeds nominations by others, and whether they end when the pod is bound.
+func nominates(version string) bool {
+	v, err := semver.ParseGeneric(version)
+	return err == nil && v.AtLeast(semver.MajorMinor(1, 35))
 }
 
 // packing is how pods are placed, for new nodes and for disruption.
@@ -154,6 +191,7 @@ func (w *wiring) claims(context.Context) error {
 		Client: c, Live: w.m.GetAPIReader(), Launcher: w.as("nodeclaim.lifecycle"), InstanceID: aws.ParseProviderID, Class: served, Purse: w.purse,
 		Hooks: []claim.Hook{class.Partitions{Partitioner: w.provider}}, Health: w.health, Wrote: func(o client.Object) { w.mirror.Wrote(o) }, Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log, Ledger: w.ledger,
 	}
+	lifecycle.Opener, w.nominator.Wake = w.nominator, lifecycle.Wake
 	if !w.options.IgnoreDRARequests {
 		lifecycle.Devices = w.m.GetAPIReader()
 	}

@@ -90,9 +90,10 @@ func sortObjects(o *Objects) {
 	})
 }
 
-// provisionable says whether the scheduler has found no place for the pod and nobody else is busy making one.
+// provisionable says whether the scheduler has found no place for the pod. Whether a nomination gives it one is found out with the
+// node that it names.
 func provisionable(o *PodObject) bool {
-	if o.Spec.NodeName != "" || o.Status.NominatedNodeName != "" || o.Meta.DeletionTimestamp != nil || terminal(o) {
+	if o.Spec.NodeName != "" || o.Meta.DeletionTimestamp != nil || terminal(o) {
 		return false
 	}
 	if owner := controller(o); owner == "DaemonSet" || owner == "Node" {

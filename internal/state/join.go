@@ -19,6 +19,8 @@ type host struct {
 	name string
 	node *corev1.Node
 	pods []*podEntry // not finished, in order of namespace and name
+	// nominees are pods that want a place and are nominated for this node, in the same order.
+	nominees []*podEntry
 	// facts is what the node and its claim say, without pods; nil when they must be read again.
 	facts *world.Node
 	unit  *Node

@@ -64,6 +64,10 @@ type Mirror struct {
 	pending       []*podEntry
 	pendingWorlds []*world.Pod
 	byUID         *shards[podRef]
+	// nominees counts the pods that want a place and are nominated for a node; disregarded are nominations that do not count, by
+	// the pod.
+	nominees    int
+	disregarded map[types.UID]string
 
 	hosts    map[string]*host
 	claims   map[string]*claimEntry
@@ -126,7 +130,7 @@ func NewMirror(opt MirrorOptions) *Mirror {
 		hostsBy: map[string][]*host{}, claimsBy: map[string][]*claimEntry{}, claimsAt: map[string][]*claimEntry{},
 		assumed: map[string]bool{}, leaving: map[string]time.Time{}, gone: map[types.UID]time.Time{},
 		pools: map[string]*poolEntry{}, types: map[string]*typeList{}, daemons: map[string]*daemonEntry{}, budgets: map[string][]budget{},
-		problems: map[problemKey]error{}, idle: map[*podEntry]bool{}, aside: map[asideKey]bool{},
+		disregarded: map[types.UID]string{}, problems: map[problemKey]error{}, idle: map[*podEntry]bool{}, aside: map[asideKey]bool{},
 	}
 	m.number()
 	return m

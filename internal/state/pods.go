@@ -21,12 +21,15 @@ type podEntry struct {
 	world       *world.Pod   // as the engine sees it; nil for one that takes no part
 	claims      []string     // volume claims
 	host        *host        // where it runs
+	nominated   *host        // which node its nomination names, if it wants a place
 	shows       *daemonEntry // which daemon's shape is taken from it
 	// first is when it was first found to want a place, in nanoseconds since 1970.
 	first   int64
 	class   int32 // -1 for none
 	pending bool
 	gone    bool
+	// seated says that its nomination gives it a place.
+	seated bool
 	// idle says that it takes no part although it is not finished.
 	idle bool
 	// troubled says that a problem is on record.
@@ -223,12 +226,14 @@ func (e *podEntry) labels() map[string]string {
 // join puts the pod where it counts, and says whether the list of pending pods is concerned.
 func (m *Mirror) join(e *podEntry) (pendingMoved bool) {
 	o := m.look(e)
-	var at *host
+	var at, nominated *host
 	pending := false
 	if e.draft != nil {
 		switch name := o.Spec.NodeName; {
 		case name == "":
-			pending = provisionable(o)
+			if pending = provisionable(o); pending {
+				nominated = m.nominatedHost(o)
+			}
 		case e.host != nil && e.host.name == name:
 			at = e.host
 		default:
@@ -255,6 +260,10 @@ func (m *Mirror) join(e *podEntry) (pendingMoved bool) {
 	old := e.world
 	e.world = w
 	m.move(e, at)
+	m.nominate(e, nominated)
+	if nominated != nil {
+		pending = e.pending // until its node has been looked at, which follows
+	}
 	pendingMoved = (pending || e.pending) && (pending != e.pending || old != w)
 	e.pending = pending
 	return pendingMoved
@@ -355,6 +364,9 @@ func (m *Mirror) movePending(moved []*podEntry) {
 // forget ends a pod that is gone; everything that it held has been released.
 func (m *Mirror) forget(e *podEntry) {
 	delete(m.wakes, e)
+	if e.pod != nil {
+		delete(m.disregarded, e.pod.UID)
+	}
 	if delete(m.pods[e.space], e.name); len(m.pods[e.space]) == 0 {
 		delete(m.pods, e.space)
 	}

@@ -138,6 +138,13 @@ func (h *history) pod(meta metav1.ObjectMeta, kind string) *corev1.Pod {
 	} else {
 		reason := []string{corev1.PodReasonUnschedulable, corev1.PodReasonUnschedulable, corev1.PodReasonSchedulingGated}[h.pick("reason", 3)]
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: "False", Reason: reason}}
+		if h.chance(40) {
+			p.Status.NominatedNodeName = fmt.Sprintf("m-%d", h.pick("nominated", 6))
+		}
+	}
+	if h.chance(30) {
+		priority := int32(h.pick("priority", 3))
+		p.Spec.Priority = &priority
 	}
 	if h.chance(30) {
 		p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: int32(h.pick("skew", 2)), TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: "DoNotSchedule", LabelSelector: h.selector()}}
@@ -178,7 +185,7 @@ func (h *history) node(meta metav1.ObjectMeta) *corev1.Node {
 	}
 	n := &corev1.Node{ObjectMeta: meta}
 	n.Spec.ProviderID = h.machine()
-	n.Status.Capacity = corev1.ResourceList{"cpu": resource.MustParse(fmt.Sprint(h.pick("cpu", 9) - 1)), "memory": resource.MustParse("4Gi")}
+	n.Status.Capacity = corev1.ResourceList{"cpu": resource.MustParse(fmt.Sprint(h.pick("cpu", 9) - 1)), "memory": resource.MustParse("4Gi"), "pods": resource.MustParse(fmt.Sprint(h.pick("slots", 9)))}
 	n.Status.Allocatable = n.Status.Capacity
 	if h.chance(20) {
 		n.Spec.Taints = []corev1.Taint{{Key: []string{v1.DisruptedTaintKey, v1.UnregisteredTaintKey, "example.com/startup"}[h.pick("taint", 3)], Effect: "NoSchedule"}}

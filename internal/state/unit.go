@@ -22,16 +22,18 @@ type unitEdit struct {
 // refreshUnits builds the nodes again whose objects or pods have changed.
 func (m *Mirror) refreshUnits() {
 	var edits []unitEdit
+	var moved []*podEntry
 	slices.SortFunc(m.dirtyHosts, func(x, y *host) int { return strings.Compare(x.name, y.name) })
 	slices.SortFunc(m.dirtyClaims, func(x, y *claimEntry) int { return strings.Compare(x.name, y.name) })
 	for _, h := range m.dirtyHosts {
 		h.dirty = false
 		is := m.hostUnit(h)
+		moved = append(moved, m.settleNominees(h, is != nil)...)
 		if is != h.unit {
 			edits = append(edits, unitEdit{false, h.name, h.unit, is})
 			h.unit = is
 		}
-		if h.node == nil && len(h.pods) == 0 {
+		if h.node == nil && len(h.pods)+len(h.nominees) == 0 {
 			delete(m.hosts, h.name)
 		}
 	}
@@ -47,6 +49,8 @@ func (m *Mirror) refreshUnits() {
 		}
 	}
 	m.applyUnits(edits)
+	slices.SortFunc(moved, comparePods)
+	m.movePending(moved)
 	for _, h := range m.dirtyHosts {
 		m.setAside(h)
 	}
@@ -135,7 +139,7 @@ func (m *Mirror) hostUnit(h *host) *Node {
 		}
 		h.facts = facts
 	}
-	return m.unit(h.unit, h.facts, &Node{Object: h.node, Claim: claim, PodEvent: h.podEvent}, h.pods)
+	return m.unit(h.unit, h.facts, &Node{Object: h.node, Claim: claim, PodEvent: h.podEvent}, m.seat(h))
 }
 
 // claimUnit is the node that a claim promises, or nil once a node stands for it.

@@ -20,6 +20,8 @@ type View struct {
 	World *world.Snapshot
 	// Nodes are the nodes of World, in the same order, with the objects behind them.
 	Nodes []*Node
+	// Nominees are the pods that want a place and are nominated for a node, in order of namespace and name.
+	Nominees []Nominee
 	// Problems names objects that were set aside, and why.
 	Problems []Problem
 
@@ -42,7 +44,8 @@ type Node struct {
 	// Object is nil while the node has not joined the cluster; Claim is nil for a node that we have not made.
 	Object *corev1.Node
 	Claim  *v1.NodeClaim
-	// Pods are bound to the node and not finished, in order of namespace and name.
+	// Pods are bound to the node and not finished, or nominated for it and given a place by that (Nominee), in order of namespace and
+	// name.
 	Pods []*corev1.Pod
 	// PodEvent is when a pod last came to or left the node, as far as is known.
 	PodEvent time.Time

@@ -36,9 +36,19 @@ func (v *View) Idle() []*corev1.Pod { return v.behind.idle }
 func (v *View) objects() *typedObjects {
 	o := &typedObjects{behind: *v.behind}
 	o.pods = slices.Clone(o.idle)
+	seated := map[*corev1.Pod]bool{}
+	for _, n := range v.Nominees {
+		seated[n.Pod] = n.Seated
+	}
 	for _, part := range v.pods.parts {
 		for _, ref := range part {
-			o.pods = append(o.pods, ref.pod)
+			pod := ref.pod
+			if pod.Spec.NodeName == "" && pod.Status.NominatedNodeName != "" && !seated[pod] { // it changes nothing, and whoever reads this cannot know that
+				c := *pod
+				c.Status.NominatedNodeName = ""
+				pod = &c
+			}
+			o.pods = append(o.pods, pod)
 		}
 	}
 	o.nodes, o.claims = slices.Clone(o.behind.nodes), slices.Clone(o.behind.claims)

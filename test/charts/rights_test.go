@@ -38,6 +38,7 @@ get                        networking.k8s.io/servicecidrs kubernetes
 get,patch,delete           /nodes
 delete                     /pods
 create                     /pods/eviction
+patch                      /pods/status
 create,patch               /events
 get,list,watch,create,patch,delete karpenter.sh/nodeclaims
 patch                      karpenter.sh/nodeclaims/status
@@ -157,18 +158,21 @@ func policies(t *testing.T, s *site) {
 		node("foreign", nil), node("ours", map[string]string{"karpenter.sh/nodepool": "general"}),
 		node("joining", nil, corev1.Taint{Key: "karpenter.sh/unregistered", Effect: corev1.TaintEffectNoExecute}),
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "default"}},
-		pod("on-foreign", "foreign"), pod("on-ours", "ours"), pod("nowhere", ""), pool, class("default"),
+		pod("on-foreign", "foreign"), pod("on-ours", "ours"), pod("nowhere", ""), pod("pending", ""), pool, class("default"),
 	} {
 		if err := s.Client.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
 			t.Fatal(err)
 		}
 	}
 	note := patch(t, map[string]any{"metadata": map[string]any{"annotations": map[string]any{"n": "1"}}})
+	nominated := patch(t, map[string]any{"status": map[string]any{"nominatedNodeName": "ours"}})
+	unscheduled := patch(t, map[string]any{"status": map[string]any{"conditions": []any{map[string]any{"type": "PodScheduled", "status": "True"}}}})
 	heavier := patch(t, map[string]any{"spec": map[string]any{"weight": 7}})
 	s.await(t,
 		func() error { return ours.Delete(ctx, node("foreign", nil), client.DryRunAll) },
 		func() error { return ours.Delete(ctx, pod("on-foreign", ""), client.DryRunAll) },
-		func() error { return ours.Patch(ctx, pool.DeepCopy(), heavier, client.DryRunAll) })
+		func() error { return ours.Patch(ctx, pool.DeepCopy(), heavier, client.DryRunAll) },
+		func() error { return ours.Status().Patch(ctx, pod("pending", ""), unscheduled, client.DryRunAll) })
 	for _, c := range []struct {
 		name string
 		ok   bool
@@ -184,6 +188,17 @@ func policies(t *testing.T, s *site) {
 		{"delete a pod on a foreign node", false, func() error { return ours.Delete(ctx, pod("on-foreign", "")) }},
 		{"delete a pod on our node", true, func() error { return ours.Delete(ctx, pod("on-ours", "")) }},
 		{"delete a pod without a node", true, func() error { return ours.Delete(ctx, pod("nowhere", "")) }},
+		{"nominate a pod", true, func() error { return ours.Status().Patch(ctx, pod("pending", ""), nominated) }},
+		{"take a nomination back", true, func() error {
+			return ours.Status().Patch(ctx, pod("pending", ""), patch(t, map[string]any{"status": map[string]any{"nominatedNodeName": nil}}))
+		}},
+		{"change another status of a pod", false, func() error {
+			return ours.Status().Patch(ctx, pod("pending", ""), patch(t, map[string]any{"status": map[string]any{"phase": "Failed", "nominatedNodeName": "ours"}}))
+		}},
+		{"change a condition of a pod", false, func() error { return ours.Status().Patch(ctx, pod("pending", ""), unscheduled) }},
+		{"label a pod by way of its status", false, func() error {
+			return ours.Status().Patch(ctx, pod("pending", ""), patch(t, map[string]any{"metadata": map[string]any{"labels": map[string]any{"a": "b"}}}))
+		}},
 		{"delete a node of ours", true, func() error { return ours.Delete(ctx, node("ours", nil)) }},
 		{"note something on a pool", true, func() error { return ours.Patch(ctx, pool.DeepCopy(), note) }},
 		{"change the spec of a pool", false, func() error { return ours.Patch(ctx, pool.DeepCopy(), heavier) }},

@@ -20,6 +20,7 @@
   (list "PREFERENCE_POLICY" $settings.preferencePolicy)
   (list "MIN_VALUES_POLICY" $settings.minValuesPolicy)
   (list "IGNORE_DRA_REQUESTS" $settings.ignoreDRARequests)
+  (list "NOMINATE_PODS" $settings.nominatePods)
   (list "SCHEDULER_CONFIG" $settings.schedulerConfig)
   (list "DISABLE_CLUSTER_STATE_OBSERVABILITY" $settings.disableClusterStateObservability)
   (list "DECISION_API" $settings.decisionAPI)

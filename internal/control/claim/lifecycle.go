@@ -14,8 +14,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/cloud"
@@ -68,6 +71,14 @@ type Hook interface {
 	Registered(ctx context.Context, claim *karpv1.NodeClaim) (HookAnswer, error)
 }
 
+// Opener decides when pods are let in on nodes that have joined.
+type Opener interface {
+	// Admit says how long a node is to stay closed still; 0 opens it.
+	Admit(ctx context.Context, claim *karpv1.NodeClaim, node *corev1.Node) time.Duration
+	// Opened is told of a node that was opened before it was ready, and is now.
+	Opened(ctx context.Context, claim *karpv1.NodeClaim)
+}
+
 // HookAnswer is what a hook says.
 type HookAnswer struct {
 	// Pending keeps the node from pods; After is when to ask again, one second if zero.
@@ -94,6 +105,8 @@ type Lifecycle struct {
 	Devices client.Reader
 	// Hooks must all be done before a node is registered; optional.
 	Hooks []Hook
+	// Opener is optional; without it nodes are opened as soon as they have joined.
+	Opener Opener
 	// Health is optional.
 	Health Health
 	// Purse is what taking away nodes that did not become usable is paid from; optional.
@@ -109,14 +122,28 @@ type Lifecycle struct {
 
 	flights flights
 	begin   sync.Once
+	woken   chan event.GenericEvent
+}
+
+// maxWoken is how many claims may wait to be looked at because of Wake; those beyond it are looked at when their time comes.
+const maxWoken = 1024
+
+// Wake has a claim looked at again at once. Register must have been called.
+func (r *Lifecycle) Wake(claim string) {
+	select {
+	case r.woken <- event.GenericEvent{Object: &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: claim}}}:
+	default:
+	}
 }
 
 // Register makes the manager run the reconciler on every change of a claim or its node.
 func (r *Lifecycle) Register(m manager.Manager) error {
+	r.woken = make(chan event.GenericEvent, maxWoken)
 	return builder.ControllerManagedBy(m).
 		Named("nodeclaim.lifecycle").
 		For(&karpv1.NodeClaim{}).
 		Watches(&corev1.Node{}, byNode(m.GetClient())).
+		WatchesRawSource(source.Channel(r.woken, &handler.EnqueueRequestForObject{})).
 		WithOptions(workers(lifecycleWorkers, r.Clock)).
 		Complete(r)
 }
@@ -217,6 +244,9 @@ func (r *Lifecycle) carryOut(ctx context.Context, t *task) (more bool, after tim
 		}
 		after, err = r.giveUp(ctx, t)
 		return false, after, err
+	}
+	if r.Opener != nil && t.step.Of == life.Initialized && t.step.Reason == life.KnownEphemeralTaintsExist {
+		r.Opener.Opened(ctx, t.claim) // it is ready, and Kubernetes is about to take the last taint away
 	}
 	after = t.step.After
 	if t.step.Reason == life.DRADriverPoolsNotPublished && (after == 0 || after > devicesWait) {

@@ -35,6 +35,11 @@ func (r *Lifecycle) register(ctx context.Context, t *task) (more bool, after tim
 	if err != nil || asked.stale {
 		return false, soon, err
 	}
+	if len(asked.pending) == 0 && r.Opener != nil && slices.ContainsFunc(node.Spec.Taints, isUnregistered) {
+		if wait := r.Opener.Admit(ctx, claim, node); wait > 0 {
+			return false, wait, nil
+		}
+	}
 	before := node.DeepCopy()
 	if r.adorn(claim, node); len(asked.pending) == 0 {
 		admit(node)
@@ -185,6 +190,9 @@ func (r *Lifecycle) awaitHooks(ctx context.Context, t *task, asked hooks) (more 
 // initialize says on node and claim that the node is ready for the pods it was made for (L11).
 func (r *Lifecycle) initialize(ctx context.Context, t *task) (more bool, after time.Duration, err error) {
 	claim, node := t.claim, t.node()
+	if r.Opener != nil {
+		r.Opener.Opened(ctx, claim)
+	}
 	before := node.DeepCopy()
 	metav1.SetMetaDataLabel(&node.ObjectMeta, karpv1.NodeInitializedLabelKey, "true")
 	if !equality.Semantic.DeepEqual(before, node) {

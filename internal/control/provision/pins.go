@@ -18,6 +18,8 @@ import (
 const (
 	// pinAfterStart is how long pods stay where they are expected once the node is up: the scheduler needs a moment for them.
 	pinAfterStart = 10 * time.Second
+	// refusedAtStart is how long after that they stay if the scheduler has refused them: it may not have known of the node yet.
+	refusedAtStart = time.Second
 	// maxPin ends every expectation; by then the node has joined or its claim has been given up.
 	maxPin = 20 * time.Minute
 )
@@ -25,7 +27,7 @@ const (
 // pins remembers which claim each pod was planned for. A claim in flight has room for exactly the pods that it was made for, but
 // were they all planned again, a pod that fits everywhere might take the place of one that fits only there, and the latter
 // would be given yet another node at every pass. So pods stay where they are expected until they are bound, the claim is gone,
-// or its node has been up for a while and the scheduler has put something else there. A process that starts anew reads from the
+// or its node has been up for a while and the scheduler has refused them or put something else there. A process that starts anew reads from the
 // claims which pods they were made for.
 type pins struct {
 	mu sync.Mutex
@@ -37,8 +39,8 @@ type pins struct {
 type pin struct {
 	claim string
 	until time.Time
-	// started is set when the claim's node was first seen to be up.
-	started bool
+	// started is when the claim's node was first seen to be up, refused when the scheduler last looked at the pod in vain.
+	started, refused time.Time
 }
 
 // add expects pods on the node of a claim.
@@ -70,7 +72,11 @@ func (p *pins) restore(view *state.View) {
 			}
 		}
 	}
-	for _, pod := range view.World.Over().Wanting() {
+	pods := view.World.Over().Wanting()
+	for _, x := range view.Nominees {
+		pods = append(pods, &world.Pod{UID: string(x.Pod.UID)})
+	}
+	for _, pod := range pods {
 		n := made[podKey(pod)]
 		if n == nil || p.of[uid(pod)] != nil {
 			continue
@@ -80,7 +86,7 @@ func (p *pins) restore(view *state.View) {
 		}
 		x := &pin{claim: n.Claim.Name, until: n.Claim.CreationTimestamp.Add(maxPin)}
 		if up := n.Claim.StatusConditions().Get(karpv1.ConditionInitialized); up != nil && up.Status == metav1.ConditionTrue {
-			x.started, x.until = true, up.LastTransitionTime.Add(pinAfterStart)
+			x.started, x.until = up.LastTransitionTime.Time, up.LastTransitionTime.Add(pinAfterStart)
 		}
 		p.of[uid(pod)] = x
 	}
@@ -136,8 +142,14 @@ func (p *pins) apply(view *state.View, now time.Time) pinned {
 		keep[uid(pod)] = x
 		out.Expected[pod.UID] = x.claim
 	}
-	p.of, out.Pods = keep, len(keep)
-	if len(keep) > 0 {
+	out.Pods = len(keep)
+	for _, x := range view.Nominees { // they count as on the node already
+		if pin := p.of[x.Pod.UID]; x.Seated && pin != nil && target(view, pin, now) != nil {
+			keep[x.Pod.UID] = pin
+			room[view.Claim(pin.claim).World] = nil
+		}
+	}
+	if p.of = keep; len(keep) > 0 {
 		for _, n := range view.World.Nodes {
 			if _, taken := room[n]; taken {
 				out.Claims = append(out.Claims, n.Claim)
@@ -153,14 +165,59 @@ func target(view *state.View, x *pin, now time.Time) *world.Node {
 	if n == nil || n.World.Deleting {
 		return nil
 	}
-	if n.World.Initialized && !x.started {
-		x.started = true
+	if n.World.Initialized && x.started.IsZero() {
+		x.started = now
 		x.until = now.Add(pinAfterStart)
 	}
-	if !now.Before(x.until) {
+	if !now.Before(x.ends()) {
 		return nil
 	}
 	return n.World
+}
+
+// ends is when the pod is not expected there any more.
+func (x *pin) ends() time.Time {
+	if !x.started.IsZero() && x.refused.After(x.started) {
+		if at := x.started.Add(refusedAtStart); at.Before(x.until) {
+			return at
+		}
+	}
+	return x.until
+}
+
+// refuse notes that the scheduler has looked at a pod and found no place for it.
+func (p *pins) refuse(uid types.UID, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if x := p.of[uid]; x != nil {
+		x.refused = now
+	}
+}
+
+// next is how long it is until pods are no longer expected somewhere, at most so long.
+func (p *pins) next(now time.Time, most time.Duration) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, x := range p.of {
+		if !x.started.IsZero() {
+			most = min(most, max(0, x.ends().Sub(now)))
+		}
+	}
+	return most
+}
+
+// at names the node that a pod is expected on; "" if it is none that has joined.
+func (p *pins) at(view *state.View, uid types.UID) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	x := p.of[uid]
+	if x == nil {
+		return ""
+	}
+	if n := view.Claim(x.claim); n != nil && n.Object != nil {
+		return n.Object.Name
+	}
+	return ""
 }
 
 // fits says whether the node has room for one more pod, and if so takes it.

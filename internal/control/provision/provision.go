@@ -61,6 +61,8 @@ type Provisioner struct {
 	// Ledger keeps what is decided; nil keeps nothing. Reading says how the mirror reads objects, for recordings.
 	Ledger  *ledger.Ledger
 	Reading state.Options
+	// Nominator, if any, takes nominations back that lead nowhere.
+	Nominator *Nominator
 	// Planned, if any, is shown every plan with what it was made from; a nil plan when no pod is without a place.
 	Planned func(view *state.View, plan *pack.Plan, at time.Time)
 
@@ -136,7 +138,7 @@ func (p *Provisioner) round(ctx context.Context) (time.Duration, error) {
 	if !p.Mirror.Synced() {
 		return syncing, nil
 	}
-	p.Batch.Wait(ctx, retry)
+	p.Batch.Wait(ctx, max(syncing, p.Creator.pins.next(p.Clock.Now(), retry)))
 	if ctx.Err() != nil {
 		return 0, nil
 	}
@@ -152,7 +154,11 @@ func (p *Provisioner) Pass(ctx context.Context) error {
 	}
 	pods := view.World.Over().Wanting()
 	p.countZones(view.World, pods)
+	p.track.settle(view)
 	placed := p.Creator.pins.apply(view, now)
+	if p.Nominator != nil {
+		p.Nominator.Sweep(ctx, view)
+	}
 	ahead := p.ahead
 	p.ahead = foresight{}
 	p.speaker.nominate(placed.Claims...)

@@ -130,7 +130,7 @@ func (s *speaker) tell(snap *world.Snapshot, plan *pack.Plan, list []*Draft, err
 			continue
 		}
 		first := d.Node.Choices[0]
-		s.placed(snap, d.Node.Pods, fmt.Sprintf("expected on nodeclaim/%s, a new %s node of pool %s such as %s for %s: %s",
+		s.placed(snap, d.Node.Pods, destination{claim: d.Claim.Name}, fmt.Sprintf("expected on nodeclaim/%s, a new %s node of pool %s such as %s for %s: %s",
 			d.Claim.Name, first.Offering.CapacityType, d.Node.Pool.Name, first.Type.Name, price(d.Node.Price()), reasonsText(d.Node.Why)))
 		s.nominate(d.Claim.Name)
 	}
@@ -142,7 +142,11 @@ func (s *speaker) tell(snap *world.Snapshot, plan *pack.Plan, list []*Draft, err
 		if !f.Node.Initialized {
 			state = "is starting and will have room"
 		}
-		s.placed(snap, f.Pods, fmt.Sprintf("expected on %s, which %s", where, state))
+		to := destination{claim: f.Node.Claim}
+		if f.Node.Claim == "" {
+			to.node = f.Node.Name
+		}
+		s.placed(snap, f.Pods, to, fmt.Sprintf("expected on %s, which %s", where, state))
 		s.nominate(f.Node.Name, f.Node.Claim)
 	}
 	ignored, unplaced := 0, 0
@@ -193,10 +197,11 @@ func reasonsText(reasons []why.Reason) string {
 }
 
 // placed tells pods where they are expected.
-func (s *speaker) placed(snap *world.Snapshot, pods []*world.Pod, message string) {
+func (s *speaker) placed(snap *world.Snapshot, pods []*world.Pod, to destination, message string) {
 	now := s.clock.Now()
 	for _, p := range pods {
 		s.track.decide(uid(p), true, now)
+		s.track.plan(uid(p), to)
 		if s.track.news(uid(p), message, now) && s.nominates.TryAccept() {
 			s.events.Tell(control.Event{Object: object(snap, p), Reason: EventNominated, Message: cut(message), Every: nominatedEvery})
 			s.track.told(uid(p), message, now, nominatedEvery)

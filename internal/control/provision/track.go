@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"karpenter/internal/meter"
+	"karpenter/internal/state"
 )
 
 // maxPodSeries is how many pods have gauges of their own: those that have waited longest. More would be more than anybody reads,
@@ -26,6 +27,16 @@ type tracker struct {
 	mu    sync.Mutex
 	pods  map[types.UID]*tracked
 	shown []*tracked // those that have gauges
+	came  []arrival  // pods that have been bound, and of which it is not known yet whether as planned
+}
+
+// destination is the node that a pod is planned for: by its claim's name if it has one, or else by its own.
+type destination struct{ claim, node string }
+
+// arrival is a pod that was planned for a node and has been bound to one.
+type arrival struct {
+	planned destination
+	node    string
 }
 
 type tracked struct {
@@ -37,6 +48,8 @@ type tracked struct {
 	decided         time.Time // first decision about it
 	schedulable     time.Time // first decision that gives it a place
 	bound           bool
+	// planned is the claim or else the node that it was last planned for.
+	planned destination
 
 	said map[string]time.Time // what users were told, and until when it need not be said again
 
@@ -147,6 +160,9 @@ func (t *tracker) placed(rec *tracked, pod *corev1.Pod, now time.Time) {
 			t.meter.Observe(meter.PodsProvisioningBoundDuration, now.Sub(rec.schedulable).Seconds())
 		}
 	}
+	if !rec.bound && rec.planned != (destination{}) {
+		t.came = append(t.came, arrival{rec.planned, pod.Spec.NodeName})
+	}
 	rec.bound = true
 	ready := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
@@ -194,6 +210,31 @@ func (t *tracker) decide(uid types.UID, placed bool, now time.Time) {
 	if placed && rec.schedulable.IsZero() {
 		rec.schedulable = now
 	}
+}
+
+// plan notes where a pod is planned to go.
+func (t *tracker) plan(uid types.UID, to destination) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if rec := t.pods[uid]; rec != nil && !rec.bound {
+		rec.planned = to
+	}
+}
+
+// settle counts the pods that have been bound, by whether that is where they were planned to go. The claim of a node is looked up
+// here, as a pod may be seen to be bound before its node is.
+func (t *tracker) settle(view *state.View) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, a := range t.came {
+		outcome := "elsewhere"
+		n := view.Node(a.node)
+		if a.node == a.planned.node || n != nil && n.Claim != nil && n.Claim.Name == a.planned.claim {
+			outcome = "planned"
+		}
+		t.meter.Add(meter.PodsBoundAsPlanned, 1, "outcome", outcome)
+	}
+	t.came = t.came[:0]
 }
 
 // news says whether users have not been told this about a pod for a while; the caller then tells them.

@@ -70,9 +70,14 @@ func (p *Provisioner) podGone(pod *corev1.Pod) {
 }
 
 func (p *Provisioner) podChanged(before, pod *corev1.Pod) {
-	p.rollouts.see(pod, p.Clock.Now())
-	switch waits := p.track.see(pod, p.Clock.Now()); {
+	now := p.Clock.Now()
+	p.rollouts.see(pod, now)
+	switch waits := p.track.see(pod, now); {
 	case waits && before != nil && before.UID == pod.UID && unplaced(before):
+		nominated := pod.Status.NominatedNodeName != "" && pod.Status.NominatedNodeName != before.Status.NominatedNodeName
+		if !nominated && before.ResourceVersion != pod.ResourceVersion { // almost nobody but the scheduler writes to pods that wait
+			p.Creator.pins.refuse(pod.UID, now)
+		}
 		p.Batch.Remind(pod.UID)
 	case waits:
 		p.Batch.Trigger(pod.UID)

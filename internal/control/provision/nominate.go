@@ -1,0 +1,245 @@
+package provision
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/control"
+	"karpenter/internal/engine/world"
+	"karpenter/internal/state"
+)
+
+const (
+	// nominateWorkers is how many pods are nominated at once.
+	nominateWorkers = 16
+	// nominateTime is how long nominations may hold up the nodes that they are for.
+	nominateTime = 3 * time.Second
+	// staleAfter is how long a nomination counts that nothing comes of and that is not known to be ours.
+	staleAfter = 30 * time.Second
+)
+
+// NominatingMirror is what a Nominator needs of the mirror; state.Mirror is one.
+type NominatingMirror interface {
+	View() *state.View
+	// Wrote shows the mirror what the API server answered to a write.
+	Wrote(obj state.Object)
+	// Disregard takes a pod's nomination for stale.
+	Disregard(pod *corev1.Pod)
+}
+
+// Nominator lets pods go where they were planned. kube-scheduler tries the node first that status.nominatedNodeName names, and
+// holds room on it against others of the same or lower priority. It also clears the field of every pod that it tries and finds no
+// place for, and then tries all others again. So pods are nominated when their node is about to be opened to them, and not before.
+type Nominator struct {
+	// Client writes to the API server at a pace of its own.
+	Client  client.Client
+	Mirror  NominatingMirror
+	Creator *Creator
+	Clock   control.Clock
+	Log     *slog.Logger
+	// Off nominates nothing: nodes are only opened some at a time.
+	Off bool
+	// Wake has a claim looked at again; may be nil.
+	Wake func(claim string)
+
+	lots   lots
+	denied atomic.Bool
+
+	mu     sync.Mutex
+	made   map[types.UID]nomination // ours
+	others map[types.UID]nomination // those of others, and since when they have been seen
+	opened map[string]bool          // claims whose pods have been nominated
+}
+
+type nomination struct {
+	node  string
+	since time.Time
+}
+
+// nominate nominates the pods that are expected on the nodes of claims.
+func (n *Nominator) nominate(ctx context.Context, view *state.View, claims []string) {
+	ctx, cancel := context.WithTimeout(ctx, nominateTime)
+	defer cancel()
+	nodes := map[string]string{}
+	for _, claim := range claims {
+		n.once(claim)
+		if at := view.Claim(claim); at != nil && at.Object != nil {
+			nodes[claim] = at.Object.Name
+		}
+	}
+	if n.off() || !contended(view, n.Creator.Expected(view), claims) {
+		return
+	}
+	begin, pods := n.Clock.Now(), 0
+	var wg sync.WaitGroup
+	gate := make(chan struct{}, nominateWorkers)
+	for uid, claim := range n.Creator.Expected(view) {
+		pod := view.Pod(types.UID(uid))
+		if nodes[claim] == "" || pod == nil || pod.Spec.NodeName != "" {
+			continue
+		}
+		pods++
+		wg.Add(1)
+		gate <- struct{}{}
+		go func() {
+			defer func() { <-gate; wg.Done() }()
+			n.write(ctx, pod, nodes[claim])
+		}()
+	}
+	wg.Wait()
+	n.Log.Debug("nominated pods", "pod-count", pods, "nodes", len(nodes), "duration", n.Clock.Since(begin))
+}
+
+// contended says whether it matters where pods go: there is more than one node to open, or a pod that might take the room of another.
+func contended(view *state.View, expected map[string]string, claims []string) bool {
+	if len(claims) > 1 {
+		return true
+	}
+	for _, pod := range view.World.Pending {
+		if expected[pod.UID] != claims[0] {
+			return true
+		}
+	}
+	for _, pod := range view.Idle() {
+		if pod.Spec.NodeName == "" && !ofDaemonSet(pod) && len(pod.Spec.SchedulingGates) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// once says whether a claim's pods have not been nominated, and that they are now.
+func (n *Nominator) once(claim string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.opened[claim] {
+		return false
+	}
+	if n.opened == nil {
+		n.opened = map[string]bool{}
+	}
+	n.opened[claim] = true
+	return true
+}
+
+func (n *Nominator) off() bool { return n.Off || n.denied.Load() }
+
+// write nominates a pod for a node, or takes its nomination back if there is none. What goes wrong with a pod that has been bound,
+// deleted or made anew meanwhile does not matter.
+func (n *Nominator) write(ctx context.Context, pod *corev1.Pod, node string) {
+	var value any
+	if node != "" {
+		value = node
+	}
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "status": map[string]any{"nominatedNodeName": value}})
+	if err != nil {
+		return
+	}
+	obj := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
+	err = n.Client.Status().Patch(ctx, obj, client.RawPatch(types.MergePatchType, body))
+	switch {
+	case apierrors.IsForbidden(err):
+		if !n.denied.Swap(true) {
+			n.Log.Info("pods are not nominated for nodes: the API server does not allow it", "error", err)
+		}
+	case err != nil:
+		n.Log.Debug("could not nominate a pod", "Pod", pod.Namespace+"/"+pod.Name, "Node", node, "error", err)
+	default:
+		n.note(pod.UID, node)
+		n.Mirror.Wrote(obj)
+	}
+}
+
+func (n *Nominator) note(uid types.UID, node string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if node == "" {
+		delete(n.made, uid)
+		return
+	}
+	if n.made == nil {
+		n.made = map[types.UID]nomination{}
+	}
+	n.made[uid] = nomination{node, n.Clock.Now()}
+}
+
+// Sweep takes back nominations of ours that lead nowhere, and keeps any from hiding a pod for long.
+func (n *Nominator) Sweep(ctx context.Context, view *state.View) {
+	n.lots.keep(func(claim string) bool { return view.Claim(claim) != nil })
+	ctx, cancel := context.WithTimeout(ctx, nominateTime)
+	defer cancel()
+	for _, x := range n.stale(view) {
+		n.Mirror.Disregard(x)
+		if n.off() || !ourNode(view, x.Status.NominatedNodeName) {
+			continue
+		}
+		n.write(ctx, x, "")
+	}
+}
+
+// stale lists the pods whose nominations are over.
+func (n *Nominator) stale(view *state.View) (out []*corev1.Pod) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	now := n.Clock.Now()
+	others := map[types.UID]nomination{}
+	seen := map[types.UID]bool{}
+	for _, x := range view.Nominees {
+		pod, node := x.Pod, x.Pod.Status.NominatedNodeName
+		seen[pod.UID] = true
+		if x.Preempting || n.Creator.pins.at(view, pod.UID) == node { // the scheduler's, which is under way, or where we want it
+			continue
+		}
+		if n.made[pod.UID].node == node || plannedAt(view, pod, node) {
+			out = append(out, pod)
+			continue
+		}
+		since := n.others[pod.UID]
+		if since.node != node {
+			since = nomination{node, now}
+		}
+		if others[pod.UID] = since; now.Sub(since.since) >= staleAfter {
+			out = append(out, pod)
+		}
+	}
+	n.others = others
+	for uid, x := range n.made {
+		if !seen[uid] && now.Sub(x.since) > nominateTime { // by then the mirror has seen it
+			delete(n.made, uid)
+		}
+	}
+	for claim := range n.opened {
+		if view.Claim(claim) == nil {
+			delete(n.opened, claim)
+		}
+	}
+	return out
+}
+
+// plannedAt says whether the claim of a node was made for the pod: then it was us who nominated it, maybe before a restart.
+func plannedAt(view *state.View, pod *corev1.Pod, node string) bool {
+	at := view.Node(node)
+	if at == nil || at.Claim == nil {
+		return false
+	}
+	return strings.Contains(at.Claim.Annotations[karpv1.PlannedPodsAnnotationKey], podKey(&world.Pod{UID: string(pod.UID)}))
+}
+
+// ourNode says whether a nomination for the node is ours to take back: no other scheduler has to do with nodes that we make, or
+// that do not exist, once it leads nowhere.
+func ourNode(view *state.View, node string) bool {
+	at := view.Node(node)
+	return at == nil || at.Claim != nil
+}
