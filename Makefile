@@ -99,8 +99,11 @@ generate: ## deep copies, CRDs, reference pages, charts: after a change to api/ 
 bench: karpenter ## packing and consolidation: speed and cost, against the reference where its program has been built
 	@go run ./test/bench
 
-live: build ## the whole product against its bars: latency, memory, restart; takes minutes
-	@go run ./test/live
+live: build ## the whole product against its bars: latency, memory, restart, four workloads; takes two hours
+	@broken=0; \
+		go run ./test/live --load both || broken=1; \
+		go run ./test/live --after 0s --arrival slow --json bin/live-0s.json wide basic hostspread interference || broken=1; \
+		exit $$broken
 
 image: ## the container image for amd64 and arm64, without a container engine: artifacts/image
 	@go run ./tools/image -version $(VERSION)

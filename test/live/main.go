@@ -17,6 +17,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -162,7 +163,7 @@ func (b *bench) run(ctx context.Context) error {
 			continue
 		}
 		if err := g.run(b, ctx); err != nil {
-			return fmt.Errorf("%s: %w", strings.Join(g.bars, ", "), err)
+			return errors.Join(fmt.Errorf("%s: %w", strings.Join(g.bars, ", "), err), b.keep())
 		}
 	}
 	return b.keep()

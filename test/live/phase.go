@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -43,18 +44,24 @@ func (v variant) quiet() time.Duration { return max(time.Minute, 2*v.after+25*ti
 
 // workloads runs each workload that is wanted in each variant, each on a cluster of its own.
 func (b *bench) workloads(ctx context.Context) error {
+	var failed []error
 	for _, w := range workloads(b.seed, b.scale) {
 		if !b.wants(w.name) {
 			continue
 		}
 		for _, v := range b.variants() {
-			if err := b.workload(ctx, w, v); err != nil {
-				return fmt.Errorf("%s (%v): %w", w.name, v, err)
+			err := b.workload(ctx, w, v)
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			if err != nil { // the others may still tell something, and take hours together
+				b.note("%s: %v", w.name, err)
+				failed = append(failed, fmt.Errorf("%s (%v): %w", w.name, v, err))
 			}
 		}
 		b.summary(w)
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 // variants are all combinations that are asked for.

@@ -55,7 +55,8 @@ type report struct {
 	Alike   int `json:"boundAlike"`
 	AlikeOf int `json:"boundAlikeOf"`
 
-	// ControllerMB is the 95th percentile of the controller's resident memory, HeapMB its heap at the end.
+	// ControllerMB is the 95th percentile of the controller's resident memory, HeapMB its live heap at the end: a scrape is too
+	// much work to ask more often.
 	ControllerMB  float64 `json:"controllerMB"`
 	HeapMB        float64 `json:"heapMB"`
 	ControllerCPU float64 `json:"controllerCPUSeconds"`
@@ -94,6 +95,8 @@ func (t *trial) report(ctx context.Context, p stage, began time.Time, use *usage
 		return nil, err
 	}
 	use.stop(ctx, r)
+	t.note("%s %s: pods made from %.1f to %.1f s and %d bound; %d claims made and %d removed, %d nodes disrupted", t.name, p.name, r.PodsFrom, r.PodsTo, r.Bindings,
+		r.Claims, r.ClaimsRemoved, r.Disrupted)
 	if !done {
 		t.note("%s %s did not end within %v: %d of %d pods are bound; the last change was %.0f s ago", t.name, p.name, t.patience, now.allBound, r.Pods, time.Since(now.changed).Seconds())
 	}

@@ -62,7 +62,7 @@ func (u *usage) stop(ctx context.Context, r *report) {
 const (
 	plannedMetric   = `karpenter_pods_bound_as_planned_total{outcome="planned"}`
 	elsewhereMetric = `karpenter_pods_bound_as_planned_total{outcome="elsewhere"}`
-	heapMetric      = "go_memstats_heap_alloc_bytes"
+	heapMetric      = "go_gc_heap_live_bytes"
 )
 
 // metrics reads the controller's, by name and labels as they are written; none if it does not answer.
