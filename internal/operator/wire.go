@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	semver "k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/rest"
@@ -127,6 +128,8 @@ func (w *wiring) provisioning(context.Context) error {
 		Options: w.packing(), Clock: w.clock, Log: w.log, Events: w.recorder, Meter: w.set, Gate: w.health, Beat: w.dog.Beat,
 		Ledger: w.ledger, Reading: w.reading(), Planned: w.source.planned,
 	}
+	rollouts := w.provisioner.Rollouts()
+	rollouts.Put, rollouts.Drop = func(pod *corev1.Pod) { w.mirror.Put(pod) }, func(pod *corev1.Pod) { w.mirror.Drop(pod) }
 	return w.add(w.provisioner)
 }
 

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	v1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/world"
 )
 
@@ -242,7 +243,8 @@ func (m *Mirror) join(e *podEntry) (pendingMoved bool) {
 	}
 	var w *world.Pod
 	class := int32(-1)
-	if at != nil || pending {
+	_, example := o.Meta.Annotations[v1.ExamplePodAnnotationKey]
+	if at != nil || pending || example && e.draft != nil {
 		class = m.classOf(e, o)
 		w = m.worldPod(e, o, class)
 	} else {
@@ -256,7 +258,7 @@ func (m *Mirror) join(e *podEntry) (pendingMoved bool) {
 		e.first = m.now.UnixNano()
 	}
 	m.index(e, w)
-	m.setIdle(e, w == nil && !e.gone && !terminal(o))
+	m.setIdle(e, (w == nil || example) && !e.gone && !terminal(o))
 	old := e.world
 	e.world = w
 	m.move(e, at)

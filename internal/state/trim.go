@@ -35,7 +35,12 @@ func Trim(obj any) (any, error) {
 		x.Spec.Template.Spec = trimSpec(&x.Spec.Template.Spec)
 		trimAnnotations(o)
 	case *appsv1.ReplicaSet: // a cluster has as many as it has ever had versions of its Deployments
-		x.Spec.Template, x.Status, x.Labels, x.Annotations = corev1.PodTemplateSpec{}, appsv1.ReplicaSetStatus{}, nil, nil
+		x.Status, x.Labels, x.Annotations = appsv1.ReplicaSetStatus{}, nil, nil
+		if x.Spec.Replicas != nil && *x.Spec.Replicas == 0 {
+			x.Spec.Template = corev1.PodTemplateSpec{}
+		} else {
+			x.Spec.Template.Spec = trimSpec(&x.Spec.Template.Spec)
+		}
 	case *appsv1.StatefulSet:
 		x.Spec.Template.Spec = trimSpec(&x.Spec.Template.Spec)
 		trimAnnotations(o)

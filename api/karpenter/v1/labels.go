@@ -63,6 +63,8 @@ const (
 	FailedReplacementsAnnotationKey = Group + "/failed-replacements"
 	// RestartCostAnnotationKey, on a pool or a pod, is what restarting a pod costs, in dollars: a move for cost has to pay for it.
 	RestartCostAnnotationKey = Group + "/restart-cost"
+	// ExamplePodAnnotationKey marks imaginary pods that show what a workload will create. No such pod is ever written to the cluster.
+	ExamplePodAnnotationKey = Group + "/example-of"
 	// BufferPodAnnotationKey marks the imaginary pods that stand for a capacity buffer.
 	BufferPodAnnotationKey = Group + "/capacity-buffer-fake-pod"
 	// BufferNameAnnotationKey names the buffer of an imaginary pod.

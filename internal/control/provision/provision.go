@@ -85,6 +85,7 @@ type question struct {
 	snap   *world.Snapshot
 	paused string
 	placed int
+	coming string
 	// open is set when the answer made a difference, or could not be given. Then the question is asked again, even if the cluster
 	// looks as it did before: a claim may have come and gone.
 	open bool
@@ -236,9 +237,9 @@ type moment struct {
 
 // moment is the state of things in a view, and what is to be asked about it.
 func (p *Provisioner) moment(view *state.View, placed pinned, now time.Time) (*moment, question) {
-	m := &moment{view: view, facts: ledger.Facts{Expected: placed.Expected, Held: p.held(view.World, now)}, options: p.Options, now: now}
+	m := &moment{view: view, facts: ledger.Facts{Expected: placed.Expected, Held: p.held(view.World, now), Coming: p.rollouts.Soon(p.Batch.window.most, now)}, options: p.Options, now: now}
 	m.snap = m.facts.World(view)
-	return m, question{snap: view.World, paused: text(m.facts.Held), placed: placed.Pods}
+	return m, question{snap: view.World, paused: text(m.facts.Held), placed: placed.Pods, coming: fmt.Sprint(m.facts.Coming)}
 }
 
 // held says which pools are held back, and why.
@@ -279,9 +280,24 @@ func (p *Provisioner) noPools(pods []*world.Pod) {
 	p.Log.Debug("no nodepools that make nodes", "pod-count", len(pods))
 }
 
-// solve asks the engine, and shows how long it has been at it. When that is too long for the pods that wait, a plan is made
-// without looking for the cheapest (P7), and no other is asked for until the engine has come back.
+// solve plans for the pods that want a place, and for those that are known to come beside them. Should a pod that exists go without a
+// place for that, only those that exist count.
 func (p *Provisioner) solve(m *moment, pods int) (*pack.Plan, error) {
+	plan, err := p.search(m, pods)
+	if err != nil || len(m.facts.Coming) == 0 {
+		return plan, err
+	}
+	if plan, ok := existing(plan); ok {
+		return plan, nil
+	}
+	m.facts.Coming = nil
+	m.snap = m.facts.World(m.view)
+	return p.search(m, pods)
+}
+
+// search asks the engine, and shows how long it has been at it. When that is too long for the pods that wait, a plan is made
+// without looking for the cheapest (P7), and no other is asked for until the engine has come back.
+func (p *Provisioner) search(m *moment, pods int) (*pack.Plan, error) {
 	p.passes++
 	labels := []string{"controller", name, "scheduling_id", strconv.Itoa(p.passes)}
 	begin := p.Clock.Now()

@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	karpv1 "karpenter/api/karpenter/v1"
 )
 
 const (
@@ -20,12 +22,23 @@ const (
 	batchPatience = 3 * time.Second
 )
 
+// paceOver is the time over which it is counted how many pods come, and maxMade how many are counted at most.
+const (
+	paceOver = 5 * time.Second
+	maxMade  = 1000
+)
+
 // Rollouts knows which ReplicaSets do not have all their pods yet.
 type Rollouts struct {
+	// Put and Drop show the mirror an example of the pods of a ReplicaSet that has none yet, and take it away; nil shows none.
+	Put, Drop func(pod *corev1.Pod)
+
 	mu   sync.Mutex
 	sets map[types.UID]*rollout
 	// open are those that lack pods.
 	open map[types.UID]bool
+	// made are the times at which the last pods were seen for the first time.
+	made []time.Time
 }
 
 // rollout is a ReplicaSet with its pods that are not leaving; the value says whether the scheduler has found no node for one.
@@ -34,6 +47,9 @@ type rollout struct {
 	created time.Time
 	wanted  int
 	pods    map[types.UID]bool
+	// example is what its pods look like, and shown whether the mirror has it.
+	example *corev1.Pod
+	shown   bool
 	// progress is when it last asked for more pods, or a pod of it came or went.
 	progress time.Time
 }
@@ -67,6 +83,14 @@ func (r *Rollouts) judge(uid types.UID, s *rollout) {
 	} else {
 		delete(r.open, uid)
 	}
+	show := s.wanted > 0 && len(s.pods) == 0 && s.example != nil && r.Put != nil
+	switch {
+	case show && !s.shown:
+		r.Put(s.example)
+	case !show && s.shown:
+		r.Drop(s.example)
+	}
+	s.shown = show
 	if s.name == "" && len(s.pods) == 0 {
 		delete(r.sets, uid)
 	}
@@ -88,7 +112,22 @@ func (r *Rollouts) wants(set *appsv1.ReplicaSet, now time.Time) {
 		s.progress = now
 	}
 	s.name, s.created, s.wanted = set.Namespace+"/"+set.Name, set.CreationTimestamp.Time, wanted
+	if wanted > 0 && s.example == nil {
+		s.example = example(set)
+	}
 	r.judge(set.UID, s)
+}
+
+// example is a pod as the ReplicaSet will create it.
+func example(set *appsv1.ReplicaSet) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: set.Namespace, Name: set.Name + "-example", UID: set.UID + "-example", Labels: set.Spec.Template.Labels,
+			Annotations:     map[string]string{karpv1.ExamplePodAnnotationKey: set.Name},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "ReplicaSet", Name: set.Name, UID: set.UID, Controller: new(true)}},
+		},
+		Spec: set.Spec.Template.Spec,
+	}
 }
 
 // gone forgets a ReplicaSet.
@@ -119,6 +158,9 @@ func (r *Rollouts) note(pod *corev1.Pod, active, refused bool, now time.Time) {
 	s := r.set(owner.UID)
 	if _, known := s.pods[pod.UID]; known != active {
 		s.progress = now
+		if active {
+			r.made = append(r.made[max(0, len(r.made)-maxMade):], now)
+		}
 	}
 	if active {
 		s.pods[pod.UID] = refused
@@ -144,9 +186,45 @@ func (r *Rollouts) Coming(now time.Time) []Coming {
 				c.Like = pod
 			}
 		}
+		if s.shown {
+			c.Like = s.example.UID
+		}
 		out = append(out, c)
 	}
 	slices.SortFunc(out, func(a, b Coming) int { return strings.Compare(a.Set, b.Set) })
+	return out
+}
+
+// Soon says how many pods are likely to come within some time, at the pace of the last seconds, as a share of each ReplicaSet's: by the
+// UID of a pod like them.
+func (r *Rollouts) Soon(within time.Duration, now time.Time) map[string]int {
+	list := r.Coming(now)
+	total := 0
+	for _, c := range list {
+		if c.Like != "" {
+			total += c.Pods
+		}
+	}
+	r.mu.Lock()
+	r.made = slices.DeleteFunc(r.made, func(at time.Time) bool { return now.Sub(at) >= paceOver })
+	most := int(float64(len(r.made)) * within.Seconds() / paceOver.Seconds())
+	r.mu.Unlock()
+	if total == 0 || most == 0 {
+		return nil
+	}
+	most = min(most, total)
+	out := map[string]int{}
+	given, passed := 0, 0
+	for _, c := range list {
+		if c.Like == "" {
+			continue
+		}
+		passed += c.Pods
+		if n := passed*most/total - given; n > 0 { // the same share of each, whatever the rounding
+			out[string(c.Like)] += n
+			given += n
+		}
+	}
 	return out
 }
 
