@@ -1,0 +1,90 @@
+package day
+
+import (
+	"testing"
+	"time"
+
+	"karpenter/internal/engine/world"
+)
+
+// small is a run that is over in a moment.
+func small(p Policy, w Workload) Settings {
+	s := Defaults(p, w, 7)
+	s.Low, s.High, s.Length = 30, 100, 4*time.Hour
+	return s
+}
+
+// Without consolidation nothing is evicted, and every node costs until it is empty.
+func TestNobodyIsEvictedWithoutConsolidation(t *testing.T) {
+	r, err := Run(small(None, Wide))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Evictions != 0 || !r.Rested || r.Over() < 1 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestARunIsAFunctionOfItsSettings(t *testing.T) {
+	for _, p := range []Policy{Ours, Upstream} {
+		a, err := Run(small(p, Wide))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := Run(small(p, Wide))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if *a != *b {
+			t.Errorf("%s:\n%+v\n%+v", p, a, b)
+		}
+	}
+}
+
+// The scheduler keeps to every rule, whatever was planned.
+func TestTheSchedulerKeepsToTheRules(t *testing.T) {
+	s, err := newSim(small(Upstream, Wide))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.begin()
+	for range 2 * time.Hour / s.Step {
+		if err := s.step(); err != nil {
+			t.Fatal(err)
+		}
+		s.now = s.now.Add(s.Step)
+		for _, n := range s.nodes {
+			sum := world.Resources{}
+			for _, p := range n.pods {
+				sum = sum.Plus(s.classes[p.set.class].Requests)
+				if (p.set.apart || p.set.perHost) && n.count[p.set.class] > 1 {
+					t.Fatalf("%d pods of %s are on %s", n.count[p.set.class], p.set.name, n.name)
+				}
+			}
+			if !sum.Fits(n.typ.Allocatable) {
+				t.Fatalf("%s holds %v of %v", n.name, sum, n.typ.Allocatable)
+			}
+		}
+	}
+}
+
+// Kubernetes deletes pending pods first, then those that share a node with others of the set, then the younger ones.
+func TestVictims(t *testing.T) {
+	s := &sim{now: midnight}
+	r := &replicaSet{}
+	crowded, lone := &node{count: map[int32]int{0: 2}}, &node{count: map[int32]int{0: 1}}
+	add := func(n *node, age time.Duration) *pod {
+		p := &pod{set: r, node: n, bound: midnight.Add(-age)}
+		r.pods = append(r.pods, p)
+		return p
+	}
+	old := add(lone, 24*time.Hour)
+	young := add(lone, time.Minute)
+	double := add(crowded, 24*time.Hour)
+	pending := add(nil, 0)
+	for i, p := range s.victims(r) {
+		if want := []*pod{pending, double, young, old}[i]; p != want {
+			t.Errorf("%d is %+v, want %+v", i, p, want)
+		}
+	}
+}
