@@ -86,13 +86,19 @@ func (s *sim) input() *disrupt.Input {
 	in := &disrupt.Input{
 		World: s.snapshot(true), Past: s.recent(),
 		Pools: []disrupt.Pool{{
-			Name: poolName, Policy: disrupt.WhenEmptyOrUnderutilized,
+			Name: poolName, Policy: disrupt.WhenEmptyOrUnderutilized, Horizon: disrupt.DefaultHorizon,
 			Allowed: map[disrupt.Reason]int{disrupt.Empty: allowed, disrupt.Drifted: allowed, disrupt.Underutilized: allowed},
 		}},
 	}
 	expected := s.expected()
 	for _, n := range s.nodes {
 		f := disrupt.Node{Consolidatable: s.consolidatable(n), Cost: 1 + float64(len(n.pods)), Made: n.made, From: n.from}
+		for _, p := range n.pods {
+			f.Restart += s.Restart
+			if s.Restart > 0 && !p.evicted.IsZero() && s.now.Sub(p.evicted) < 10*time.Minute {
+				f.Unpaid = "a pod was moved"
+			}
+		}
 		switch {
 		case n.leaving:
 			f.Fixed = "it is being removed already"

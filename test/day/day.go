@@ -58,6 +58,9 @@ type Settings struct {
 	Pack    pack.Options
 	Disrupt disrupt.Options
 
+	// Restart is what restarting a pod costs, in dollars.
+	Restart float64
+
 	// Trace, if any, gets a line for each hour; Moves adds one for each move.
 	Trace io.Writer
 	Moves bool

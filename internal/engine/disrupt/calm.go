@@ -16,6 +16,9 @@ const (
 	DefaultRestartCost = 0.02
 	// DefaultHorizon is in hours. Within it a move has to pay for the restarts that it causes.
 	DefaultHorizon = 4.0
+	// restartHours is how long a pod that is restarted costs without being of full use: it starts and warms up, its caches and
+	// connections are made anew, and for a while it runs twice.
+	restartHours = 1.0
 	// turnShare is the share of the horizon that counts while pods keep coming: what comes next may undo a move.
 	turnShare = 0.25
 )
@@ -72,13 +75,23 @@ func (d *decider) room(is func(node int32) bool) []int32 {
 // restarts is what the restarts of a move cost in dollars, and for how many hours its saving counts against that.
 func (d *decider) restarts(m *Move) (cost, horizon float64) {
 	for k, node := range m.Remove {
-		cost += d.in.Nodes[node].Restart
+		cost += d.restart(node)
 		h := d.horizon(d.in.World.Nodes[node].Pool)
 		if k == 0 || h < horizon {
 			horizon = h
 		}
 	}
 	return cost, horizon
+}
+
+// restart is what restarting the pods of a node costs: what each pod asks for, and what it costs to run for as long as a restart takes
+// to be over.
+func (d *decider) restart(node int32) float64 {
+	own := d.in.Nodes[node].Restart
+	if own <= 0 || d.value == nil {
+		return own
+	}
+	return own + restartHours*worth(d.in.World.Nodes[node], d.value)
 }
 
 func (d *decider) horizon(pool string) float64 {

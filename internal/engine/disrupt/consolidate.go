@@ -26,6 +26,7 @@ func (d *decider) consolidate() {
 		return
 	}
 	v := d.values(candidates)
+	d.value = v
 	d.sortByWaste(candidates, v)
 	for range maxWaves {
 		chosen := d.afford(candidates)

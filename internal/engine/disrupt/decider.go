@@ -32,6 +32,7 @@ type decider struct {
 	cost  map[string]poolCost
 
 	moving map[string]string // by pool: what is going on
+	value  []float64         // what a pod of each class would cost an hour in a fresh plan, once that is known
 
 	rules  *census
 	crowd  *crowd
