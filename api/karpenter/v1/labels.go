@@ -61,6 +61,8 @@ const (
 	// FailedReplacementsAnnotationKey, on a pool, says how often in a row replacements of its nodes have come to nothing, why, and
 	// until when none is tried.
 	FailedReplacementsAnnotationKey = Group + "/failed-replacements"
+	// NodeCostAnnotationKey, on a pool, says what each of its nodes costs an hour besides its price, in dollars; see NodePool.NodeCost.
+	NodeCostAnnotationKey = Group + "/node-cost"
 	// BufferPodAnnotationKey marks the imaginary pods that stand for a capacity buffer.
 	BufferPodAnnotationKey = Group + "/capacity-buffer-fake-pod"
 	// BufferNameAnnotationKey names the buffer of an imaginary pod.
