@@ -30,7 +30,6 @@ type planning struct {
 	output        string
 	preferences   string
 	minValues     string
-	nodeOverhead  float64
 	workers       int
 	consolidation bool
 	spotToSpot    bool
@@ -75,7 +74,6 @@ The cluster is that of the kubeconfig, or a file: a recording, or what kubectl p
 	f.StringVarP(&p.output, "output", "o", "table", "table for people, json for programs, markdown (with -f) for pull requests")
 	f.StringVar(&p.preferences, "preference-policy", "", "Respect or Ignore preferred affinity and ScheduleAnyway spread; the controller's own, or Respect, without it")
 	f.StringVar(&p.minValues, "min-values-policy", "", "Strict or BestEffort; the controller's own, or Strict, without it")
-	f.Float64Var(&p.nodeOverhead, "node-overhead", 0, "what a node costs an hour besides its price, in dollars; weighs fewer against cheaper nodes")
 	f.BoolVar(&p.consolidation, "consolidate", false, "show which nodes would be taken away, instead of what pending pods need")
 	f.BoolVar(&p.spotToSpot, "spot-to-spot", false, "let spot nodes be replaced by cheaper spot nodes, as the feature gate SpotToSpotConsolidation does; needs --consolidate or -f")
 	f.IntVar(&p.workers, "workers", runtime.NumCPU(), "how many things to try at once; the plan does not depend on it")
@@ -184,8 +182,6 @@ func (p *planning) check() error {
 		return fmt.Errorf("--output is %q; give table or json, or markdown with -f", p.output)
 	case p.workers < 1:
 		return fmt.Errorf("--workers is %d; give at least 1", p.workers)
-	case !(p.nodeOverhead >= 0):
-		return fmt.Errorf("--node-overhead is %v; give dollars an hour, zero or more", p.nodeOverhead)
 	case p.source.snapshot == "-" && slices.Contains(p.whatIf.files, "-"):
 		return errors.New("--snapshot and -f both read standard input; give one of them a file")
 	}
@@ -201,9 +197,6 @@ func (p *planning) decided(r *ledger.Recording) disrupt.Options {
 	}
 	if p.minValues != "" {
 		opt.Pack.BestEffortMinValues = p.minValues == "BestEffort"
-	}
-	if p.nodeOverhead > 0 {
-		opt.Pack.NodeOverhead = p.nodeOverhead
 	}
 	opt.SpotToSpot = opt.SpotToSpot || p.spotToSpot
 	return opt
@@ -234,6 +227,8 @@ type planReport struct {
 	Existing     []existing     `json:"existing"`
 	Total        float64        `json:"totalPricePerHour"`
 	Bound        float64        `json:"lowerBoundPerHour"`
+	NodeCost     float64        `json:"nodeCostPerHour"`
+	CostBound    float64        `json:"lowerBoundWithNodeCostPerHour"`
 	UnplacedPods []unplacedPod  `json:"unplacedPods"`
 	Ignored      []ignoredThing `json:"ignored"`
 }
@@ -285,6 +280,7 @@ func ignored(o *state.Objects, problems []state.Problem) []ignoredThing {
 func newPlanReport(s *world.Snapshot, plan *pack.Plan) *planReport {
 	r := &planReport{
 		Pods: plan.Pods, Placed: plan.Placed, Unplaced: plan.Pods - plan.Placed, Total: plan.Price, Bound: plan.Bound,
+		NodeCost: plan.NodeCost, CostBound: plan.CostBound,
 		Nodes: []nodeReport{}, Existing: []existing{}, UnplacedPods: []unplacedPod{},
 	}
 	for _, n := range plan.Nodes {

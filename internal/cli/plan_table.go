@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+
+	v1 "karpenter/api/karpenter/v1"
 )
 
 // maxShown bounds the lines per section, so that a plan for ten thousand pods stays readable; -o json has all of them.
@@ -59,11 +61,20 @@ func (r *planReport) printRest(w io.Writer) {
 		}
 	}
 	printIgnored(w, r.Ignored)
-	gap := ""
-	if r.Bound > 0 {
-		gap = fmt.Sprintf(", %.1f %% above the least possible $%.4f/h", 100*(r.Total/r.Bound-1), r.Bound)
+	fmt.Fprintf(w, "\n%d pods: %d placed, %d left. %d new nodes for $%.4f/h%s. Planned in %.1f ms.\n",
+		r.Pods, r.Placed, r.Unplaced, len(r.Nodes), r.Total, gap(r.Total, r.Bound), r.SolveMillis)
+	if r.NodeCost > 0 {
+		fmt.Fprintf(w, "What nodes cost besides their price (%s: address, daemons, image pulls): $%.4f/h; $%.4f/h in all%s.\n",
+			v1.NodeCostAnnotationKey, r.NodeCost, r.Total+r.NodeCost, gap(r.Total+r.NodeCost, r.CostBound))
 	}
-	fmt.Fprintf(w, "\n%d pods: %d placed, %d left. %d new nodes for $%.4f/h%s. Planned in %.1f ms.\n", r.Pods, r.Placed, r.Unplaced, len(r.Nodes), r.Total, gap, r.SolveMillis)
+}
+
+// gap says how far a cost is above the least possible.
+func gap(cost, bound float64) string {
+	if bound <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %.1f %% above the least possible $%.4f/h", 100*(cost/bound-1), bound)
 }
 
 // printIgnored lists what was set aside.

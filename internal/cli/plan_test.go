@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -48,8 +49,8 @@ func TestPlanPrintsJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &got); err != nil {
 		t.Fatal(err)
 	}
-	for key, want := range map[string]any{"pods": 2.0, "placed": 1.0, "unplaced": 1.0, "totalPricePerHour": 0.1, "lowerBoundPerHour": 0.1} {
-		if got[key] != want {
+	for key, want := range map[string]float64{"pods": 2, "placed": 1, "unplaced": 1, "totalPricePerHour": 0.1, "lowerBoundPerHour": 0.1, "nodeCostPerHour": 0.005, "lowerBoundWithNodeCostPerHour": 0.105} {
+		if v, ok := got[key].(float64); !ok || math.Abs(v-want) > 1e-9 {
 			t.Errorf("%s is %v, want %v", key, got[key], want)
 		}
 	}
@@ -74,7 +75,7 @@ func TestPlanPrintsATable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"NEW NODE", "general-1", "default/web", "NO PLACE FOR", "default/huge", "asks for 100", "1 × ConfigMap", "2 pods: 1 placed, 1 left. 1 new nodes for $0.1000/h"} {
+	for _, want := range []string{"NEW NODE", "general-1", "default/web", "NO PLACE FOR", "default/huge", "asks for 100", "1 × ConfigMap", "2 pods: 1 placed, 1 left. 1 new nodes for $0.1000/h", "(karpenter.sh/node-cost: address, daemons, image pulls): $0.0050/h; $0.1050/h in all, 0.0 % above the least possible $0.1050/h."} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}
@@ -83,7 +84,7 @@ func TestPlanPrintsATable(t *testing.T) {
 
 func TestPlanRefusesBadFlags(t *testing.T) {
 	for flag, want := range map[string]string{
-		"--preference-policy=Maybe": "Respect or Ignore", "--min-values-policy=Some": "Strict or BestEffort", "--output=xml": "table or json", "--node-overhead=-1": "zero or more",
+		"--preference-policy=Maybe": "Respect or Ignore", "--min-values-policy=Some": "Strict or BestEffort", "--output=xml": "table or json",
 	} {
 		if _, err := plan(t, planSnapshot, flag); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", flag, err, want)

@@ -53,7 +53,6 @@ type Options struct {
 	Reading             state.Options `json:"reading"`
 	IgnorePreferences   bool          `json:"ignorePreferences,omitempty"`
 	BestEffortMinValues bool          `json:"bestEffortMinValues,omitempty"`
-	NodeOverhead        float64       `json:"nodeOverhead,omitempty"`
 	MaxTypes            int           `json:"maxTypes,omitempty"`
 	// Quick says that pods could not wait for the best plan.
 	Quick      bool `json:"quick,omitempty"`
@@ -65,7 +64,7 @@ type Options struct {
 // NewOptions writes the engine's options down.
 func NewOptions(reading state.Options, o disrupt.Options) Options {
 	return Options{
-		Reading: reading, IgnorePreferences: o.Pack.IgnorePreferences, BestEffortMinValues: o.Pack.BestEffortMinValues, NodeOverhead: o.Pack.NodeOverhead,
+		Reading: reading, IgnorePreferences: o.Pack.IgnorePreferences, BestEffortMinValues: o.Pack.BestEffortMinValues,
 		MaxTypes: o.Pack.MaxTypes, Quick: o.Pack.Quick, SpotToSpot: o.SpotToSpot, Turn: o.Turn,
 	}
 }
@@ -73,7 +72,7 @@ func NewOptions(reading state.Options, o disrupt.Options) Options {
 // Pack are the options of a plan.
 func (o Options) Pack() pack.Options {
 	return pack.Options{
-		IgnorePreferences: o.IgnorePreferences, BestEffortMinValues: o.BestEffortMinValues, NodeOverhead: o.NodeOverhead, MaxTypes: o.MaxTypes, Quick: o.Quick,
+		IgnorePreferences: o.IgnorePreferences, BestEffortMinValues: o.BestEffortMinValues, MaxTypes: o.MaxTypes, Quick: o.Quick,
 	}
 }
 

@@ -18,7 +18,8 @@ import (
 
 // pool converts a pool. One that cannot be used is kept with the reason, so that plans can name it.
 func (b *converter) pool(p *v1.NodePool) (w *world.Pool, err error) {
-	w = &world.Pool{Name: p.Name, MaxNodes: -1, Static: p.Spec.Replicas != nil}
+	cost, _ := p.NodeCost()
+	w = &world.Pool{Name: p.Name, MaxNodes: -1, NodeCost: cost, Static: p.Spec.Replicas != nil}
 	if p.Spec.Weight != nil {
 		w.Weight = *p.Spec.Weight
 	}
@@ -135,6 +136,9 @@ func (b *converter) poolLimits(w *world.Pool, limits corev1.ResourceList) error 
 	return nil
 }
 
+// nodeCostPart is the part of a pool that a wrong annotation is reported for; the rest of it is used.
+const nodeCostPart = "node-cost"
+
 // poolEntry is a pool with its conversion and the types that went into it.
 type poolEntry struct {
 	obj   *v1.NodePool
@@ -161,6 +165,7 @@ func (m *Mirror) dropPool(p *v1.NodePool) {
 	if e := m.pools[p.Name]; e != nil && sameUID(e.obj, p) {
 		delete(m.pools, p.Name)
 		m.problem("NodePool", p.Name, "", nil)
+		m.problem("NodePool", p.Name, nodeCostPart, nil)
 		m.poolsChanged, m.worldChanged = true, true
 	}
 }
@@ -170,7 +175,8 @@ func samePool(a, b *v1.NodePool) bool {
 	as, am := poolReady(a)
 	bs, bm := poolReady(b)
 	return as == bs && am == bm && (a.DeletionTimestamp == nil) == (b.DeletionTimestamp == nil) && equality.Semantic.DeepEqual(a.Spec, b.Spec) &&
-		a.Annotations[convert.KubeletAnnotation] == b.Annotations[convert.KubeletAnnotation]
+		a.Annotations[convert.KubeletAnnotation] == b.Annotations[convert.KubeletAnnotation] &&
+		a.Annotations[v1.NodeCostAnnotationKey] == b.Annotations[v1.NodeCostAnnotationKey]
 }
 
 // refreshPools converts pools that have changed, or whose types have.
@@ -204,6 +210,8 @@ func (m *Mirror) pool(p *v1.NodePool, types *typeList) *world.Pool {
 		return m.conv.pool(p)
 	}()
 	m.problem("NodePool", p.Name, "", err)
+	_, err = p.NodeCost()
+	m.problem("NodePool", p.Name, nodeCostPart, err)
 	if w == nil {
 		w = &world.Pool{Name: p.Name, MaxNodes: -1, Refused: "cannot be read"}
 	}

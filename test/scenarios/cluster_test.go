@@ -162,10 +162,6 @@ func (c *cluster) addOption(w words) error {
 		n, err := strconv.Atoi(w.get("n", ""))
 		c.options.MaxTypes = n
 		return err
-	case "overhead":
-		x, err := strconv.ParseFloat(w.get("price", ""), 64)
-		c.options.NodeOverhead = x
-		return err
 	case "default-spread":
 		when := corev1.DoNotSchedule
 		if w.has("soft") {

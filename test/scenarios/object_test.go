@@ -20,6 +20,9 @@ import (
 
 func (c *cluster) addPool(w words) error {
 	p := &v1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: w.name}}
+	if v := w.get("node-cost", ""); v != "" {
+		p.Annotations = map[string]string{v1.NodeCostAnnotationKey: v}
+	}
 	spec := &p.Spec.Template.Spec
 	spec.NodeClassRef = &v1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "default"}
 	p.Spec.Template.Labels = labels(w.all("label"))

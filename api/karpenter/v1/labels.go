@@ -65,6 +65,8 @@ const (
 	RestartCostAnnotationKey = Group + "/restart-cost"
 	// ExamplePodAnnotationKey marks imaginary pods that show what a workload will create. No such pod is ever written to the cluster.
 	ExamplePodAnnotationKey = Group + "/example-of"
+	// NodeCostAnnotationKey, on a pool, says what each of its nodes costs an hour besides its price, in dollars; see NodePool.NodeCost.
+	NodeCostAnnotationKey = Group + "/node-cost"
 	// BufferPodAnnotationKey marks the imaginary pods that stand for a capacity buffer.
 	BufferPodAnnotationKey = Group + "/capacity-buffer-fake-pod"
 	// BufferNameAnnotationKey names the buffer of an imaginary pod.

@@ -47,7 +47,11 @@ func (p *NodePool) ValidationCondition(rules LabelRules) Condition {
 			Message: problems.ToAggregate().Error(),
 		}
 	}
-	return Condition{Type: ConditionValidationSucceeded, Status: metav1.ConditionTrue}
+	ok := Condition{Type: ConditionValidationSucceeded, Status: metav1.ConditionTrue}
+	if _, err := p.NodeCost(); err != nil { // the pool can be used all the same
+		ok.Message = err.Error()
+	}
+	return ok
 }
 
 // Validate makes the checks that the API server cannot or does not make (A79). Each problem names its field.

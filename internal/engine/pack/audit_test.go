@@ -129,6 +129,16 @@ func (a *auditor) prices(plan *Plan) {
 			}
 		}
 	}
+	nodeCost := 0.0
+	for _, n := range plan.Nodes {
+		nodeCost += n.Pool.NodeCost
+	}
+	if diff := plan.NodeCost - nodeCost; diff > 1e-9 || diff < -1e-9 {
+		a.fail("node cost is %v, the nodes' is %v", plan.NodeCost, nodeCost)
+	}
+	if plan.CostBound > (sum+nodeCost)*(1+1e-9) || plan.CostBound < plan.Bound {
+		a.fail("bound with node cost %v is above %v or below the bound on prices %v", plan.CostBound, sum+nodeCost, plan.Bound)
+	}
 	if plan.Bound > sum*(1+1e-9) {
 		a.fail("bound %v is above the price %v", plan.Bound, sum)
 	}

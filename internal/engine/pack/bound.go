@@ -8,6 +8,7 @@ import (
 
 // bounds collects what certifies that no plan for the same pods is cheaper.
 type bounds struct {
+	by    measure
 	worth float64   // of everything placed on new nodes, at the relaxation's prices
 	unit  []float64 // the highest price of each resource in any market
 	least float64   // the dearest of the nodes that single pods need at least
@@ -52,7 +53,8 @@ func (r *run) certain(p *problem) *problem {
 }
 
 // add takes in one round: the worth of what was placed, less what reservations may give beyond their price.
-func (b *bounds) add(p *problem, x *relaxation, left []int) {
+func (b *bounds) add(p *problem, left []int) {
+	x := p.relax(nil, b.by)
 	placed := make([]int, len(p.items))
 	for i := range placed {
 		placed[i] = p.items[i].n - left[i]
@@ -70,8 +72,8 @@ func (b *bounds) add(p *problem, x *relaxation, left []int) {
 		if placed[i] == 0 || p.mayExist(i) {
 			continue
 		}
-		if cell, k := p.cheapestAlone(i); k >= 0 {
-			b.least = max(b.least, p.cells[cell].cands[k].price)
+		if least, ok := p.cheapestAlone(i, b.by); ok {
+			b.least = max(b.least, least)
 		}
 	}
 }
@@ -88,7 +90,7 @@ func (p *problem) reservedSurplus(x *relaxation) float64 {
 				continue
 			}
 			seen[off.Reservation] = true
-			worth := -cl.cands[k].price
+			worth := -x.by(&cl.cands[k])
 			for r, u := range x.unit[cl.market] {
 				worth += float64(u * x.holds(&cl.cands[k], r))
 			}
@@ -110,35 +112,40 @@ func (p *problem) mayExist(i int) bool {
 	return false
 }
 
-// cheapestAlone is the cheapest candidate that holds one copy of the item, whatever limits say and in whichever domain: another
-// plan might have chosen domains otherwise.
-func (p *problem) cheapestAlone(i int) (cell, k int) {
-	cell, k = -1, -1
+// cheapestAlone is what the cheapest candidate counts that holds one copy of the item, whatever limits say and in whichever
+// domain: another plan might have chosen domains otherwise.
+func (p *problem) cheapestAlone(i int, by measure) (least float64, ok bool) {
 	for c := range p.cells {
 		if !p.items[i].cells.meets(p.market[p.cells[c].market]) {
 			continue
 		}
 		for j := range p.cells[c].cands {
 			cd := &p.cells[c].cands[j]
-			if k >= 0 && cd.price >= p.cells[cell].cands[k].price {
+			if ok && cd.cost-p.m.nodeCost >= least { // candidates are sorted by cost, and none of the rest has a lower price
 				break
 			}
-			if fits(p.items[i].size, cd.net) {
-				cell, k = c, j
-				break
+			if v := by(cd); (!ok || v < least) && fits(p.items[i].size, cd.net) {
+				least, ok = v, true
 			}
 		}
 	}
-	return cell, k
+	return least, ok
 }
 
-// bound is what the new nodes cost at least. Room left on existing nodes could have taken some of it, for all that is known,
-// and is taken off at its price.
-func (r *run) bound(b *bounds) float64 {
-	if b.worth <= 0 {
-		return b.least
+// bound is what the new nodes cost at least, by price alone and in all. Room left on existing nodes could have taken some of
+// the pods, for all that is known, and is taken off at its price.
+func (r *run) bound(list []bounds) (price, cost float64) {
+	var spare []float64
+	if list[0].worth > 0 {
+		spare = r.spare()
 	}
-	spare := 0.0
+	price = list[0].total(spare)
+	return price, max(price, list[len(list)-1].total(spare))
+}
+
+// spare sums up the room left on existing nodes, by resource.
+func (r *run) spare() []float64 {
+	out := make([]float64, r.m.dims)
 	seen := newBitset(len(r.m.nodes))
 	for _, rc := range r.classes {
 		for _, n := range r.m.nodeOrder(rc.c.ID) {
@@ -150,12 +157,23 @@ func (r *run) bound(b *bounds) float64 {
 			if ns, ok := r.touched[n]; ok {
 				free = ns.free
 			}
-			for d, u := range b.unit {
-				if free[d] < world.Unlimited/2 {
-					spare += float64(u * float64(max(free[d], 0)))
+			for d, v := range free {
+				if v < world.Unlimited/2 {
+					out[d] += float64(max(v, 0))
 				}
 			}
 		}
 	}
-	return max(0, (b.worth-spare)*(1-1e-9), b.least)
+	return out
+}
+
+func (b *bounds) total(spare []float64) float64 {
+	if b.worth <= 0 {
+		return b.least
+	}
+	worth := b.worth
+	for d, u := range b.unit {
+		worth -= float64(u * spare[d])
+	}
+	return max(0, worth*(1-1e-9), b.least)
 }

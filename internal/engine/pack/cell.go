@@ -8,7 +8,7 @@ import (
 )
 
 // cellSet cuts the options into cells: options that no pod in question can tell apart by labels, taints, topology or the
-// weight of their pool. Inside a cell only size and price matter.
+// weight of their pool. Inside a cell only size and cost matter.
 type cellSet struct {
 	dims    []int // resources that somebody asks for
 	cells   []cell
@@ -19,7 +19,7 @@ type cell struct {
 	rep    int32 // any option of the cell: masks and domains agree on all of them
 	market int   // cells that differ only in topology share a market, and the prices of its resources
 	weight int32
-	// options holds everything in the cell, cheapest first; cands those that no other beats in size and price.
+	// options holds everything in the cell, cheapest first; cands those that no other beats in size and cost.
 	options []int32
 	cands   []cand
 	// largest holds the sizes that no candidate exceeds in everything: what does not fit them fits nowhere in the cell.
@@ -30,6 +30,7 @@ type cell struct {
 type cand struct {
 	option int32
 	price  float64
+	cost   float64
 	net    []int64 // by the cell set's dims
 }
 
@@ -110,10 +111,10 @@ func (m *Model) cut(masks []bitset, topos []*topology, dims []int) *cellSet {
 	return cs
 }
 
-// rank sorts a cell's options by price and picks the candidates.
+// rank sorts a cell's options by cost and picks the candidates.
 func (m *Model) rank(c *cell, dims []int) {
 	slices.SortStableFunc(c.options, func(a, b int32) int {
-		pa, pb := m.options[a].price, m.options[b].price
+		pa, pb := m.options[a].cost, m.options[b].cost
 		switch {
 		case pa < pb:
 			return -1
@@ -123,7 +124,7 @@ func (m *Model) rank(c *cell, dims []int) {
 		return m.sizeTie(a, b)
 	})
 	for _, o := range c.options {
-		x := cand{option: o, price: m.options[o].price, net: project(m.options[o].net, dims)}
+		x := cand{option: o, price: m.options[o].price, cost: m.options[o].cost, net: project(m.options[o].net, dims)}
 		if !slices.ContainsFunc(c.cands, func(k cand) bool { return m.beats(k, x) }) {
 			c.cands = append(c.cands, x)
 		}
@@ -136,7 +137,7 @@ func (m *Model) rank(c *cell, dims []int) {
 	}
 }
 
-// sizeTie puts the larger of two equally priced options first, then orders them by name, zone and pool.
+// sizeTie puts the larger of two equally dear options first, then orders them by name, zone and pool.
 func (m *Model) sizeTie(a, b int32) int {
 	x, y := &m.options[a], &m.options[b]
 	for r := range x.net {
@@ -150,10 +151,13 @@ func (m *Model) sizeTie(a, b int32) int {
 	return int(a) - int(b)
 }
 
-// beats says whether k makes x superfluous: at most as dear (the caller adds in price order), at least as large, and usable
+// beats says whether k makes x superfluous: at most as dear (the caller adds in order of cost), at least as large, and usable
 // whenever x is. A pool with limits or minValues can be refused for reasons of its own, and a reservation runs out, so
 // those only beat what shares their fate.
 func (m *Model) beats(k, x cand) bool {
+	if k.price > x.price { // pools whose nodes cost differently: the bound on prices needs both
+		return false
+	}
 	for r, v := range x.net {
 		if k.net[r] < v {
 			return false

@@ -56,10 +56,10 @@ func (p *problem) canHost(o, variant int32, size []int64, ports []world.Port) bo
 	return true
 }
 
-// cheaper orders options by price, then as listed.
+// cheaper orders options by cost, then as listed.
 func (m *Model) cheaper(a, b int32) bool {
-	if m.options[a].price != m.options[b].price {
-		return m.options[a].price < m.options[b].price
+	if m.options[a].cost != m.options[b].cost {
+		return m.options[a].cost < m.options[b].cost
 	}
 	return m.sizeTie(a, b) < 0
 }

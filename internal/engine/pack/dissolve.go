@@ -52,7 +52,7 @@ func (s *search) dissolve() (gain float64, looked int) {
 			return 0, looked
 		}
 		cd := &s.p.cells[cell].cands[k]
-		smaller = bin{cell: int32(cell), option: cd.option, items: rest, cost: cd.price + s.p.overhead}
+		smaller = bin{cell: int32(cell), option: cd.option, items: rest, cost: cd.cost}
 		gain -= smaller.cost
 	}
 	if gain < 1e-9 || !s.affordable(hosts, &smaller, rest) {

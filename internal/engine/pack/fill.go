@@ -10,7 +10,7 @@ type bin struct {
 	cell   int32
 	option int32
 	items  []itemCount
-	cost   float64 // price and overhead
+	cost   float64 // price and node cost
 }
 
 type itemCount struct{ item, n int32 }
@@ -53,7 +53,7 @@ func (p *problem) newFiller(left []int, rule fillRule) *filler {
 
 // reprice solves the relaxation for what is left and sorts the items by it.
 func (f *filler) reprice() {
-	f.use(f.p.relax(f.left, f.p.overhead))
+	f.use(f.p.relax(f.left, f.p.by))
 }
 
 // use sorts the items by the prices of x.
@@ -112,7 +112,7 @@ func (f *filler) bounds() {
 			for r, u := range f.x.unit[cl.market] {
 				sum += float64(u * f.x.holds(&cl.cands[k], r))
 			}
-			f.most[c][k] = efficiency(sum, 1, cl.cands[k].price+f.p.overhead)
+			f.most[c][k] = efficiency(sum, 1, f.p.by(&cl.cands[k]))
 		}
 	}
 }

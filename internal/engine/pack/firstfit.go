@@ -43,7 +43,7 @@ func (p *problem) firstFit(left []int, worst bool) []bin {
 			continue
 		}
 		cd := &p.cells[cell].cands[k]
-		out = append(out, bin{cell: int32(cell), option: cd.option, items: b.items, cost: cd.price + p.overhead})
+		out = append(out, bin{cell: int32(cell), option: cd.option, items: b.items, cost: cd.cost})
 	}
 	return out
 }
@@ -185,7 +185,7 @@ func (p *problem) price(cells bitset, size []int64, ports []port) (cell, k int) 
 	for c := range cells.each {
 		for i := range p.cells[c].cands {
 			cd := &p.cells[c].cands[i]
-			if k >= 0 && cd.price >= p.cells[cell].cands[k].price {
+			if k >= 0 && cd.cost >= p.cells[cell].cands[k].cost {
 				break
 			}
 			o := &p.m.options[cd.option]

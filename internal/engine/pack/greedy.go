@@ -63,7 +63,7 @@ func (f *filler) pack(adapt bool) []bin {
 			continue
 		}
 		if s.version != version {
-			slots[0].eff, slots[0].version = efficiency(value, len(f.got), cd.price+f.p.overhead), version
+			slots[0].eff, slots[0].version = efficiency(value, len(f.got), f.p.by(cd)), version
 			heap.Fix(&slots, 0)
 			if slots[0].cell != s.cell || slots[0].cand != s.cand {
 				continue
@@ -130,7 +130,7 @@ func (f *filler) take(cell int32, cd *cand, times int, bins *[]bin) {
 	}
 	f.p.ledger.take(f.p.m, &f.p.m.options[cd.option], times)
 	for range times {
-		*bins = append(*bins, bin{cell: cell, option: cd.option, items: items, cost: cd.price + f.p.overhead})
+		*bins = append(*bins, bin{cell: cell, option: cd.option, items: items, cost: cd.cost})
 	}
 }
 

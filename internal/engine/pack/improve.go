@@ -15,12 +15,13 @@ const (
 	goodEnough = 0.002
 )
 
-// improve takes a few nodes apart at a time, the wasteful ones first, and keeps what is cheaper when packed again.
-func (p *problem) improve(bins []bin, bound float64) []bin {
+// improve takes a few nodes apart at a time, the wasteful ones first, and keeps what is cheaper when packed again. It does one
+// of so many shares of the work.
+func (p *problem) improve(bins []bin, bound float64, shares int) []bin {
 	if len(bins) == 0 {
 		return bins
 	}
-	s := &search{p: p, bins: bins, x: p.relax(nil, p.overhead), seed: 1}
+	s := &search{p: p, bins: bins, x: p.relax(nil, byCost), seed: 1}
 	full, items := make([]int, len(p.items)), 0
 	for i := range full {
 		full[i] = p.items[i].n
@@ -30,6 +31,7 @@ func (p *problem) improve(bins []bin, bound float64) []bin {
 	if items <= smallPlan {
 		budget = smallWork
 	}
+	budget /= shares
 	for rule := range ruleCount {
 		f := p.newFiller(full, rule)
 		f.use(s.x)
@@ -157,7 +159,7 @@ func (p *problem) shrink(bins []bin) []bin {
 			continue
 		}
 		cd := &p.cells[cell].cands[k]
-		if cd.price+p.overhead >= b.cost || p.ledger.room(p.m, &p.m.options[cd.option], 1) == 0 {
+		if cd.cost >= b.cost || p.ledger.room(p.m, &p.m.options[cd.option], 1) == 0 {
 			continue
 		}
 		if hasMinValues(p.m.variants[p.m.options[cd.option].variant].pool) && !p.enoughChoice(b.items, cd.option) {
@@ -165,7 +167,7 @@ func (p *problem) shrink(bins []bin) []bin {
 		}
 		p.ledger.take(p.m, &p.m.options[b.option], -1)
 		p.ledger.take(p.m, &p.m.options[cd.option], 1)
-		b.cell, b.option, b.cost = int32(cell), cd.option, cd.price+p.overhead
+		b.cell, b.option, b.cost = int32(cell), cd.option, cd.cost
 	}
 	return bins
 }

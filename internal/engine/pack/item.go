@@ -40,8 +40,8 @@ type problem struct {
 	items  []item
 	hosts  int // number of host groups
 	ledger *ledger
-	// overhead is what each node costs besides its price.
-	overhead float64
+	// by is what nodes are bought by; costs are compared whatever it is.
+	by       measure
 	markets  int
 	market   []bitset  // per market, its cells
 	bargains [][]*cand // per market, the candidates that can set prices
@@ -52,7 +52,7 @@ type problem struct {
 
 // problem turns the demands of a run into items.
 func (r *run) problem(demands []*demand) *problem {
-	p := &problem{m: r.m, cells: r.cells.cells, dims: len(r.cells.dims), dimIndex: r.cells.dims, ledger: r.ledger, overhead: r.m.opt.NodeOverhead, markets: r.cells.markets, plain: true}
+	p := &problem{m: r.m, cells: r.cells.cells, dims: len(r.cells.dims), dimIndex: r.cells.dims, ledger: r.ledger, by: byCost, markets: r.cells.markets, plain: true}
 	for _, gs := range r.groups {
 		p.hosts += boolInt(gs.g.host)
 	}

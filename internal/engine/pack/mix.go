@@ -99,7 +99,7 @@ func (p *problem) mixOf(c int, share []int, prices *relaxation) []bin {
 			}
 			for range int(math.Floor(n + 1e-6)) {
 				bought = true
-				out = append(out, bin{cell: int32(c), option: cands[k].option, cost: cands[k].price + p.overhead})
+				out = append(out, bin{cell: int32(c), option: cands[k].option, cost: cands[k].cost})
 				for r := range need {
 					need[r] = max(0, need[r]-x.holds(cands[k], r))
 				}
@@ -138,7 +138,7 @@ func (x *relaxation) buy(c int, need []float64, limit float64) ([]*cand, []float
 		for j, r := range cols {
 			row[j] = x.holds(cd, r) / need[r]
 		}
-		caps, costs, cands = append(caps, row), append(costs, cd.price+x.p.overhead), append(cands, cd)
+		caps, costs, cands = append(caps, row), append(costs, x.p.by(cd)), append(cands, cd)
 	}
 	_, n := maximize(caps, costs, len(cols))
 	return cands, n

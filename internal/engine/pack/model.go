@@ -34,6 +34,7 @@ type Model struct {
 	typeIDs  map[*world.InstanceType]int32
 	stock    bitset // options that can be launched now
 	optCols  columns
+	nodeCost float64 // the highest of any pool
 
 	nodes    []nodeInfo
 	nodeCols columns
@@ -77,6 +78,7 @@ type option struct {
 	typeID  int32
 	off     *world.Offering
 	price   float64
+	cost    float64 // price and the pool's node cost: what is minimised
 	net     []int64 // allocatable less daemons
 	daemons []int64 // what daemons take
 	ports   []world.Port
@@ -165,6 +167,8 @@ func (m *Model) addOptions(v int32, offers []world.Offer) {
 	var last *world.InstanceType
 	var alloc []int64
 	var id int32
+	pool := m.variants[v].pool
+	m.nodeCost = max(m.nodeCost, pool.NodeCost)
 	for _, x := range offers {
 		if x.Type != last {
 			last, alloc = x.Type, m.vector(x.Type.Allocatable)
@@ -178,7 +182,8 @@ func (m *Model) addOptions(v int32, offers []world.Offer) {
 		if x.Offering.Allocatable != nil {
 			net = m.vector(x.Offering.Allocatable)
 		}
-		m.options = append(m.options, option{variant: v, typ: x.Type, typeID: id, off: x.Offering, price: x.Offering.Price, net: net})
+		price := x.Offering.Price
+		m.options = append(m.options, option{variant: v, typ: x.Type, typeID: id, off: x.Offering, price: price, cost: price + pool.NodeCost, net: net})
 	}
 }
 

@@ -17,8 +17,6 @@ type Options struct {
 	IgnorePreferences bool
 	// BestEffortMinValues lowers minValues to what can be had, instead of failing.
 	BestEffortMinValues bool
-	// NodeOverhead is what a node costs an hour besides its price, in dollars. It is part of the objective, not of prices shown.
-	NodeOverhead float64
 	// MaxTypes bounds the instance types listed for a node; 0 stands for DefaultMaxTypes.
 	MaxTypes int
 	// NoNewNodes asks only what the nodes that exist can take.
@@ -42,9 +40,13 @@ type Plan struct {
 	// Pods is how many wanted a place, Placed how many got one.
 	Pods   int
 	Placed int
-	// Price is the sum over new nodes, in dollars an hour; no plan for the same pods can cost less than Bound.
+	// Price is the sum over new nodes, in dollars an hour; no plan for the same pods has a lower one than Bound.
 	Price float64
 	Bound float64
+	// NodeCost is what the new nodes cost an hour besides their price, see world.Pool. Price and NodeCost together are what
+	// was minimised; no plan for the same pods has a lower sum than CostBound.
+	NodeCost  float64
+	CostBound float64
 }
 
 // NewNode is a node to launch.

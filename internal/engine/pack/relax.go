@@ -8,10 +8,17 @@ import (
 // maxGroupRows bounds how many host groups the relaxation knows; the largest are kept. Fewer rows only weaken the bound.
 const maxGroupRows = 48
 
+// measure is what a relaxation counts of a node: its price alone, or what is minimised.
+type measure func(*cand) float64
+
+func byPrice(cd *cand) float64 { return cd.price }
+func byCost(cd *cand) float64  { return cd.cost }
+
 // relaxation is the linear relaxation of a problem in its dual form: a price for each resource (and for each place that a
 // host group allows per node) in each market, such that no candidate offers more than it costs.
 type relaxation struct {
 	p      *problem
+	by     measure
 	groups []int32 // host groups that have a row
 	row    []int   // per host group, its row or -1
 	// unit[k] are the prices in market k: resources first, then groups.
@@ -21,8 +28,8 @@ type relaxation struct {
 }
 
 // relax prices resources for what is left of the items. left may be nil for all of them.
-func (p *problem) relax(left []int, overhead float64) *relaxation {
-	x := &relaxation{p: p, unit: make([][]float64, p.markets), value: make([]float64, len(p.items))}
+func (p *problem) relax(left []int, by measure) *relaxation {
+	x := &relaxation{p: p, by: by, unit: make([][]float64, p.markets), value: make([]float64, len(p.items))}
 	x.pickGroups(left)
 	home := make([]int, len(p.items)) // the market that an item is charged to
 	for i := range p.items {
@@ -32,7 +39,7 @@ func (p *problem) relax(left []int, overhead float64) *relaxation {
 	var bestUnit [][]float64
 	for range 4 {
 		for k := range x.unit {
-			x.unit[k] = x.solve(k, home, left, overhead)
+			x.unit[k] = x.solve(k, home, left)
 		}
 		x.revalue()
 		if b := x.total(left); b > best {
@@ -105,7 +112,7 @@ func (x *relaxation) nearest(i int) int {
 	it := &x.p.items[i]
 	best, at := math.Inf(1), 0
 	for c := range it.cells.each {
-		if u, _, ok := x.p.cells[c].unit(it.size); ok && u < best {
+		if u, _, ok := x.p.cells[c].unit(it.size, x.by); ok && u < best {
 			best, at = u, x.p.cells[c].market
 		}
 	}
@@ -155,7 +162,7 @@ func (x *relaxation) total(left []int) float64 {
 }
 
 // solve prices market k for the items charged to it; a market that nobody uses is priced for everything it could take.
-func (x *relaxation) solve(k int, home []int, left []int, overhead float64) []float64 {
+func (x *relaxation) solve(k int, home []int, left []int) []float64 {
 	rows := x.p.dims + len(x.groups)
 	need := make([]float64, rows)
 	if !x.charge(need, k, left, func(i int) bool { return home[i] == k }) {
@@ -171,12 +178,12 @@ func (x *relaxation) solve(k int, home []int, left []int, overhead float64) []fl
 	if len(cols) == 0 {
 		return unit
 	}
-	caps, prices := x.offers(k, need, cols, overhead)
+	caps, prices := x.offers(k, need, cols)
 	y, _ := maximize(caps, prices, len(cols))
 	for j, r := range cols {
 		unit[r] = y[j] / need[r]
 	}
-	x.makeFeasible(k, unit, overhead)
+	x.makeFeasible(k, unit)
 	return unit
 }
 
@@ -201,13 +208,13 @@ func (x *relaxation) charge(need []float64, k int, left []int, here func(int) bo
 }
 
 // offers lists what the market's candidates hold, as fractions of the need.
-func (x *relaxation) offers(k int, need []float64, cols []int, overhead float64) (caps [][]float64, prices []float64) {
+func (x *relaxation) offers(k int, need []float64, cols []int) (caps [][]float64, prices []float64) {
 	for _, cd := range x.p.bargains[k] {
 		row := make([]float64, len(cols))
 		for j, r := range cols {
 			row[j] = x.holds(cd, r) / need[r]
 		}
-		caps, prices = append(caps, row), append(prices, cd.price+overhead)
+		caps, prices = append(caps, row), append(prices, x.by(cd))
 	}
 	return caps, prices
 }
@@ -228,16 +235,16 @@ func (p *problem) findBargains() {
 			}
 		}
 		for _, a := range all {
-			if !slices.ContainsFunc(all, func(b *cand) bool { return p.betterPerDollar(b, a) }) {
+			if !slices.ContainsFunc(all, func(b *cand) bool { return betterPerDollar(b, a, byCost) && betterPerDollar(b, a, byPrice) }) {
 				p.bargains[k] = append(p.bargains[k], a)
 			}
 		}
 	}
 }
 
-// betterPerDollar says whether b gives at least as much of everything per dollar as a, nodes included, and more of something.
-func (p *problem) betterPerDollar(b, a *cand) bool {
-	pa, pb := a.price+p.overhead, b.price+p.overhead
+// betterPerDollar says whether b gives at least as much of everything per dollar as a, itself included, and more of something.
+func betterPerDollar(b, a *cand, by measure) bool {
+	pa, pb := by(a), by(b)
 	if pb > pa {
 		return false
 	}
@@ -273,7 +280,7 @@ func (x *relaxation) holds(cd *cand, row int) float64 {
 
 // makeFeasible scales prices down until no candidate offers more than it costs, so that rounding can never make the bound
 // too high.
-func (x *relaxation) makeFeasible(k int, unit []float64, overhead float64) {
+func (x *relaxation) makeFeasible(k int, unit []float64) {
 	over := 1.0
 	limited := x.p.onlyReserved(k)
 	for c := range x.p.market[k].each {
@@ -286,7 +293,7 @@ func (x *relaxation) makeFeasible(k int, unit []float64, overhead float64) {
 			for r, u := range unit {
 				sum += float64(u * x.holds(cd, r))
 			}
-			price := cd.price + overhead
+			price := x.by(cd)
 			if price <= 0 && sum > 0 {
 				clear(unit)
 				return

@@ -26,7 +26,7 @@ func (m *Model) Solve(ov *world.Overlay) *Plan {
 		return best
 	}
 	for _, l := range leanings {
-		if plan, _ := m.solveLeaning(ov, &l); m.cheaperPlan(plan, best) {
+		if plan, _ := m.solveLeaning(ov, &l); cheaperPlan(plan, best) {
 			best = plan
 		}
 	}
@@ -43,13 +43,20 @@ const (
 // leaning is a domain to prefer where the rules leave a choice.
 type leaning struct{ key, domain string }
 
+// sameCost is the difference in dollars an hour below which costs count as equal.
+const sameCost = 1e-9
+
+// fewer says whether a cost is lower than another, or the same with fewer nodes.
+func fewer(cost, than float64, nodes, thanNodes int) bool {
+	return cost < than-sameCost || (cost <= than+sameCost && nodes < thanNodes)
+}
+
 // cheaperPlan says whether a is better than b: more pods placed, or the same for less.
-func (m *Model) cheaperPlan(a, b *Plan) bool {
+func cheaperPlan(a, b *Plan) bool {
 	if a.Placed != b.Placed {
 		return a.Placed > b.Placed
 	}
-	total := func(p *Plan) float64 { return p.Price + float64(m.opt.NodeOverhead*float64(len(p.Nodes))) }
-	return total(a) < total(b)-1e-9
+	return fewer(a.Price+a.NodeCost, b.Price+b.NodeCost, len(a.Nodes), len(b.Nodes))
 }
 
 // solveLeaning plans with a domain preferred, and lists the domains that could be.
@@ -150,15 +157,20 @@ func (r *run) refused(outcomes []outcome, gentle bool) bool {
 func (r *run) plan(outcomes []outcome) *Plan {
 	r.settle(outcomes)
 	plan := &Plan{Order: r.decided}
-	var bound bounds
+	limits := []bounds{{by: byPrice}, {by: byCost}}
+	if r.m.nodeCost == 0 { // both are the same
+		limits = limits[:1]
+	}
 	barred := r.barred()
 	for _, o := range outcomes {
 		o.p.barred = barred
 		q := r.certain(o.p)
-		bound.add(q, q.relax(nil, 0), o.left)
+		for k := range limits {
+			limits[k].add(q, o.left)
+		}
 		plan.Nodes = append(plan.Nodes, r.finish(o.p, o.bins)...)
 	}
-	plan.Bound = r.bound(&bound)
+	plan.Bound, plan.CostBound = r.bound(limits)
 	r.name(plan)
 	r.fillExisting(plan)
 	for _, rc := range r.classes {
@@ -242,7 +254,7 @@ type attempt struct {
 	cost float64
 }
 
-// maxWorstFit is the number of items up to which the slow form of first-fit is worth its time.
+// maxWorstFit is the number of items up to which further attempts are worth their time.
 const maxWorstFit = 6000
 
 // solve packs the items and returns what could not be packed.
@@ -252,60 +264,116 @@ func (p *problem) solve(opt Options) ([]bin, []int) {
 		all[i] = p.items[i].n
 		total += all[i]
 	}
-	tries := []*attempt{{run: func(p *problem, left []int) []bin { return p.newFiller(left, byBalance).greedy() }}}
-	if p.plain {
-		tries = append(tries, &attempt{run: func(p *problem, left []int) []bin { return p.byMix(left) }})
-		tries = append(tries, &attempt{run: func(p *problem, left []int) []bin { return p.firstFit(left, false) }})
-		if !opt.Quick && total <= maxWorstFit {
-			tries = append(tries, &attempt{run: func(p *problem, left []int) []bin { return p.firstFit(left, true) }})
-		}
-	}
+	few := !opt.Quick && total <= maxWorstFit
+	tries := p.attempts(few)
 	p.try(tries, all, opt.Workers)
-	best := tries[0]
-	for _, t := range tries[1:] {
-		if t.cost < best.cost {
-			best = t
+	slices.SortStableFunc(tries, func(a, b *attempt) int {
+		switch {
+		case fewer(a.cost, b.cost, len(a.bins), len(b.bins)):
+			return -1
+		case fewer(b.cost, a.cost, len(b.bins), len(a.bins)):
+			return 1
 		}
+		return 0
+	})
+	best := tries[0]
+	if !opt.Quick {
+		most := 1
+		if few {
+			most = min(2, len(tries)) // the second best may have more to gain
+		}
+		best = p.refine(tries[:most], all, opt.Workers)
 	}
 	for i := range best.bins {
 		p.ledger.take(p.m, &p.m.options[best.bins[i].option], 1)
 	}
-	if !opt.Quick {
-		bound := p.relax(nil, p.overhead).total(all)
-		best.bins = p.improve(best.bins, bound)
-	}
 	return best.bins, best.left
+}
+
+// attempts lists the ways to pack that are tried; with more, the slow ones too.
+func (p *problem) attempts(more bool) []*attempt {
+	greedy := func(p *problem, left []int) []bin { return p.newFiller(left, byBalance).greedy() }
+	if !p.plain {
+		return []*attempt{{run: greedy}}
+	}
+	tries := []*attempt{
+		{run: greedy},
+		{run: func(p *problem, left []int) []bin { return p.byMix(left) }},
+		{run: func(p *problem, left []int) []bin { return p.firstFit(left, false) }},
+	}
+	if more {
+		tries = append(
+			tries, &attempt{run: func(p *problem, left []int) []bin { return p.firstFit(left, true) }},
+			&attempt{run: func(p *problem, left []int) []bin { // a mix of smaller nodes, which fit more exactly
+				p.by = byPrice
+				return p.byMix(left)
+			}})
+	}
+	return tries
 }
 
 // unplacedCost makes a plan that leaves something out dearer than any that does not.
 const unplacedCost = 1e9
 
-// try runs every attempt on a ledger of its own, in parallel if there are workers.
+// try runs every attempt on a ledger of its own.
 func (p *problem) try(tries []*attempt, all []int, workers int) {
-	one := func(t *attempt) {
+	together(len(tries), workers, func(i int) {
+		t := tries[i]
 		q := *p
 		q.ledger = p.ledger.clone()
 		t.left = slices.Clone(all)
 		t.bins = q.shrink(t.run(&q, t.left))
-		t.cost = cost(t.bins)
-		for _, n := range t.left {
-			t.cost += float64(n) * unplacedCost
+		t.cost = t.total()
+	})
+}
+
+// total is the cost of what came of the attempt, with what it left out.
+func (t *attempt) total() float64 {
+	sum := cost(t.bins)
+	for _, n := range t.left {
+		sum += float64(n) * unplacedCost
+	}
+	return sum
+}
+
+// refine improves the attempts, which share the work that this may take, and returns the best.
+func (p *problem) refine(tries []*attempt, all []int, workers int) *attempt {
+	bound := p.relax(nil, byCost).total(all)
+	together(len(tries), workers, func(i int) {
+		t := tries[i]
+		q := *p
+		q.ledger = p.ledger.clone()
+		for k := range t.bins {
+			q.ledger.take(p.m, &p.m.options[t.bins[k].option], 1)
+		}
+		t.bins = q.improve(t.bins, bound, len(tries))
+		t.cost = t.total()
+	})
+	best := tries[0]
+	for _, t := range tries[1:] {
+		if fewer(t.cost, best.cost, len(t.bins), len(best.bins)) {
+			best = t
 		}
 	}
+	return best
+}
+
+// together calls do for every number below n, several at once if there are workers.
+func together(n, workers int, do func(i int)) {
 	if workers <= 1 {
-		for _, t := range tries {
-			one(t)
+		for i := range n {
+			do(i)
 		}
 		return
 	}
 	var wg sync.WaitGroup
 	gate := make(chan struct{}, workers)
-	for _, t := range tries {
+	for i := range n {
 		wg.Add(1)
 		gate <- struct{}{}
 		go func() {
 			defer wg.Done()
-			one(t)
+			do(i)
 			<-gate
 		}()
 	}
@@ -348,6 +416,7 @@ func (r *run) name(plan *Plan) {
 		next[n.Pool.Name]++
 		n.Name = fmt.Sprintf("%s-%d", n.Pool.Name, next[n.Pool.Name])
 		plan.Price += n.Price()
+		plan.NodeCost += n.Pool.NodeCost
 	}
 }
 

@@ -99,7 +99,7 @@ func (p *placer) splitCells() {
 		if !p.lv.options.has(int(c.rep)) {
 			continue
 		}
-		unit, whole, ok := c.unit(p.size)
+		unit, whole, ok := c.unit(p.size, byCost)
 		if !ok {
 			continue
 		}
@@ -157,9 +157,9 @@ func (p *placer) domainOrder(a, b []int32) int {
 	return 0
 }
 
-// unit is roughly what one pod of this size costs in the cell: the largest share of a node it takes, times the price; whole
-// is the price of the cheapest node that holds it.
-func (c *cell) unit(size []int64) (best, whole float64, ok bool) {
+// unit is roughly what one pod of this size costs in the cell: the largest share of a node it takes, times what the node counts;
+// whole is what the cheapest node counts that holds it.
+func (c *cell) unit(size []int64, by measure) (best, whole float64, ok bool) {
 	for i := range c.cands {
 		k := &c.cands[i]
 		if !fits(size, k.net) {
@@ -172,9 +172,9 @@ func (c *cell) unit(size []int64) (best, whole float64, ok bool) {
 			}
 		}
 		if !ok {
-			whole = k.price // candidates are sorted by price
+			whole = by(k) // candidates are sorted by cost
 		}
-		if u := k.price * share; !ok || u < best {
+		if u := by(k) * share; !ok || u < best {
 			best, ok = u, true
 		}
 	}

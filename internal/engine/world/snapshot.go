@@ -43,6 +43,9 @@ type Pool struct {
 	MaxNodes int64
 	// Types lists what the provider can launch for the pool, including types that are out of stock.
 	Types []*InstanceType
+	// NodeCost is what a node costs an hour besides its price, in dollars: its address, its daemons, licences that are paid by host.
+	// It weighs few nodes against many.
+	NodeCost float64
 	// Static pools keep a fixed number of nodes and take part only through the nodes that they have.
 	Static bool
 	// Refused says why the pool is not used for new nodes; empty when it is ready.
