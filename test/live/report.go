@@ -88,7 +88,7 @@ func (t *trial) report(ctx context.Context, p stage, began time.Time, use *usage
 		r.Seconds, r.Early = since(now.changed), 0
 	}
 	if !done {
-		r.Seconds = t.patience.Seconds()
+		r.Seconds = time.Since(began).Seconds()
 	}
 	r.Again = t.beyond(p, r.again)
 	if err := t.record(ctx, r); err != nil {
@@ -98,7 +98,7 @@ func (t *trial) report(ctx context.Context, p stage, began time.Time, use *usage
 	t.note("%s %s: pods made from %.1f to %.1f s and %d bound; %d claims made and %d removed, %d nodes disrupted", t.name, p.name, r.PodsFrom, r.PodsTo, r.Bindings,
 		r.Claims, r.ClaimsRemoved, r.Disrupted)
 	if !done {
-		t.note("%s %s did not end within %v: %d of %d pods are bound; the last change was %.0f s ago", t.name, p.name, t.patience, now.allBound, r.Pods, time.Since(now.changed).Seconds())
+		t.note("%s %s did not end within %.0f s: %d of %d pods are bound; the last change was %.0f s ago", t.name, p.name, r.Seconds, now.allBound, r.Pods, time.Since(now.changed).Seconds())
 	}
 	return r, nil
 }
@@ -112,8 +112,8 @@ func (t *trial) beyond(p stage, evicted map[string]int) int {
 	return sum
 }
 
-// finish prints the phases of a trial and what its bars say, and keeps them.
-func (t *trial) finish(reports []*report) {
+// finish prints the phases of a trial and keeps them; it returns what they come to together.
+func (t *trial) finish(reports []*report) *report {
 	both := *reports[len(reports)-1]
 	both.Phase, both.Seconds, both.in = "all", 0, false
 	both.Claims, both.ClaimsRemoved, both.Disrupted, both.Bindings, both.Evictions, both.Early, both.AsPlanned, both.Elsewhere = 0, 0, 0, 0, 0, 0, 0, 0
@@ -143,7 +143,7 @@ func (t *trial) finish(reports []*report) {
 	all := append(reports, &both)
 	printReports(all)
 	t.bench.reports = append(t.bench.reports, all...)
-	t.answer(reports, &both)
+	return &both
 }
 
 // summary prints all runs of a workload, if there was more than one.
