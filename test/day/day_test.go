@@ -29,7 +29,7 @@ func TestNobodyIsEvictedWithoutConsolidation(t *testing.T) {
 
 func TestARunIsAFunctionOfItsSettings(t *testing.T) {
 	for _, p := range []Policy{Ours, Upstream, Greedy} {
-		set := small(p, Wide)
+		set := small(p, Basic)
 		set.Length = time.Hour
 		a, err := Run(set)
 		if err != nil {
