@@ -3,7 +3,7 @@
 // ratios, keeps a copy as JSON, and says of each bar whether it holds.
 //
 //	go run ./test/bench [--quick] [--fleet] [--seed 7] [--material DIR] [--peer BINARY] [--json FILE]
-//	go run ./test/bench --day [--quick] [--seed 7] [--only wide/ours/7/100%] [--trace] [--nominate]
+//	go run ./test/bench --day [--quick] [--seed 7] [--only wide/ours/7/100%] [--trace]
 //
 // The material directory has workload.py, catalog.json and bound.py; the peer is found by --peer or KARPENTER_BENCH_PEER, and left
 // out when there is none. A day in virtual time (package day) needs neither.
@@ -32,10 +32,9 @@ type bench struct {
 	quick    bool
 	// fleetOnly leaves out packing.
 	fleetOnly bool
-	// day plays days in virtual time instead; only, trace and nominate are about these.
-	day, trace, nominate bool
-	only                 string
-	work                 string
+	// day plays days in virtual time instead.
+	day  dayOptions
+	work string
 }
 
 // figures are what a planner says about one snapshot.
@@ -71,13 +70,10 @@ func main() {
 	flag.IntVar(&b.seed, "seed", 7, "seed of the snapshots")
 	flag.BoolVar(&b.quick, "quick", false, "leave out the largest snapshots")
 	flag.BoolVar(&b.fleetOnly, "fleet", false, "measure consolidation only")
-	flag.BoolVar(&b.day, "day", false, "play a day of a cluster in virtual time, and nothing else")
-	flag.StringVar(&b.only, "only", "", "with --day: the runs whose workload/policy/seed/budget begins so, such as wide/ours/7/100%")
-	flag.BoolVar(&b.trace, "trace", false, "with --day and --only: print every hour and every move")
-	flag.BoolVar(&b.nominate, "nominate", false, "with --day: the scheduler tries the node first that a pod was planned for")
+	b.day.flags()
 	flag.Parse()
 	run := b.run
-	if b.day {
+	if b.day.on {
 		run = b.days
 	}
 	ok, err := run()

@@ -185,19 +185,32 @@ func (s *sim) create(r *replicaSet) *pod {
 	return p
 }
 
-// victims lists a set's pods in the order in which Kubernetes deletes them: those without a node, those on nodes with more pods
-// of the set, those that have run for less time, by orders of magnitude.
+// victims lists a set's pods in the order in which Kubernetes deletes them: those without a node, those of the least deletion cost,
+// those on nodes with more pods of the set, those that have run for less time, by orders of magnitude.
 func (s *sim) victims(r *replicaSet) []*pod {
+	pending := func(p *pod) int {
+		if p.node == nil {
+			return 0
+		}
+		return 1
+	}
+	deletion := func(p *pod) float64 {
+		if !s.DeletionCost || p.node == nil {
+			return 0
+		}
+		return p.node.usage()
+	}
 	crowd := func(p *pod) int {
 		if p.node == nil {
-			return math.MaxInt
+			return 0
 		}
 		return p.node.count[r.class]
 	}
 	age := func(p *pod) int { return int(math.Log2(max(1, s.now.Sub(p.bound).Seconds()))) }
 	out := slices.Clone(r.pods)
 	slices.SortFunc(out, func(a, b *pod) int {
-		return cmp.Or(cmp.Compare(crowd(b), crowd(a)), cmp.Compare(age(a), age(b)), cmp.Compare(a.tie, b.tie))
+		return cmp.Or(cmp.Compare(pending(a), pending(b)), cmp.Compare(deletion(a), deletion(b)), cmp.Compare(crowd(b), crowd(a)),
+			cmp.Compare(age(a), age(b)), cmp.Compare(a.tie, b.tie))
 	})
 	return out
 }
@@ -251,6 +264,15 @@ func (s *sim) drain(n *node, places map[*world.Pod]*node) {
 	s.out.Removed++
 	s.acted = s.now
 	s.changed(n)
+}
+
+// usage is how much of the node's CPU and memory is asked for, 0 to 2; of a node that is leaving it is nothing.
+func (n *node) usage() float64 {
+	if n.leaving {
+		return 0
+	}
+	of := func(r int) float64 { return float64(n.used[r]) / float64(n.typ.Allocatable[r]) }
+	return of(world.CPU) + of(world.Memory)
 }
 
 // price is what all nodes cost an hour.

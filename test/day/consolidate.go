@@ -17,6 +17,8 @@ func (s *sim) consolidate() {
 	s.decided, s.asked, s.ripe = s.now, s.version, s.ready()
 	s.decides++
 	switch s.Policy {
+	case Greedy:
+		s.decideGreedy()
 	case Upstream:
 		s.decideUpstream()
 	case None:
@@ -156,6 +158,9 @@ func (s *sim) decideOurs() {
 		byName[n.name] = n
 	}
 	for _, m := range disrupt.Decide(s.input(), s.options(), s.now).Moves {
+		if s.Accept != nil && !s.Accept(m) {
+			continue
+		}
 		c := &command{from: m.From, places: map[*world.Pod]*node{}, added: map[*world.Pod]int{}}
 		for _, i := range m.Remove {
 			c.remove = append(c.remove, nodes[i])

@@ -25,6 +25,7 @@ const (
 	Ours     Policy = "ours"     // disrupt.Decide
 	Upstream Policy = "upstream" // one command at a time, without memory
 	None     Policy = "none"     // empty nodes only: what provisioning alone comes to
+	Greedy   Policy = "greedy"   // knows what a fresh plan would cost, and evicts as few as it can to stay near: a yardstick
 )
 
 // Settings are the knobs of a run.
@@ -51,6 +52,18 @@ type Settings struct {
 	Quiet              bool
 	QuietFor, Patience time.Duration
 
+	// Slack is how far above a fresh plan the Greedy policy lets cost go before it acts.
+	Slack float64
+	// Most, if any, ends a run with an error once so many pods of High have been evicted each, in the mean.
+	Most float64
+
+	// What follows is not what the product does; it shows what it would come to.
+
+	// Ahead has provisioning plan for as many pods more as workloads made in that time; a node is launched only if it takes a pod
+	// that exists.
+	Ahead time.Duration
+	// DeletionCost has workloads delete pods of the nodes first that are used least, as annotations could tell Kubernetes.
+	DeletionCost bool
 	// Nominate has the scheduler try the node first that a pod was planned for, new pods and moved ones alike.
 	Nominate bool
 
@@ -60,6 +73,8 @@ type Settings struct {
 
 	// Restart is what restarting a pod costs, in dollars.
 	Restart float64
+	// Accept, if any, has a say about each move before it begins.
+	Accept func(*disrupt.Move) bool
 
 	// Trace, if any, gets a line for each hour; Moves adds one for each move.
 	Trace io.Writer
@@ -72,7 +87,7 @@ func Defaults(p Policy, w Workload, seed uint64) Settings {
 		Policy: p, Workload: w, Seed: seed,
 		Step: 15 * time.Second, Length: 24 * time.Hour, Low: 300, High: 1000, Boot: time.Minute, Drain: 30 * time.Second,
 		ConsolidateAfter: 30 * time.Second, Budget: 1, Every: 30 * time.Second, Ponder: 5 * time.Minute,
-		Quiet: true, QuietFor: 10 * time.Second, Patience: 5 * time.Minute,
+		Quiet: true, QuietFor: 10 * time.Second, Patience: 5 * time.Minute, Slack: 0.05,
 	}
 	s.Pack.Workers = 1 // runs are played side by side
 	if p != Ours {
@@ -119,6 +134,7 @@ type sim struct {
 	decides  int
 	out      Result
 	hour     hourly
+	forecast *forecast
 	finished bool
 }
 
@@ -127,6 +143,11 @@ func Run(set Settings) (*Result, error) {
 	s, err := newSim(set)
 	if err != nil {
 		return nil, err
+	}
+	if set.Policy == Greedy {
+		if s.forecast, err = newForecast(set); err != nil {
+			return nil, err
+		}
 	}
 	s.begin()
 	s.trace("%5s %5s %5s %9s %9s %6s %6s %6s %6s\n", "hour", "pods", "nodes", "$/h", "fresh", "ratio", "evicts", "moves", "wait s")
@@ -175,8 +196,11 @@ func (s *sim) rest(end time.Time) {
 	s.out.FinalOver = s.price() / s.fresh()
 }
 
-// check says what must never be: a pod that nothing places within an hour.
+// check says what must never be: a pod that nothing places within an hour, and more evictions than anybody wants to watch.
 func (s *sim) check() error {
+	if s.Most > 0 && float64(s.out.Evictions) > s.Most*float64(s.High) {
+		return fmt.Errorf("%d evictions within %v: given up", s.out.Evictions, s.now.Sub(midnight))
+	}
 	for _, p := range s.pending {
 		if s.now.Sub(p.born) > time.Hour {
 			return fmt.Errorf("%v: a pod of %s has been pending for an hour", s.now.Sub(midnight), p.set.name)

@@ -1,6 +1,8 @@
 package day
 
 import (
+	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -26,12 +28,14 @@ func TestNobodyIsEvictedWithoutConsolidation(t *testing.T) {
 }
 
 func TestARunIsAFunctionOfItsSettings(t *testing.T) {
-	for _, p := range []Policy{Ours, Upstream} {
-		a, err := Run(small(p, Wide))
+	for _, p := range []Policy{Ours, Upstream, Greedy} {
+		set := small(p, Basic)
+		set.Length = time.Hour
+		a, err := Run(set)
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := Run(small(p, Wide))
+		b, err := Run(set)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,6 +89,32 @@ func TestVictims(t *testing.T) {
 	for i, p := range s.victims(r) {
 		if want := []*pod{pending, double, young, old}[i]; p != want {
 			t.Errorf("%d is %+v, want %+v", i, p, want)
+		}
+	}
+}
+
+// The bars of a day: few evictions, and a cost near that of a fresh plan each hour. A decision every five minutes does for that; a
+// long run (KARPENTER_TEST_LONG=1) decides as often as the product does, for more seeds.
+func TestADayOfASineLoad(t *testing.T) {
+	seeds, every := []uint64{7}, 5*time.Minute
+	if os.Getenv("KARPENTER_TEST_LONG") != "" {
+		seeds, every = []uint64{7, 8, 9}, 0
+	}
+	for _, w := range []Workload{Wide, Basic} {
+		for _, seed := range seeds {
+			t.Run(fmt.Sprintf("%s %d", w, seed), func(t *testing.T) {
+				t.Parallel()
+				set := Defaults(Ours, w, seed)
+				set.Every, set.Most = max(set.Every, every), 2
+				r, err := Run(set)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Logf("\n%s\n%s", Header(), r.Line(set))
+				for _, miss := range r.Misses() {
+					t.Error(miss)
+				}
+			})
 		}
 	}
 }

@@ -35,16 +35,36 @@ func (s *sim) provision() {
 			}
 		}
 	}
-	plan := pack.Solve(s.snapshot(true), s.Pack)
+	snap := s.snapshot(true)
+	coming := s.coming()
+	snap.Pending = append(snap.Pending, coming...)
+	plan := pack.Solve(snap, s.Pack)
 	for _, f := range plan.Existing {
 		if n := byName[f.Node.Name]; !n.up {
 			pin(f.Pods, n)
 		}
 	}
 	for _, n := range plan.Nodes {
-		pin(n.Pods, s.launch(n.Choices[0]))
+		if slices.ContainsFunc(n.Pods, func(p *world.Pod) bool { return !slices.Contains(coming, p) }) {
+			pin(n.Pods, s.launch(n.Choices[0]))
+		}
 	}
 	s.planned = s.version
+}
+
+// coming are the pods that workloads are expected to make in the time that provisioning looks ahead: as many as in the same time
+// before.
+func (s *sim) coming() []*world.Pod {
+	var out []*world.Pod
+	for _, r := range s.sets {
+		for _, p := range r.pods {
+			if s.now.Sub(p.born) < s.Ahead && p.evicted.IsZero() {
+				id := "coming-" + p.world.UID
+				out = append(out, &world.Pod{Name: id, UID: id, Class: r.class, Created: s.now.Unix() + 1, Movable: true})
+			}
+		}
+	}
+	return out
 }
 
 // snapshot is the cluster as the engine sees it; with pinned, pods are on the nodes in flight that they were planned for.
