@@ -159,6 +159,9 @@ func (r *disruptionReader) quiet(n *Node) (ok bool, notYet string) {
 	return false, "nothing says since when it has been quiet: its claim has no condition " + v1.ConditionConsolidatable
 }
 
+// Stirred is when a pod last came to a node of a claim, finished there or was told to leave, or when the node was initialized.
+func (n *Node) Stirred() time.Time { return (&disruptionReader{}).stirred(n) }
+
 func words(d time.Duration) string { return max(d, 0).Round(time.Second).String() }
 
 // stirred is when a pod that is no daemon last came to the node, finished or was told to leave, or when the node was initialized

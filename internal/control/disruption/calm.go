@@ -16,6 +16,10 @@ const (
 	stillFor = 5 * time.Second
 	// maxWait is how long a pool in motion waits for its turn. Where pods always come and go, it gets one that often.
 	maxWait = 5 * time.Minute
+	// stirShare is the part of a pool's nodes, one in so many, that pods may come to and leave while it counts as at rest, and maxStir
+	// for how long after that a node is not counted as quiet, however long its pool waits otherwise.
+	stirShare = 20
+	maxStir   = time.Minute
 	// lookAgain is how soon a pool that is not at rest is looked at again.
 	lookAgain = 2 * time.Second
 )
@@ -98,6 +102,7 @@ func (l *Loop) arrivals(view *state.View, f *ledger.Facts, now time.Time) {
 			}
 		}
 	}
+	stirred := stirring(view, now)
 	expected := map[string]int{}
 	for _, claim := range f.Expected {
 		if n := view.Claim(claim); n != nil {
@@ -113,10 +118,39 @@ func (l *Loop) arrivals(view *state.View, f *ledger.Facts, now time.Time) {
 			f.Hold[p.Name] = fmt.Sprintf("%s expected on its nodes", pods(n))
 		case general != "":
 			f.Hold[p.Name] = general
+		case stirred[p.Name] != "":
+			f.Hold[p.Name] = stirred[p.Name]
 		case why != "":
 			f.Hold[p.Name] = why
 		}
 	}
+}
+
+// stirring says of pools in which pods come and go right now where they do. While many nodes change, what is best for the few that
+// have been quiet for long enough is not what is best for all: the others are about to have room too.
+func stirring(view *state.View, now time.Time) map[string]string {
+	nodes, stirred := map[string]int{}, map[string]int{}
+	for _, n := range view.Nodes {
+		pool := view.Pool(n.World.Pool)
+		if n.Claim == nil || n.Object == nil || pool == nil || !n.World.Initialized || n.World.Deleting {
+			continue
+		}
+		window := stillFor
+		if after := pool.Object.Spec.Disruption.ConsolidateAfter; !after.IsNever() {
+			window = min(max(window, *after.Duration), maxStir)
+		}
+		nodes[n.World.Pool]++
+		if now.Sub(n.Stirred()) < window {
+			stirred[n.World.Pool]++
+		}
+	}
+	out := map[string]string{}
+	for pool, n := range stirred {
+		if n > nodes[pool]/stirShare {
+			out[pool] = fmt.Sprintf("pods came to or left %d of its %d nodes a moment ago", n, nodes[pool])
+		}
+	}
+	return out
 }
 
 // pods counts pods in a sentence.

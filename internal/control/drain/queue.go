@@ -29,6 +29,10 @@ const (
 	writesPerSecond, writesBurst = 100, 200
 	// retriesPerSecond bounds repeated requests apart from those: pods that cannot leave never slow down those that can.
 	retriesPerSecond = 50
+	// orderFor is for how long after it was told to leave a pod has smaller ones wait for it: large pods find a place only where little
+	// else has gone, so that they should look for it first. betweenSizes is how soon the others ask again.
+	orderFor     = 3 * time.Second
+	betweenSizes = 50 * time.Millisecond
 	// askedFor is how long a pod that was told to go is not told again: until then the cache may not show it.
 	askedFor = 10 * time.Second
 	// poisonBackoff is how long a pod is left alone after it has made us fail in a way that nobody expected.
@@ -65,7 +69,10 @@ type gate struct {
 // entry is a pod in the queue.
 type entry struct {
 	order
-	group    group
+	group group
+	// size is what the pod asks for, and added when it came to the queue.
+	size     int64
+	added    time.Time
 	failures int // of deletions, which no budget refuses
 }
 
@@ -154,7 +161,7 @@ func (q *queue) Add(pod *corev1.Pod, o order) {
 		}
 		return
 	}
-	e := &entry{order: o, group: groupOf(pod)}
+	e := &entry{order: o, group: groupOf(pod), size: sizeOf(pod), added: now}
 	q.entries[k] = e
 	g := q.gates[e.group]
 	if g == nil {
@@ -268,10 +275,35 @@ func (q *queue) enter(j job) (wait time.Duration, retry bool) {
 		return crowded, retry
 	case retry && !q.again.TryAccept():
 		return crowded, true
+	case !retry && j.step.Do == life.Evict && q.larger(j, now):
+		return betweenSizes, false
 	}
 	g.busy++
 	q.busy[j.node.Name]++
 	return 0, retry
+}
+
+// larger says whether a pod that is a good deal larger is about to leave. Those that are refused, and those that came long ago, have
+// nobody wait. The caller holds the lock.
+func (q *queue) larger(j job, now time.Time) bool {
+	if now.Sub(j.added) >= orderFor {
+		return false
+	}
+	for _, e := range q.entries {
+		if e.size > j.size+j.size/4 && now.Sub(e.added) < orderFor && q.gates[e.group].failures == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// sizeOf is what a pod asks for: thousandths of a core, with 4 GiB of memory for a core.
+func sizeOf(pod *corev1.Pod) (size int64) {
+	for i := range pod.Spec.Containers {
+		r := pod.Spec.Containers[i].Resources.Requests
+		size += r.Cpu().MilliValue() + r.Memory().Value()/(4<<20)
+	}
+	return size
 }
 
 // leave makes room for the next one.

@@ -26,7 +26,7 @@ func existing(plan *pack.Plan) (out *pack.Plan, ok bool) {
 		cut := *n
 		if more := len(n.Pods) - len(pods); more > 0 {
 			cut.Pods = pods
-			cut.Why = append(slices.Clip(n.Why), why.Counted(why.Chosen, more, len(n.Pods), fmt.Sprintf("with room for %s that %s known to come within the batch window", count(more, "pod"), are(more))))
+			cut.Why = append(slices.Clip(n.Why), why.Counted(why.Room, more, len(n.Pods), fmt.Sprintf("with room for %s that %s known to come within the batch window", count(more, "pod"), are(more))))
 		}
 		out.Nodes = append(out.Nodes, &cut)
 		out.Price += n.Price()

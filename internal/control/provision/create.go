@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/control"
 	"karpenter/internal/engine/pack"
+	"karpenter/internal/engine/why"
 	"karpenter/internal/engine/world"
 	"karpenter/internal/meter"
 	"karpenter/internal/state"
@@ -53,6 +55,31 @@ type Creator struct {
 	underway map[string]*charge // by pool: what is being created and is not in the mirror yet
 	plans    int
 	pins     pins
+	// roomy are the claims with room for pods that are known to come.
+	roomy map[string]bool
+
+	// Coming, if any, says whether pods are still being created that nodes with room for them should wait for; ComingWait is how long
+	// they wait at most.
+	Coming     func(now time.Time) bool
+	ComingWait time.Duration
+}
+
+// comingStep is how soon a node that waits for pods to be created is looked at again.
+const comingStep = 500 * time.Millisecond
+
+// awaits is how long the node of a claim, which has been up since a time, is to stay closed still so that the pods that it has room for
+// can be planned there. Otherwise whatever comes first would take the room, and what needs it would find it in pieces.
+func (c *Creator) awaits(claim string, since, now time.Time) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.roomy[claim] {
+		return 0
+	}
+	if left := since.Add(c.ComingWait).Sub(now); left > 0 && c.Coming != nil && c.Coming(now) {
+		return min(left, comingStep)
+	}
+	delete(c.roomy, claim)
+	return 0
 }
 
 // World is the view as plans are to see it: pods that a claim has been made for are on its node already, though it is not there
@@ -163,6 +190,12 @@ func (c *Creator) settle(d *Draft, paid charge, exists bool) {
 	if exists {
 		c.Mirror.Assume(d.Claim)
 		c.pins.add(d.Claim.Name, d.Node.Pods, c.Clock.Now())
+		if slices.ContainsFunc(d.Node.Why, func(r why.Reason) bool { return r.Code == why.Room }) {
+			if c.roomy == nil {
+				c.roomy = map[string]bool{}
+			}
+			c.roomy[d.Claim.Name] = true
+		}
 	}
 	c.underway[d.Node.Pool.Name].add(paid, -1)
 }

@@ -114,6 +114,7 @@ func (p *Provisioner) prepare() {
 	p.book = newBook(p)
 	p.ask = ask
 	if p.Batch != nil {
+		p.Creator.Coming, p.Creator.ComingWait = p.rollouts.incomplete, p.Batch.window.most
 		p.Batch.Hold = func(now time.Time) bool { return p.track.behind(now) || p.rollouts.incomplete(now) }
 		p.Batch.Soon = p.foresee
 	}

@@ -121,6 +121,9 @@ func (n *Nominator) Admit(ctx context.Context, claim *karpv1.NodeClaim, node *co
 		n.Log.Debug("opened a node that is not ready", "NodeClaim", claim.Name, "Node", node.Name)
 		return 0
 	}
+	if wait := n.Creator.awaits(claim.Name, first, now); wait > 0 {
+		return wait
+	}
 	view := n.Mirror.View()
 	mine, wait := n.lots.join(claim.Name, now, func(besides []string) bool { return coming(view, claim, besides) })
 	if wait > 0 {

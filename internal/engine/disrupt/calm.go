@@ -11,9 +11,8 @@ import (
 
 // What a restart costs and for how long a saving counts, unless a pool says otherwise.
 const (
-	// DefaultRestartCost is in dollars: about what a pod of one CPU and 4 GiB costs for half an hour, in which it starts, warms up
-	// and runs beside the one that it replaces.
-	DefaultRestartCost = 0.02
+	// DefaultRestartCost is in dollars: about what a pod of one CPU and 4 GiB costs for an hour.
+	DefaultRestartCost = 0.05
 	// DefaultHorizon is in hours. Within it a move has to pay for the restarts that it causes.
 	DefaultHorizon = 4.0
 	// restartHours is how long a pod that is restarted costs without being of full use: it starts and warms up, its caches and
@@ -120,14 +119,36 @@ func (d *decider) toll(m *Move) float64 {
 // unpayable is more than any move saves.
 const unpayable = 1e9
 
+// gain is what a move saves an hour: prices, and what each node costs besides.
+func (d *decider) gain(m *Move) float64 {
+	gain := m.Saves
+	for _, node := range m.Remove {
+		gain += d.nodeCost(d.in.World.Nodes[node].Pool)
+	}
+	for _, n := range m.Add {
+		gain -= n.Pool.NodeCost
+	}
+	return gain
+}
+
+func (d *decider) nodeCost(pool string) float64 {
+	for _, p := range d.in.World.Pools {
+		if p.Name == pool {
+			return p.NodeCost
+		}
+	}
+	return 0
+}
+
 // worthRestarts says whether a move pays for its restarts within the horizon.
 func (d *decider) worthRestarts(m *Move) (why.Reason, bool) {
 	cost, horizon := d.restarts(m)
-	if m.Saves*horizon >= cost {
+	gain := d.gain(m)
+	if gain*horizon >= cost {
 		return why.Reason{}, true
 	}
 	return why.New(why.NextBest, "moving its pods would save $%.4f/h, which pays for %s worth $%.2f only after %.1f h; savings count for %.1f h",
-		m.Saves, count(m.Evicts, "restart"), cost, cost/m.Saves, horizon), false
+		gain, count(m.Evicts, "restart"), cost, cost/gain, horizon), false
 }
 
 func count(n int, what string) string {

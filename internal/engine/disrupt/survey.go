@@ -176,7 +176,7 @@ func (s *survey) search(g *group, probes []int) find {
 		for _, m := range part.moves(g.nodes[:j]) {
 			if _, ok := s.d.pays(m); ok {
 				moves = append(moves, m)
-				net += m.Saves - minShare*s.d.price(m) - s.d.toll(m)
+				net += s.d.gain(m) - minShare*s.d.price(m) - s.d.toll(m)
 			}
 		}
 		if net > most+1e-9 {

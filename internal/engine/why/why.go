@@ -31,6 +31,7 @@ const (
 	NearestMiss  Code = "NearestMiss"  // what would fit but for one thing
 	Hint         Code = "Hint"         // a likely mistake
 	Chosen       Code = "Chosen"       // why an offering was taken
+	Room         Code = "Room"         // room for pods that are known to come
 	NextBest     Code = "NextBest"     // what the second choice would have cost
 	Relaxed      Code = "Relaxed"      // a preference was given up
 )
