@@ -18,6 +18,9 @@ const (
 	// restartHours is how long a pod that is restarted costs without being of full use: it starts and warms up, its caches and
 	// connections are made anew, and for a while it runs twice.
 	restartHours = 1.0
+	// leastStep is the share of what a pool costs that consolidation must save in all for it to begin: many small steps disturb as
+	// much as a large one and are undone more easily.
+	leastStep = 0.01
 	// turnShare is the share of the horizon that counts while pods keep coming: what comes next may undo a move.
 	turnShare = 0.25
 )
@@ -118,6 +121,33 @@ func (d *decider) toll(m *Move) float64 {
 
 // unpayable is more than any move saves.
 const unpayable = 1e9
+
+// worthBeginning drops the moves for cost of pools that would save too little in all.
+func (d *decider) worthBeginning() {
+	gain := map[string]float64{}
+	pool := func(m *Move) string { return d.in.World.Nodes[m.Remove[0]].Pool }
+	for _, m := range d.moves {
+		if m.Reason == Underutilized {
+			gain[pool(m)] += d.gain(m)
+		}
+	}
+	d.moves = slices.DeleteFunc(d.moves, func(m *Move) bool {
+		name := pool(m)
+		least := leastStep * d.cost[name].price
+		if m.Reason != Underutilized || d.in.Nodes[m.Remove[0]].Restart <= 0 || gain[name] >= least {
+			return false
+		}
+		for _, node := range m.Remove {
+			d.gone[node] = false
+			d.keep(node, why.NextBest, "moves of pool %s could save $%.4f/h in all now; consolidation begins when that is at least $%.4f/h, %.0f %% of what the pool costs",
+				name, gain[name], least, 100*leastStep)
+		}
+		for _, i := range m.filled {
+			d.target[i] = false
+		}
+		return true
+	})
+}
 
 // gain is what a move saves an hour: prices, and what each node costs besides.
 func (d *decider) gain(m *Move) float64 {

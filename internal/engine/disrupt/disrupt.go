@@ -197,6 +197,7 @@ func Decide(in *Input, opt Options, now time.Time) *Decision {
 	d.drift()
 	d.done(Drift)
 	d.consolidate()
+	d.worthBeginning()
 	d.done(Singles)
 	return d.finish()
 }
