@@ -58,6 +58,12 @@ func (c *calm) hold(pool string, now time.Time) (why string, turn bool) {
 	return "", false
 }
 
+// moving says whether a pool is not at rest.
+func (c *calm) moving(pool string) bool {
+	m := c.pools[pool]
+	return m != nil && !m.since.IsZero()
+}
+
 // note takes in what a decision has found. A pool that has had its turn waits again.
 func (c *calm) note(in *disrupt.Input, moving map[string]string, now time.Time) (unsettled bool) {
 	if c.pools == nil {

@@ -61,6 +61,7 @@ func (l *Loop) carryOut(ctx context.Context, p *plan) (begun int) {
 				begun++
 				if s.reason == disrupt.Underutilized {
 					l.moved.begin(s, l.Clock.Now())
+					l.promises.made(s, l.Clock.Now())
 				}
 				if len(s.to) == 0 {
 					l.book.ended(s.id, ledger.Done, "deleted")

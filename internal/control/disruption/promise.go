@@ -1,0 +1,128 @@
+package disruption
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"karpenter/internal/control"
+	"karpenter/internal/engine/disrupt"
+	"karpenter/internal/engine/world"
+	"karpenter/internal/state"
+)
+
+const (
+	// reviewAfter is how long after the last move of a pool what it promised is compared with what the pool costs: by then nodes and
+	// pods are where they will be.
+	reviewAfter = 2 * time.Minute
+	// promiseKept is the share of a promise that must have come true. Below it the horizon over which savings count halves, down to
+	// leastHorizon of the usual; above it, it doubles again.
+	promiseKept  = 0.5
+	leastHorizon = 1.0 / 16
+	// regainAfter is how long after its horizon has shrunk a pool without moves is given more again: what was wrong may be over.
+	regainAfter = time.Hour
+	// churnEvery is how often users are told.
+	churnEvery = 15 * time.Minute
+)
+
+// EventPromise is the reason of the event about a pool whose moves do not save what they promise.
+const EventPromise = "ConsolidationPromiseMissed"
+
+// promises compares what moves promised with what came of them, by pool.
+type promises struct {
+	pools map[string]*promise
+}
+
+// promise is what moves of a pool were to save, and what it cost before them.
+type promise struct {
+	saves, price, demand float64
+	last                 time.Time
+	// horizon is the share of the usual time over which savings count, and since when.
+	horizon float64
+	since   time.Time
+}
+
+// made notes what a move that has begun promises.
+func (p *promises) made(s *start, now time.Time) {
+	if p.pools == nil {
+		p.pools = map[string]*promise{}
+	}
+	pool := s.nodes[0].World.Pool
+	is := p.pools[pool]
+	if is == nil {
+		is = &promise{horizon: 1}
+		p.pools[pool] = is
+	}
+	if is.saves == 0 {
+		is.price, is.demand = costOf(s.plan.in.World, pool)
+	}
+	is.saves += s.move.Saves
+	is.last = now
+}
+
+// costOf is what the nodes of a pool cost an hour, and how much is asked of them: what their pods request, weighed by what CPU and
+// memory usually cost.
+func costOf(snap *world.Snapshot, pool string) (price, demand float64) {
+	const perCPU, perGiB = 0.03, 0.004 // dollars an hour; only their ratio matters
+	for _, n := range snap.Nodes {
+		if n.Pool != pool {
+			continue
+		}
+		price += n.Price
+		for _, p := range n.Pods {
+			if p.Movable {
+				r := snap.Classes[p.Class].Requests
+				demand += perCPU*float64(r.Get(world.CPU))/1000 + perGiB*float64(r.Get(world.Memory))/(1<<30)
+			}
+		}
+	}
+	return price, demand
+}
+
+// review judges promises that are due, and returns for which share of the usual time savings of each pool count. Pools in motion are
+// judged later.
+func (l *Loop) review(view *state.View, moving func(pool string) bool, now time.Time) map[string]float64 {
+	out := map[string]float64{}
+	for name, p := range l.promises.pools {
+		if p.saves != 0 && now.Sub(p.last) >= reviewAfter && !moving(name) {
+			l.judge(view, name, p, now)
+		}
+		if p.horizon < 1 && now.Sub(p.since) >= regainAfter {
+			p.horizon, p.since = min(1, 2*p.horizon), now
+		}
+		if p.saves == 0 && p.horizon == 1 {
+			delete(l.promises.pools, name)
+		}
+		out[name] = p.horizon
+	}
+	return out
+}
+
+// judge compares what a pool costs with what was promised. What is asked of it may have changed meanwhile, and its price is expected to
+// have changed with it.
+func (l *Loop) judge(view *state.View, name string, p *promise, now time.Time) {
+	price, demand := costOf(view.World, name)
+	saved := p.saves
+	if p.demand > 0 && demand > 0 {
+		saved = p.price*demand/p.demand - price
+	}
+	before := p.horizon
+	if saved >= promiseKept*p.saves {
+		p.horizon = min(1, 2*p.horizon)
+	} else {
+		p.horizon = max(leastHorizon, p.horizon/2)
+	}
+	if p.horizon != before {
+		p.since = now
+	}
+	l.Log.Info("compared what moves promised with what came of them", "NodePool", name, "promised", fmt.Sprintf("$%.4f/h", p.saves), "saved", fmt.Sprintf("$%.4f/h", saved),
+		"horizon", fmt.Sprintf("%.2f h", p.horizon*disrupt.DefaultHorizon))
+	if pool := view.Pool(name); pool != nil && p.horizon < before {
+		l.Recorder.Tell(control.Event{
+			Object: pool.Object, Warning: true, Reason: EventPromise, Every: churnEvery,
+			Message: fmt.Sprintf("Moves of the last minutes promised to save $%.2f/h, and saved $%.2f/h. Savings of this pool count for %.2f h from now on, so that fewer pods are moved for them.",
+				p.saves, math.Max(saved, 0), p.horizon*disrupt.DefaultHorizon),
+		})
+	}
+	p.saves = 0
+}
