@@ -73,8 +73,8 @@ type Hook interface {
 
 // Opener decides when pods are let in on nodes that have joined.
 type Opener interface {
-	// Admit says how long a node is to stay closed still; 0 opens it.
-	Admit(ctx context.Context, claim *karpv1.NodeClaim, node *corev1.Node) time.Duration
+	// Open opens a node with the function that it is given, or says how long the node is to stay closed still.
+	Open(ctx context.Context, claim *karpv1.NodeClaim, node *corev1.Node, open func() error) (wait time.Duration, err error)
 	// Opened is told of a node that was opened before it was ready, and is now.
 	Opened(ctx context.Context, claim *karpv1.NodeClaim)
 }

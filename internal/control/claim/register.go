@@ -35,28 +35,23 @@ func (r *Lifecycle) register(ctx context.Context, t *task) (more bool, after tim
 	if err != nil || asked.stale {
 		return false, soon, err
 	}
+	var written bool
+	open := func() (err error) {
+		written, err = r.join(ctx, claim, node, len(asked.pending) == 0)
+		return err
+	}
 	if len(asked.pending) == 0 && r.Opener != nil && slices.ContainsFunc(node.Spec.Taints, isUnregistered) {
-		if wait := r.Opener.Admit(ctx, claim, node); wait > 0 {
-			return false, wait, nil
-		}
+		after, err = r.Opener.Open(ctx, claim, node, open)
+	} else {
+		err = open()
 	}
-	before := node.DeepCopy()
-	if r.adorn(claim, node); len(asked.pending) == 0 {
-		admit(node)
-	}
-	if !equality.Semantic.DeepEqual(before, node) {
-		written, err := control.Patch(ctx, r.Client, node, before)
-		if err != nil || !written {
-			return false, soon, err
-		}
-		if r.Wrote != nil {
-			r.Wrote(node)
-		}
+	if err != nil || after > 0 || !written {
+		return false, max(after, soon), err
 	}
 	if len(asked.pending) > 0 {
 		return r.awaitHooks(ctx, t, asked)
 	}
-	written, err := r.status(ctx, claim, func(now time.Time) {
+	written, err = r.status(ctx, claim, func(now time.Time) {
 		claim.Status.NodeName = node.Name
 		claim.StatusConditions().SetTrue(karpv1.ConditionRegistered, now)
 	})
@@ -71,6 +66,23 @@ func (r *Lifecycle) register(ctx context.Context, t *task) (more bool, after tim
 		r.Health.Joined(claim)
 	}
 	return true, 0, nil
+}
+
+// join puts on the node what its claim says, and lets pods in if it is to be opened. joined is false if somebody else has changed
+// the node meanwhile.
+func (r *Lifecycle) join(ctx context.Context, claim *karpv1.NodeClaim, node *corev1.Node, open bool) (joined bool, err error) {
+	before := node.DeepCopy()
+	if r.adorn(claim, node); open {
+		admit(node)
+	}
+	if equality.Semantic.DeepEqual(before, node) {
+		return true, nil
+	}
+	written, err := control.Patch(ctx, r.Client, node, before)
+	if written && r.Wrote != nil {
+		r.Wrote(node)
+	}
+	return written, err
 }
 
 // adorn puts on the node what its claim says: finalizer, owner, labels, annotations and, unless the node came with them or has

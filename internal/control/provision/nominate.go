@@ -25,7 +25,12 @@ const (
 	// nominateWorkers is how many pods are nominated at once.
 	nominateWorkers = 16
 	// nominateTime is how long nominations may hold up the nodes that they are for.
-	nominateTime = 3 * time.Second
+	nominateTime = 5 * time.Second
+	// maxNominations is how often a pod is nominated for one node, againWorkers how many at once after the first time, and maxDropped
+	// how many may wait for that.
+	maxNominations = 5
+	againWorkers   = 4
+	maxDropped     = 1024
 	// staleAfter is how long a nomination counts that nothing comes of and that is not known to be ours.
 	staleAfter = 30 * time.Second
 )
@@ -61,54 +66,102 @@ type Nominator struct {
 	made   map[types.UID]nomination // ours
 	others map[types.UID]nomination // those of others, and since when they have been seen
 	opened map[string]bool          // claims whose pods have been nominated
+	drops  chan dropped
 }
 
 type nomination struct {
 	node  string
 	since time.Time
+	times int
 }
 
-// nominate nominates the pods that are expected on the nodes of claims.
-func (n *Nominator) nominate(ctx context.Context, view *state.View, claims []string) {
-	ctx, cancel := context.WithTimeout(ctx, nominateTime)
-	defer cancel()
-	nodes := map[string]string{}
+// nominate nominates the pods that are expected on the nodes of claims, if it matters where they go.
+func (n *Nominator) nominate(ctx context.Context, claims ...string) {
 	for _, claim := range claims {
 		n.once(claim)
-		if at := view.Claim(claim); at != nil && at.Object != nil {
-			nodes[claim] = at.Object.Name
-		}
 	}
-	if n.off() || !contended(view, n.Creator.Expected(view), claims) {
+	if n.off() {
 		return
 	}
-	begin, pods := n.Clock.Now(), 0
+	view := n.Mirror.View()
+	expected := n.Creator.Expected(view)
+	if len(claims) == 1 && !contended(view, expected, claims[0]) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, nominateTime)
+	defer cancel()
+	begin, dealt := n.Clock.Now(), deal(view, expected, claims)
+	n.Creator.pins.move(dealt)
 	var wg sync.WaitGroup
 	gate := make(chan struct{}, nominateWorkers)
-	for uid, claim := range n.Creator.Expected(view) {
-		pod := view.Pod(types.UID(uid))
-		if nodes[claim] == "" || pod == nil || pod.Spec.NodeName != "" {
+	for uid, claim := range dealt {
+		pod, node := view.Pod(uid), view.Claim(claim).Object.Name
+		if pod == nil || pod.Spec.NodeName != "" {
 			continue
 		}
-		pods++
-		wg.Add(1)
 		gate <- struct{}{}
-		go func() {
-			defer func() { <-gate; wg.Done() }()
-			n.write(ctx, pod, nodes[claim])
-		}()
+		wg.Go(func() {
+			defer func() { <-gate }()
+			n.write(ctx, pod, node)
+		})
 	}
 	wg.Wait()
-	n.Log.Debug("nominated pods", "pod-count", pods, "nodes", len(nodes), "duration", n.Clock.Since(begin))
+	n.Log.Debug("nominated pods", "pod-count", len(dealt), "nodes", len(claims), "duration", n.Clock.Since(begin))
 }
 
-// contended says whether it matters where pods go: there is more than one node to open, or a pod that might take the room of another.
-func contended(view *state.View, expected map[string]string, claims []string) bool {
-	if len(claims) > 1 {
-		return true
+// dropped is a nomination that the scheduler has dropped.
+type dropped struct {
+	pod  *corev1.Pod
+	node string
+}
+
+// Dropped is told of a pod that the scheduler has tried in vain, and dropped its nomination: for a moment there may be too many of its
+// kind in a zone, or its node was not known to be open yet. It never blocks.
+func (n *Nominator) Dropped(pod *corev1.Pod, node string) {
+	n.mu.Lock()
+	last := n.made[pod.UID]
+	n.mu.Unlock()
+	if last.node == node && last.times < maxNominations && !n.off() {
+		select {
+		case n.queue() <- dropped{pod, node}:
+		default: // more than can be done anything about
+		}
 	}
+}
+
+func (n *Nominator) queue() chan dropped {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.drops == nil {
+		n.drops = make(chan dropped, maxDropped)
+	}
+	return n.drops
+}
+
+// run nominates pods again whose nomination was dropped, while they are expected there.
+func (n *Nominator) run(ctx context.Context) {
+	var wg sync.WaitGroup
+	for range againWorkers {
+		wg.Go(func() {
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case x := <-n.queue():
+					if n.Creator.pins.at(n.Mirror.View(), x.pod.UID) == x.node {
+						n.write(ctx, x.pod, x.node)
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// contended says whether there is a pod that might take the room of those that are expected on a claim's node.
+func contended(view *state.View, expected map[string]string, claim string) bool {
 	for _, pod := range view.World.Pending {
-		if expected[pod.UID] != claims[0] {
+		if expected[pod.UID] != claim {
 			return true
 		}
 	}
@@ -172,7 +225,11 @@ func (n *Nominator) note(uid types.UID, node string) {
 	if n.made == nil {
 		n.made = map[types.UID]nomination{}
 	}
-	n.made[uid] = nomination{node, n.Clock.Now()}
+	times := 1
+	if last := n.made[uid]; last.node == node {
+		times += last.times
+	}
+	n.made[uid] = nomination{node, n.Clock.Now(), times}
 }
 
 // Sweep takes back nominations of ours that lead nowhere, and keeps any from hiding a pod for long.
@@ -208,7 +265,7 @@ func (n *Nominator) stale(view *state.View) (out []*corev1.Pod) {
 		}
 		since := n.others[pod.UID]
 		if since.node != node {
-			since = nomination{node, now}
+			since = nomination{node: node, since: now}
 		}
 		if others[pod.UID] = since; now.Sub(since.since) >= staleAfter {
 			out = append(out, pod)

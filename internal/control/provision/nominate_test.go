@@ -5,7 +5,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,6 +30,8 @@ type stage struct {
 	pods   []*corev1.Pod
 	claims []*karpv1.NodeClaim
 	woken  []string
+	// workers open the nodes that were woken.
+	workers sync.WaitGroup
 }
 
 // newStage has n pods of which each needs a node of its own, and claims for them that have been launched.
@@ -76,7 +80,14 @@ func newStage(t *testing.T, n int) *stage {
 }
 
 func (x *stage) nominator(creator *Creator) *Nominator {
-	return &Nominator{Client: cluster.Client, Mirror: x.s, Creator: creator, Clock: x.s.clock, Log: silent, Wake: func(c string) { x.woken = append(x.woken, c) }}
+	return &Nominator{Client: cluster.Client, Mirror: x.s, Creator: creator, Clock: x.s.clock, Log: silent, Wake: x.wake}
+}
+
+// wake has the node of a claim be opened by another worker, as the nodes of a lot wait for each other.
+func (x *stage) wake(claim string) {
+	x.woken = append(x.woken, claim)
+	i := slices.IndexFunc(x.claims, func(c *karpv1.NodeClaim) bool { return c.Name == claim })
+	x.workers.Go(func() { x.admit(i, true, 0) })
 }
 
 // node has the node of a claim join.
@@ -110,8 +121,10 @@ func (x *stage) open(i int) {
 // admit asks for the node of a claim.
 func (x *stage) admit(i int, ready bool, want time.Duration) {
 	x.t.Helper()
-	if got := x.Admit(x.t.Context(), x.claims[i], x.node(i, ready)); got != want {
-		x.t.Errorf("node %d waits for %s, want %s", i, got, want)
+	opened := false
+	got, err := x.Open(x.t.Context(), x.claims[i], x.node(i, ready), func() error { opened = true; return nil })
+	if err != nil || got != want || opened != (want == 0) {
+		x.t.Errorf("node %d waits for %s, want %s; opened: %t, %v", i, got, want, opened, err)
 	}
 }
 
@@ -167,12 +180,11 @@ func TestNodesOfAPlanOpenTogether(t *testing.T) {
 	x.admit(0, true, siblingWait/2)
 	x.want(none...)
 	x.admit(2, true, 0) // no other is on its way
-	x.want(where...)
 	if got, want := fmt.Sprint(x.woken), fmt.Sprint([]string{x.claims[0].Name, x.claims[1].Name}); got != want {
 		t.Errorf("woken: %s, want %s", got, want)
 	}
-	x.admit(0, true, 0)
-	x.admit(1, true, 0)
+	x.workers.Wait()
+	x.want(where...)
 	if len(x.lots.of)+len(x.lots.first) > 0 {
 		t.Errorf("nodes that are open are remembered: %v", x.lots.of)
 	}
@@ -213,8 +225,8 @@ func TestNodesDoNotWaitForLong(t *testing.T) {
 		x := newStage(t, 9)
 		waited := time.Duration(0)
 		for i := range 8 {
-			wait := x.Admit(t.Context(), x.claims[i], x.node(i, true))
-			if wait == 0 {
+			wait, err := x.Open(t.Context(), x.claims[i], x.node(i, true), func() error { return nil })
+			if wait == 0 || err != nil {
 				break
 			}
 			x.s.clock.Step(wait - time.Millisecond)
@@ -244,6 +256,7 @@ func TestNominationsEnd(t *testing.T) {
 		x := newStage(t, 2)
 		x.admit(0, true, siblingWait)
 		x.admit(1, true, 0)
+		x.workers.Wait()
 		x.want(x.planned(0), x.planned(1))
 		return x
 	}
@@ -342,6 +355,7 @@ func TestNominationsOfOtherPodsAreLeftAlone(t *testing.T) {
 	}
 	x.admit(0, true, siblingWait)
 	x.admit(1, true, 0)
+	x.workers.Wait()
 	x.want("", x.planned(1))
 }
 
@@ -357,6 +371,7 @@ func TestNothingIsNominatedWithoutTheRight(t *testing.T) {
 	})
 	x.admit(0, true, siblingWait)
 	x.admit(1, true, 0)
+	x.workers.Wait()
 	x.Opened(t.Context(), x.claims[0])
 	x.open(0)
 	x.s.clock.Step(pinAfterStart)

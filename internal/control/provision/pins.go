@@ -18,8 +18,9 @@ import (
 const (
 	// pinAfterStart is how long pods stay where they are expected once the node is up: the scheduler needs a moment for them.
 	pinAfterStart = 10 * time.Second
-	// refusedAtStart is how long after that they stay if the scheduler has refused them: it may not have known of the node yet.
-	refusedAtStart = time.Second
+	// settled is how long the scheduler must have bound no pod for what it has refused to count: while it binds others, room and spread
+	// change with each, and it tries those again that it has refused.
+	settled = time.Second
 	// maxPin ends every expectation; by then the node has joined or its claim has been given up.
 	maxPin = 20 * time.Minute
 )
@@ -32,6 +33,8 @@ const (
 type pins struct {
 	mu sync.Mutex
 	of map[types.UID]*pin
+	// bound is when the scheduler last bound a pod.
+	bound time.Time
 	// read says that the claims that were there at first have been read.
 	read bool
 }
@@ -135,8 +138,8 @@ func (p *pins) apply(view *state.View, now time.Time) pinned {
 		if x == nil {
 			continue
 		}
-		n := target(view, x, now)
-		if n == nil || !fits(view.World, n, pod, room) {
+		n := p.target(view, x, now)
+		if n == nil || !fits(view.World, n, pod, room) && !p.settling(x, now) {
 			continue
 		}
 		keep[uid(pod)] = x
@@ -144,7 +147,7 @@ func (p *pins) apply(view *state.View, now time.Time) pinned {
 	}
 	out.Pods = len(keep)
 	for _, x := range view.Nominees { // they count as on the node already
-		if pin := p.of[x.Pod.UID]; x.Seated && pin != nil && target(view, pin, now) != nil {
+		if pin := p.of[x.Pod.UID]; x.Seated && pin != nil && p.target(view, pin, now) != nil {
 			keep[x.Pod.UID] = pin
 			room[view.Claim(pin.claim).World] = nil
 		}
@@ -160,7 +163,7 @@ func (p *pins) apply(view *state.View, now time.Time) pinned {
 }
 
 // target is the node that a pod is expected on, or nil when that is over.
-func target(view *state.View, x *pin, now time.Time) *world.Node {
+func (p *pins) target(view *state.View, x *pin, now time.Time) *world.Node {
 	n := view.Claim(x.claim)
 	if n == nil || n.World.Deleting {
 		return nil
@@ -169,20 +172,62 @@ func target(view *state.View, x *pin, now time.Time) *world.Node {
 		x.started = now
 		x.until = now.Add(pinAfterStart)
 	}
-	if !now.Before(x.ends()) {
+	if !now.Before(p.ends(x)) {
 		return nil
 	}
 	return n.World
 }
 
 // ends is when the pod is not expected there any more.
-func (x *pin) ends() time.Time {
-	if !x.started.IsZero() && x.refused.After(x.started) {
-		if at := x.started.Add(refusedAtStart); at.Before(x.until) {
-			return at
+func (p *pins) ends(x *pin) time.Time {
+	if x.started.IsZero() || !x.refused.After(x.started) {
+		return x.until
+	}
+	return earlier(p.settles(x), x.until)
+}
+
+// settles is when the scheduler will have bound no pod for a while, if it binds none from now on.
+func (p *pins) settles(x *pin) time.Time {
+	last := x.started
+	for _, at := range []time.Time{p.bound, x.refused} {
+		if at.After(last) {
+			last = at
 		}
 	}
-	return x.until
+	return last.Add(settled)
+}
+
+// settling says whether the pod's node has just come and the scheduler is at work: then it is too early to plan for a pod whose room
+// another one has taken, which may have left its own.
+func (p *pins) settling(x *pin, now time.Time) bool {
+	return !x.started.IsZero() && now.Before(earlier(p.settles(x), x.until))
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// move expects pods on the nodes of other claims than before. They end as before.
+func (p *pins) move(to map[types.UID]string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for uid, claim := range to {
+		if x := p.of[uid]; x != nil && x.claim != claim {
+			c := *x
+			c.claim = claim
+			p.of[uid] = &c
+		}
+	}
+}
+
+// bind notes that the scheduler has bound a pod.
+func (p *pins) bind(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.bound = now
 }
 
 // refuse notes that the scheduler has looked at a pod and found no place for it.
@@ -200,7 +245,7 @@ func (p *pins) next(now time.Time, most time.Duration) time.Duration {
 	defer p.mu.Unlock()
 	for _, x := range p.of {
 		if !x.started.IsZero() {
-			most = min(most, max(0, x.ends().Sub(now)))
+			most = min(most, max(0, p.ends(x).Sub(now)))
 		}
 	}
 	return most

@@ -111,10 +111,10 @@ func TestP71_PlacesAreGivenUp(t *testing.T) {
 			s.clock.Step(maxPin)
 		}, 0},
 		{"the node has just come", func(s *shelf, c *karpv1.NodeClaim) { s.Put(node(launch(s, c))) }, 2},
-		{"the room is taken", func(s *shelf, c *karpv1.NodeClaim) {
+		{"the room has just been taken", func(s *shelf, c *karpv1.NodeClaim) {
 			s.Put(node(launch(s, c)))
 			s.Put(newPod("quick", "1", func(p *corev1.Pod) { p.Spec.NodeName, p.Status = "n", corev1.PodStatus{Phase: corev1.PodRunning} }))
-		}, 1},
+		}, 2}, // whoever took it may have left room elsewhere
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -129,6 +129,49 @@ func TestP71_PlacesAreGivenUp(t *testing.T) {
 			}
 		})
 	}
+	up := func(t *testing.T) (*shelf, *Creator) {
+		s := newShelf(typesOf(twoZones, 4), newPool("gives-up"))
+		s.put(newPod("a", "1"), newPod("b", "1"))
+		cr := &Creator{Client: yesMan(), Mirror: s, Clock: s.clock, Log: silent}
+		list := plan(s, cr)
+		cr.Create(t.Context(), list)
+		s.Put(node(launch(s, list[0].Claim)))
+		cr.pins.apply(s.View(), s.clock.Now())
+		return s, cr
+	}
+	keep := func(t *testing.T, s *shelf, cr *Creator, want int) {
+		t.Helper()
+		if got := cr.pins.apply(s.View(), s.clock.Now()).Pods; got != want {
+			t.Errorf("%d pods keep their place, want %d", got, want)
+		}
+	}
+	t.Run("the room is taken for good", func(t *testing.T) {
+		s, cr := up(t)
+		s.Put(newPod("quick", "1", func(p *corev1.Pod) { p.Spec.NodeName, p.Status = "n", corev1.PodStatus{Phase: corev1.PodRunning} }))
+		s.clock.Step(settled / 2)
+		cr.pins.bind(s.clock.Now()) // the scheduler is at work
+		s.clock.Step(settled / 2)
+		keep(t, s, cr, 2)
+		s.clock.Step(settled / 2)
+		keep(t, s, cr, 1)
+	})
+	t.Run("the scheduler has refused a pod", func(t *testing.T) {
+		s, cr := up(t)
+		if next := cr.pins.next(s.clock.Now(), time.Minute); next != pinAfterStart {
+			t.Errorf("looked at again after %s", next)
+		}
+		s.clock.Step(settled)
+		cr.pins.refuse("pod-a", s.clock.Now())
+		s.clock.Step(settled / 2)
+		cr.pins.bind(s.clock.Now())
+		s.clock.Step(settled / 2)
+		keep(t, s, cr, 2)
+		if next := cr.pins.next(s.clock.Now(), time.Minute); next != settled/2 {
+			t.Errorf("looked at again after %s", next)
+		}
+		s.clock.Step(settled / 2)
+		keep(t, s, cr, 1)
+	})
 	t.Run("the node has been up for a while", func(t *testing.T) {
 		s := newShelf(typesOf(twoZones, 4), newPool("gives-up"))
 		s.put(newPod("a", "1"))

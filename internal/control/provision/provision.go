@@ -131,6 +131,9 @@ func (p *Provisioner) Start(ctx context.Context) error {
 		return err
 	}
 	p.Batch.Trigger(started)
+	if p.Nominator != nil {
+		go p.Nominator.run(ctx)
+	}
 	loop := &control.Loop{Name: name, Clock: p.Clock, Log: p.Log, Do: p.round, Beat: p.Beat}
 	return loop.Start(ctx)
 }

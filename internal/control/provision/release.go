@@ -15,14 +15,15 @@ import (
 const (
 	// readyWait is how long a node that has joined keeps its startup taint because it is not ready yet: pods could not use it
 	// anyway, and so it is known when they can. Daemons that do not tolerate the taint wait for no longer than that.
-	readyWait = 3 * time.Second
+	readyWait = 10 * time.Second
 	// siblingWait is how long a node waits for the next one of its plan to become ready, lotWait how long nodes wait in all. Each
 	// time that a node is opened, kube-scheduler tries every pod again that waits; so nodes are opened some at a time.
 	siblingWait = 500 * time.Millisecond
 	lotWait     = 2 * time.Second
-	// lotNodes is how many nodes are opened together at most: from the first to the last of them pass some milliseconds each, in
-	// which pods are tried that are nominated for the last.
-	lotNodes = 50
+	// lotNodes is how many nodes are opened together at most: each holds a worker while pods are nominated. arriveWait is how long
+	// those of a lot wait for each other at the end.
+	lotNodes   = 64
+	arriveWait = 300 * time.Millisecond
 	// siblingSpan is how far apart the claims of one plan are created.
 	siblingSpan = 5 * time.Second
 )
@@ -33,6 +34,8 @@ type lot struct {
 	claims       []string
 	closed       bool
 	once         sync.Once
+	arrived      int
+	all          chan struct{} // closed when all have arrived
 }
 
 // closes is when nothing more is waited for.
@@ -73,7 +76,7 @@ func (l *lots) join(claim string, now time.Time, more func(besides []string) boo
 	mine := l.of[claim]
 	if mine == nil {
 		if l.open == nil {
-			l.open = &lot{opened: now}
+			l.open = &lot{opened: now, all: make(chan struct{})}
 		}
 		mine = l.open
 		mine.last, mine.claims = now, append(mine.claims, claim)
@@ -86,6 +89,15 @@ func (l *lots) join(claim string, now time.Time, more func(besides []string) boo
 		mine.closed, l.open = true, nil
 	}
 	return mine, 0
+}
+
+// arrive says that one more node of a closed lot is about to be opened.
+func (l *lots) arrive(mine *lot) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if mine.arrived++; mine.arrived == len(mine.claims) {
+		close(mine.all)
+	}
 }
 
 // done forgets a claim whose node is open.
@@ -108,43 +120,49 @@ func (l *lots) keep(is func(claim string) bool) {
 	}
 }
 
-// Admit says how long the node of a claim is to keep its startup taint still. When it says 0 the pods that are expected there have
-// been nominated, and the node is to be opened to pods at once.
-func (n *Nominator) Admit(ctx context.Context, claim *karpv1.NodeClaim, node *corev1.Node) time.Duration {
+// Open opens the node of a claim when it is its turn, or says how long it has to wait. Nodes of a lot are opened at the same time, once
+// the pods that are expected on any of them have been nominated. From the first node on the scheduler tries all pods that wait. One
+// that is tried before its own node is open goes elsewhere, or loses its nomination; so from the first to the last must be quick.
+func (n *Nominator) Open(ctx context.Context, claim *karpv1.NodeClaim, node *corev1.Node, open func() error) (time.Duration, error) {
 	now := n.Clock.Now()
 	first := n.lots.asked(claim.Name, now)
 	if !usable(claim, node) {
 		if left := first.Add(readyWait).Sub(now); left > 0 && len(claim.Spec.StartupTaints) == 0 {
-			return left // or until the node changes
+			return left, nil // or until the node changes
 		}
 		n.lots.done(claim.Name)
 		n.Log.Debug("opened a node that is not ready", "NodeClaim", claim.Name, "Node", node.Name)
-		return 0
+		return 0, open()
 	}
 	if wait := n.Creator.awaits(claim.Name, first, now); wait > 0 {
-		return wait
+		return wait, nil
 	}
-	view := n.Mirror.View()
-	mine, wait := n.lots.join(claim.Name, now, func(besides []string) bool { return coming(view, claim, besides) })
+	mine, wait := n.lots.join(claim.Name, now, func(besides []string) bool { return coming(n.Mirror.View(), claim, besides) })
 	if wait > 0 {
-		return wait
+		return wait, nil
 	}
+	defer n.lots.done(claim.Name)
+	n.lots.arrive(mine)
 	mine.once.Do(func() {
-		n.nominate(ctx, view, mine.claims)
 		for _, other := range mine.claims {
 			if other != claim.Name && n.Wake != nil {
 				n.Wake(other)
 			}
 		}
+		n.nominate(ctx, mine.claims...)
+		select {
+		case <-mine.all:
+		case <-n.Clock.After(arriveWait):
+		case <-ctx.Done():
+		}
 	})
-	n.lots.done(claim.Name)
-	return 0
+	return 0, open()
 }
 
 // Opened is told of a node that is open to pods and has become ready: now those that are expected there can use it.
 func (n *Nominator) Opened(ctx context.Context, claim *karpv1.NodeClaim) {
 	if n.once(claim.Name) {
-		n.nominate(ctx, n.Mirror.View(), []string{claim.Name})
+		n.nominate(ctx, claim.Name)
 	}
 }
 

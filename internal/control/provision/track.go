@@ -28,6 +28,14 @@ type tracker struct {
 	pods  map[types.UID]*tracked
 	shown []*tracked // those that have gauges
 	came  []arrival  // pods that have been bound, and of which it is not known yet whether as planned
+	// slots counts, by node and owner, the pods that are planned for a node and have not come.
+	slots map[slot]int
+}
+
+// slot is room on a node that is planned for pods of an owner. They are alike, so that it is the same which of them comes.
+type slot struct {
+	at    destination
+	owner types.UID
 }
 
 // destination is the node that a pod is planned for: by its claim's name if it has one, or else by its own.
@@ -35,8 +43,8 @@ type destination struct{ claim, node string }
 
 // arrival is a pod that was planned for a node and has been bound to one.
 type arrival struct {
-	planned destination
-	node    string
+	owner types.UID
+	node  string
 }
 
 type tracked struct {
@@ -48,8 +56,9 @@ type tracked struct {
 	decided         time.Time // first decision about it
 	schedulable     time.Time // first decision that gives it a place
 	bound           bool
-	// planned is the claim or else the node that it was last planned for.
+	// planned is the claim or else the node that it was last planned for; owner is who made it, or itself.
 	planned destination
+	owner   types.UID
 
 	said map[string]time.Time // what users were told, and until when it need not be said again
 
@@ -72,7 +81,9 @@ func (r *tracked) since() (out [len(podGauges)]time.Time) {
 	return out
 }
 
-func newTracker(m *meter.Set) *tracker { return &tracker{meter: m, pods: map[types.UID]*tracked{}} }
+func newTracker(m *meter.Set) *tracker {
+	return &tracker{meter: m, pods: map[types.UID]*tracked{}, slots: map[slot]int{}}
+}
 
 // see takes note of a pod as it is now, and says whether it has found no place. That is meant broadly: what the plan does about
 // the pod is decided from the mirror.
@@ -89,7 +100,10 @@ func (t *tracker) see(pod *corev1.Pod, now time.Time) (waits bool) {
 		return false
 	}
 	if rec == nil {
-		rec = &tracked{uid: pod.UID, namespace: pod.Namespace, name: pod.Name}
+		rec = &tracked{uid: pod.UID, namespace: pod.Namespace, name: pod.Name, owner: pod.UID}
+		if owner := metav1.GetControllerOf(pod); owner != nil {
+			rec.owner = owner.UID
+		}
 		t.pods[pod.UID] = rec
 	}
 	if rec.seen.IsZero() && len(pod.Spec.SchedulingGates) == 0 && !ofDaemonSet(pod) {
@@ -161,7 +175,8 @@ func (t *tracker) placed(rec *tracked, pod *corev1.Pod, now time.Time) {
 		}
 	}
 	if !rec.bound && rec.planned != (destination{}) {
-		t.came = append(t.came, arrival{rec.planned, pod.Spec.NodeName})
+		t.came = append(t.came, arrival{rec.owner, pod.Spec.NodeName})
+		rec.planned = destination{}
 	}
 	rec.bound = true
 	ready := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
@@ -187,6 +202,7 @@ func (t *tracker) drop(rec *tracked) {
 		return
 	}
 	delete(t.pods, rec.uid)
+	t.give(slot{rec.planned, rec.owner}, -1)
 	if rec.listed {
 		t.gauges(rec, time.Time{})
 		t.shown = slices.DeleteFunc(t.shown, func(o *tracked) bool { return o == rec })
@@ -216,23 +232,44 @@ func (t *tracker) decide(uid types.UID, placed bool, now time.Time) {
 func (t *tracker) plan(uid types.UID, to destination) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if rec := t.pods[uid]; rec != nil && !rec.bound {
+	if rec := t.pods[uid]; rec != nil && !rec.bound && rec.planned != to {
+		t.give(slot{rec.planned, rec.owner}, -1)
 		rec.planned = to
+		t.give(slot{to, rec.owner}, 1)
 	}
 }
 
-// settle counts the pods that have been bound, by whether that is where they were planned to go. The claim of a node is looked up
-// here, as a pod may be seen to be bound before its node is.
+// give adds to the pods that are planned for a slot.
+func (t *tracker) give(s slot, n int) {
+	if s.at == (destination{}) {
+		return
+	}
+	if t.slots[s] += n; t.slots[s] <= 0 {
+		delete(t.slots, s)
+	}
+}
+
+// settle counts the pods that have been bound, by whether there was a place for them or for others of their owner on that node. The
+// claim of a node is looked up here, as a pod may be seen to be bound before its node is.
 func (t *tracker) settle(view *state.View) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, a := range t.came {
+		here := slot{destination{node: a.node}, a.owner}
+		if n := view.Node(a.node); n != nil && n.Claim != nil {
+			here.at = destination{claim: n.Claim.Name}
+		}
 		outcome := "elsewhere"
-		n := view.Node(a.node)
-		if a.node == a.planned.node || n != nil && n.Claim != nil && n.Claim.Name == a.planned.claim {
+		if t.slots[here] > 0 {
 			outcome = "planned"
+			t.give(here, -1)
 		}
 		t.meter.Add(meter.PodsBoundAsPlanned, 1, "outcome", outcome)
+	}
+	if len(t.came) > 0 { // places of pods that went elsewhere stay for others of their owner, while the node is there
+		maps.DeleteFunc(t.slots, func(s slot, _ int) bool {
+			return s.at.claim != "" && view.Claim(s.at.claim) == nil || s.at.claim == "" && view.Node(s.at.node) == nil
+		})
 	}
 	t.came = t.came[:0]
 }

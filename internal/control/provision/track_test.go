@@ -11,7 +11,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/world"
 	"karpenter/internal/meter"
 )
@@ -267,5 +269,61 @@ func TestP4_TheSchedulerIsBehindWhileItHasNotLookedAtPodsThatCame(t *testing.T) 
 				t.Errorf("after %s: behind %t", c.after, got)
 			}
 		})
+	}
+}
+
+// TestPodsBoundAsPlanned: pods of one owner are alike, so that it is the same which of them takes which of their places.
+func TestPodsBoundAsPlanned(t *testing.T) {
+	s := newShelf(typesOf(twoZones, 4), newPool("planned"))
+	for _, name := range []string{"n1", "n2", "n3"} {
+		s.Put(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}, Spec: corev1.NodeSpec{ProviderID: name}})
+	}
+	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c1", UID: "c1"}}
+	claim.Status.ProviderID = "n1"
+	s.Put(claim)
+	b, m := newBoard(t)
+	tr := newTracker(m)
+	of := func(owner string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: owner, UID: types.UID(owner), Controller: new(true)}}
+		}
+	}
+	bind := func(p *corev1.Pod, node string) {
+		bound := p.DeepCopy()
+		bound.Spec.NodeName = node
+		tr.see(bound, at(time.Second))
+		tr.see(bound, at(2*time.Second))
+	}
+	var list []*corev1.Pod
+	for i, to := range []destination{{claim: "c1"}, {node: "n2"}, {node: "n2"}, {claim: "c1"}} {
+		list = append(list, newPod(fmt.Sprintf("p%d", i), "1", of([]string{"web", "web", "web", "db"}[i])))
+		tr.see(list[i], epoch)
+		tr.plan(list[i].UID, destination{claim: "first"}) // planned anew since
+		tr.plan(list[i].UID, to)
+	}
+	bind(list[0], "n2") // a place of another one of web
+	bind(list[1], "n1") // and the other way round
+	bind(list[2], "n3")
+	tr.settle(s.View())
+	b.want(meter.PodsBoundAsPlanned, is{"planned": "2", "elsewhere": "1"})
+	tr.forget(list[3].UID) // deleted before it was bound
+	other := newPod("unplanned", "1")
+	tr.see(other, epoch)
+	bind(other, "n1")
+	late := newPod("late", "1", of("db"))
+	tr.see(late, epoch)
+	tr.plan(late.UID, destination{node: "n3"})
+	bind(late, "n1")
+	tr.settle(s.View())
+	b.want(meter.PodsBoundAsPlanned, is{"planned": "2", "elsewhere": "2"})
+	s.Drop(s.View().Node("n2").Object)
+	s.Drop(s.View().Node("n3").Object)
+	tr.see(newPod("last", "1"), epoch)
+	tr.plan("pod-last", destination{claim: "c1"})
+	bind(newPod("last", "1"), "n1")
+	tr.settle(s.View())
+	b.want(meter.PodsBoundAsPlanned, is{"planned": "3", "elsewhere": "2"})
+	if len(tr.slots) > 0 {
+		t.Errorf("places on nodes that are gone are remembered: %v", tr.slots)
 	}
 }

@@ -72,11 +72,17 @@ func (p *Provisioner) podGone(pod *corev1.Pod) {
 func (p *Provisioner) podChanged(before, pod *corev1.Pod) {
 	now := p.Clock.Now()
 	p.rollouts.see(pod, now)
+	if before != nil && before.Spec.NodeName == "" && pod.Spec.NodeName != "" && !ofDaemonSet(pod) {
+		p.Creator.pins.bind(now)
+	}
 	switch waits := p.track.see(pod, now); {
 	case waits && before != nil && before.UID == pod.UID && unplaced(before):
 		nominated := pod.Status.NominatedNodeName != "" && pod.Status.NominatedNodeName != before.Status.NominatedNodeName
 		if !nominated && before.ResourceVersion != pod.ResourceVersion { // almost nobody but the scheduler writes to pods that wait
 			p.Creator.pins.refuse(pod.UID, now)
+		}
+		if p.Nominator != nil && before.Status.NominatedNodeName != "" && pod.Status.NominatedNodeName == "" {
+			p.Nominator.Dropped(pod, before.Status.NominatedNodeName)
 		}
 		p.Batch.Remind(pod.UID)
 	case waits:
