@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"karpenter/internal/engine/disrupt"
 	"karpenter/test/day"
 )
 
@@ -17,7 +18,7 @@ type dayOptions struct {
 	on, trace      bool
 	only           string
 	every, ahead   time.Duration
-	slack          float64
+	slack, worth   float64
 	deletion, pins bool
 }
 
@@ -27,6 +28,7 @@ func (o *dayOptions) flags() {
 	flag.BoolVar(&o.trace, "trace", false, "with --day: print every hour and every move")
 	flag.DurationVar(&o.every, "every", 0, "with --day: least time between two decisions of ours, if not the default")
 	flag.Float64Var(&o.slack, "slack", 0, "with --day: how far above a fresh plan the greedy policy lets cost go, if not the default")
+	flag.Float64Var(&o.worth, "worth", 0, "with --day: moves of ours that save less than so many dollars an hour for each eviction are left out")
 	flag.DurationVar(&o.ahead, "ahead", 0, "with --day: provisioning plans for pods that workloads are expected to make in that time")
 	flag.BoolVar(&o.deletion, "deletion-cost", false, "with --day: workloads delete pods of the least used nodes first")
 	flag.BoolVar(&o.pins, "nominate", false, "with --day: the scheduler tries the node first that a pod was planned for")
@@ -60,6 +62,9 @@ func (b *bench) dayRuns() []day.Settings {
 func (o *dayOptions) apply(s day.Settings) day.Settings {
 	if s.Policy == day.Ours && o.every > 0 {
 		s.Every = o.every
+	}
+	if o.worth > 0 {
+		s.Accept = func(m *disrupt.Move) bool { return m.Saves >= o.worth*float64(m.Evicts) }
 	}
 	if o.slack > 0 {
 		s.Slack = o.slack
