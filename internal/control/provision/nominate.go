@@ -92,11 +92,12 @@ func (n *Nominator) nominate(ctx context.Context, claims ...string) {
 	defer cancel()
 	begin, dealt := n.Clock.Now(), deal(view, expected, claims)
 	n.Creator.pins.move(dealt)
+	large := large(view, dealt)
 	var wg sync.WaitGroup
 	gate := make(chan struct{}, nominateWorkers)
 	for uid, claim := range dealt {
 		pod, node := view.Pod(uid), view.Claim(claim).Object.Name
-		if pod == nil || pod.Spec.NodeName != "" {
+		if pod == nil || pod.Spec.NodeName != "" || !large[uid] {
 			continue
 		}
 		gate <- struct{}{}
@@ -107,6 +108,27 @@ func (n *Nominator) nominate(ctx context.Context, claims ...string) {
 	}
 	wg.Wait()
 	n.Log.Debug("nominated pods", "pod-count", len(dealt), "nodes", len(claims), "duration", n.Clock.Since(begin))
+}
+
+// largePart is the part of a node, one in so many, that a pod takes at least for its place to matter. Smaller ones fit where the others
+// leave room, and each nomination is a write that the API server, the scheduler and all who watch pods have to deal with.
+const largePart = 8
+
+// large says which pods take so much of the nodes that they are expected on that their place matters.
+func large(view *state.View, dealt map[types.UID]string) map[types.UID]bool {
+	out := map[types.UID]bool{}
+	for _, w := range view.World.Pending {
+		n := view.Claim(dealt[uid(w)])
+		if n == nil {
+			continue
+		}
+		for i, v := range view.World.Classes[w.Class].Requests {
+			if has := n.World.Allocatable.Get(i); v > 0 && has > 0 && v >= has/largePart {
+				out[uid(w)] = true
+			}
+		}
+	}
+	return out
 }
 
 // dropped is a nomination that the scheduler has dropped.
