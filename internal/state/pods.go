@@ -258,7 +258,7 @@ func (m *Mirror) join(e *podEntry) (pendingMoved bool) {
 		e.first = m.now.UnixNano()
 	}
 	m.index(e, w)
-	m.setIdle(e, (w == nil || example) && !e.gone && !terminal(o))
+	m.setIdle(e, w == nil && !e.gone && !terminal(o))
 	old := e.world
 	e.world = w
 	m.move(e, at)

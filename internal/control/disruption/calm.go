@@ -2,6 +2,7 @@ package disruption
 
 import (
 	"fmt"
+	"sync"
 	"time"
 
 	"karpenter/internal/control/provision"
@@ -34,6 +35,7 @@ type Arrivals interface {
 
 // calm remembers which pools are in motion, and since when. A process that starts anew waits for them to come to rest once more.
 type calm struct {
+	mu    sync.Mutex
 	pools map[string]*motion
 }
 
@@ -46,6 +48,8 @@ type motion struct {
 // hold says why a pool is left alone for now, besides what the snapshot shows; "" if nothing stands in the way. turn says that it has
 // waited for long enough.
 func (c *calm) hold(pool string, now time.Time) (why string, turn bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	m := c.pools[pool]
 	switch {
 	case m == nil:
@@ -60,15 +64,16 @@ func (c *calm) hold(pool string, now time.Time) (why string, turn bool) {
 
 // moving says whether a pool is not at rest.
 func (c *calm) moving(pool string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	m := c.pools[pool]
 	return m != nil && !m.since.IsZero()
 }
 
 // note takes in what a decision has found. A pool that has had its turn waits again.
 func (c *calm) note(in *disrupt.Input, moving map[string]string, now time.Time) (unsettled bool) {
-	if c.pools == nil {
-		c.pools = map[string]*motion{}
-	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	pools := map[string]*motion{}
 	for i := range in.Pools {
 		p := &in.Pools[i]

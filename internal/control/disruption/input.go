@@ -29,7 +29,7 @@ func (l *Loop) facts(view *state.View, list []*command, now time.Time) ledger.Fa
 		created = l.Arrivals.Rollouts().Created
 	}
 	f.Moved = l.moved.refresh(view, now, created)
-	f.Horizon = l.horizon
+	f.Horizon = l.promises.horizon()
 	l.arrivals(view, &f, now)
 	for _, c := range list {
 		for _, n := range slices.Concat(c.stay, c.going) {

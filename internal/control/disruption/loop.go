@@ -90,10 +90,9 @@ type Loop struct {
 	calm      calm
 	moved     movedPods
 	promises  promises
-	horizon   map[string]float64 // by pool: the share of the usual time over which savings count
-	moves     int                // how many have begun, for their ids
-	decisions int                // how many have been made
-	replaced  map[string]waited  // claims that replace others, as last seen
+	moves     int               // how many have begun, for their ids
+	decisions int               // how many have been made
+	replaced  map[string]waited // claims that replace others, as last seen
 }
 
 // Register has the manager run the loop while this process leads.
@@ -191,7 +190,7 @@ func open(list []*command) (n int) {
 // decide asks the engine what to do, and does it. started is how many moves have begun.
 func (l *Loop) decide(ctx context.Context, view *state.View, list []*command) (started int, err error) {
 	begin := l.Clock.Now()
-	l.horizon = l.review(view, l.calm.moving, begin)
+	l.review(view, begin)
 	facts := l.facts(view, list, begin)
 	in := facts.Input(view, begin)
 	l.speaker.budgets(view, in)

@@ -3,6 +3,7 @@ package disruption
 import (
 	"fmt"
 	"math"
+	"sync"
 	"time"
 
 	"karpenter/internal/control"
@@ -31,6 +32,17 @@ const EventPromise = "ConsolidationPromiseMissed"
 // promises compares what moves promised with what came of them, by pool.
 type promises struct {
 	pools map[string]*promise
+
+	mu sync.Mutex
+	// horizons are what the last review came to.
+	horizons map[string]float64
+}
+
+// horizon is, by pool, the share of the usual time over which savings count. The map is not changed any more.
+func (p *promises) horizon() map[string]float64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.horizons
 }
 
 // promise is what moves of a pool were to save, and what it cost before them.
@@ -79,12 +91,12 @@ func costOf(snap *world.Snapshot, pool string) (price, demand float64) {
 	return price, demand
 }
 
-// review judges promises that are due, and returns for which share of the usual time savings of each pool count. Pools in motion are
-// judged later.
-func (l *Loop) review(view *state.View, moving func(pool string) bool, now time.Time) map[string]float64 {
+// review judges promises that are due, and finds for which share of the usual time savings of each pool count. Pools in motion are judged
+// later.
+func (l *Loop) review(view *state.View, now time.Time) {
 	out := map[string]float64{}
 	for name, p := range l.promises.pools {
-		if p.saves != 0 && now.Sub(p.last) >= reviewAfter && !moving(name) {
+		if p.saves != 0 && now.Sub(p.last) >= reviewAfter && !l.calm.moving(name) {
 			l.judge(view, name, p, now)
 		}
 		if p.horizon < 1 && now.Sub(p.since) >= regainAfter {
@@ -95,7 +107,9 @@ func (l *Loop) review(view *state.View, moving func(pool string) bool, now time.
 		}
 		out[name] = p.horizon
 	}
-	return out
+	l.promises.mu.Lock()
+	defer l.promises.mu.Unlock()
+	l.promises.horizons = out
 }
 
 // judge compares what a pool costs with what was promised. What is asked of it may have changed meanwhile, and its price is expected to
