@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,8 +21,53 @@ import (
 // explainedAt is the Monday morning that the cluster of testdata/explain is looked at.
 func explainedAt() time.Time { return time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC) }
 
-// explainOn asks about the cluster of testdata/explain, as of a Monday morning.
+// inMotion are the parts of the cluster of testdata/explain that keep its pool in motion.
+var inMotion = []string{"db-0", "report-6f7c4-x2x1p", "general-x7k2p"}
+
+// atRest writes the cluster of testdata/explain without what keeps its pool in motion.
+func atRest(t *testing.T) string {
+	t.Helper()
+	data, err := os.ReadFile("testdata/explain/cluster.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list struct {
+		APIVersion string            `json:"apiVersion"`
+		Kind       string            `json:"kind"`
+		Items      []json.RawMessage `json:"items"`
+	}
+	if err := json.Unmarshal(data, &list); err != nil {
+		t.Fatal(err)
+	}
+	list.Items = slices.DeleteFunc(list.Items, func(item json.RawMessage) bool {
+		var o struct {
+			Metadata struct{ Name string } `json:"metadata"`
+		}
+		return json.Unmarshal(item, &o) == nil && slices.Contains(inMotion, o.Metadata.Name)
+	})
+	if data, err = json.Marshal(list); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "cluster.json")
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// explainOn asks about the cluster of testdata/explain, as of a Monday morning. What is to be removed for its cost is asked while the
+// pool is at rest.
 func explainOn(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	for _, subject := range []string{"ip-10-0-1-11", "ip-10-0-2-12", "ip-10-0-3-13", "ip-10-0-3-15", "web-7d4b9-0", "general"} {
+		if slices.ContainsFunc(args, func(arg string) bool { return arg == subject || strings.HasSuffix(arg, "/"+subject) }) {
+			return explainIn(t, atRest(t), args...)
+		}
+	}
+	return explainIn(t, "testdata/explain/cluster.json", args...)
+}
+
+func explainIn(t *testing.T, cluster string, args ...string) (string, error) {
 	t.Helper()
 	e := &explaining{}
 	e.source.now = explainedAt
@@ -29,7 +75,7 @@ func explainOn(t *testing.T, args ...string) (string, error) {
 	var out bytes.Buffer
 	cmd.SetOut(&out)
 	cmd.SetErr(&out)
-	cmd.SetArgs(append(args, "--snapshot", "testdata/explain/cluster.json", "--catalog", "testdata/explain/catalog.json"))
+	cmd.SetArgs(append(args, "--snapshot", cluster, "--catalog", "testdata/explain/catalog.json"))
 	err := cmd.ExecuteContext(t.Context())
 	return out.String(), err
 }
@@ -72,6 +118,14 @@ func TestExplainOnASnapshot(t *testing.T) {
 				t.Error("not JSON")
 			}
 		})
+	}
+}
+
+// While pods of a pool are to be placed or its nodes start, nothing of it is removed for its cost, and the answer says so.
+func TestExplainOfAPoolInMotion(t *testing.T) {
+	got, err := explainIn(t, "testdata/explain/cluster.json", "node", "ip-10-0-3-15")
+	if want := "node ip-10-0-3-15 stays: pool general is not at rest: 1 node is starting and 2 pods are to be placed.\n"; err != nil || !strings.HasPrefix(got, want) {
+		t.Errorf("%v\n%s", err, got)
 	}
 }
 

@@ -112,11 +112,11 @@ func (p *planning) run(cmd *cobra.Command) error {
 	if p.consolidation {
 		return p.consolidate(cmd, in)
 	}
-	snap, more := in.world()
+	solve, more := in.prepare()
 	loaded := p.now()
 	allocated := allocation()
 	begin := p.now()
-	plan := pack.Solve(snap, in.options.Pack)
+	snap, plan := solve()
 	solved := p.now()
 	report := newPlanReport(snap, plan)
 	report.AllocatedMiB = allocated()
@@ -145,14 +145,15 @@ func (p *planning) read(cmd *cobra.Command) (*inputs, error) {
 	return in, err
 }
 
-// world is what pending pods are planned from. A plain list with one catalogue needs no objects behind it.
-func (in *inputs) world() (*world.Snapshot, []state.Problem) {
+// prepare makes ready to plan for pending pods. A plain list with one catalogue needs no objects behind it.
+func (in *inputs) prepare() (solve func() (*world.Snapshot, *pack.Plan), problems []state.Problem) {
 	r := in.loaded.Recording
 	if c := r.Classes[state.AnyClass]; len(r.Classes) == 1 && c != nil && in.loaded.reached == nil && r.Name == "" && len(r.Facts.Held) == 0 {
-		return state.Build(in.objects, c, r.Options.Reading)
+		snap, problems := state.Build(in.objects, c, r.Options.Reading)
+		return func() (*world.Snapshot, *pack.Plan) { return snap, pack.Solve(snap, in.options.Pack) }, problems
 	}
 	view, problems := r.Rebuild(in.objects)
-	return r.World(view), problems
+	return func() (*world.Snapshot, *pack.Plan) { return r.Plan(view, in.options.Pack) }, problems
 }
 
 // allocation begins to measure what is allocated; the function returned says how many MiB it has been since.

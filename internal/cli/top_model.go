@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"karpenter/internal/engine/disrupt"
-	"karpenter/internal/engine/pack"
 	"karpenter/internal/explain"
 	"karpenter/internal/ledger"
 	"karpenter/internal/state"
@@ -19,9 +18,10 @@ type topModel struct {
 
 // newTopModel is what a recording and its view show. Which nodes could go is found out by judge.
 func newTopModel(loaded *Loaded, view *state.View) *topModel {
-	snap, opt := loaded.Recording.World(view), loaded.Recording.Options.Pack()
+	opt := loaded.Recording.Options.Pack()
 	opt.Workers = runtime.NumCPU()
-	return &topModel{loaded.From, explain.NewFleet(view, snap, pack.Solve(snap, opt), loaded.Recording.At)}
+	snap, plan := loaded.Recording.Plan(view, opt)
+	return &topModel{loaded.From, explain.NewFleet(view, snap, plan, loaded.Recording.At)}
 }
 
 // judge asks of every node whether it could go.

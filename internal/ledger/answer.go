@@ -161,8 +161,7 @@ func (r *Recording) Replay(view *state.View, workers int) *Answer {
 	opt := r.Options.Disrupt()
 	opt.Pack.Workers = workers
 	if r.Answer == nil || r.Answer.Plan != nil {
-		snap := r.World(view)
-		out.Plan = NewPlanAnswer(snap, pack.Solve(snap, opt.Pack))
+		out.Plan = NewPlanAnswer(r.Plan(view, opt.Pack))
 	}
 	if r.Answer == nil || r.Answer.Decision != nil {
 		in := r.Input(view)

@@ -119,6 +119,13 @@ func (r *Recording) Rebuild(objects *state.Objects) (*state.View, []state.Proble
 // World is what a plan for pods that wait is made from.
 func (r *Recording) World(view *state.View) *world.Snapshot { return r.Facts.World(view) }
 
+// Plan makes a plan for pods that wait, as provisioning does, and returns what it was made from with it.
+func (r *Recording) Plan(view *state.View, opt pack.Options) (*world.Snapshot, *pack.Plan) {
+	facts := r.Facts
+	snap, plan, _ := facts.Plan(view, func(s *world.Snapshot) (*pack.Plan, error) { return pack.Solve(s, opt), nil })
+	return snap, plan
+}
+
 // Input is what a decision about nodes is made from.
 func (r *Recording) Input(view *state.View) *disrupt.Input { return r.Facts.Input(view, r.At) }
 

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"karpenter/internal/engine/world"
 )
@@ -39,12 +40,18 @@ func (v *View) More(coming map[string]int) []*world.Pod {
 			continue
 		}
 		for k := range coming[uid] {
-			id := fmt.Sprintf("%s+%d", uid, k)
-			out = append(out, &world.Pod{Name: ref.world.Name + fmt.Sprintf("+%d", k), UID: id, Class: ref.world.Class, Created: math.MaxInt64, Movable: true})
+			more := fmt.Sprintf("%s%d", unborn, k)
+			out = append(out, &world.Pod{Name: ref.world.Name + more, UID: uid + more, Class: ref.world.Class, Created: math.MaxInt64, Movable: true})
 		}
 	}
 	return out
 }
+
+// Unborn says whether a pod is one of View.More: it does not exist.
+func Unborn(p *world.Pod) bool { return strings.Contains(p.UID, unborn) }
+
+// unborn is what UIDs of pods that do not exist have after that of the pod which they are like; no other UID has it.
+const unborn = "+"
 
 // rearranged is the snapshot with pods moved from where they are or wait to the nodes where they are expected.
 func rearranged(snap *world.Snapshot, moved map[string]bool, at map[*world.Node][]*world.Pod) *world.Snapshot {

@@ -284,24 +284,15 @@ func (p *Provisioner) noPools(pods []*world.Pod) {
 	p.Log.Debug("no nodepools that make nodes", "pod-count", len(pods))
 }
 
-// solve plans for the pods that want a place, and for those that are known to come beside them. Should a pod that exists go without a
-// place for that, only those that exist count.
-func (p *Provisioner) solve(m *moment, pods int) (*pack.Plan, error) {
-	plan, err := p.search(m, pods)
-	if err != nil || len(m.facts.Coming) == 0 {
-		return plan, err
-	}
-	if plan, ok := existing(plan); ok {
-		return plan, nil
-	}
-	m.facts.Coming = nil
-	m.snap = m.facts.World(m.view)
-	return p.search(m, pods)
+// solve plans for the pods that want a place, and for those that are known to come beside them.
+func (p *Provisioner) solve(m *moment, pods int) (plan *pack.Plan, err error) {
+	m.snap, plan, err = m.facts.Plan(m.view, func(snap *world.Snapshot) (*pack.Plan, error) { return p.search(m, snap, pods) })
+	return plan, err
 }
 
 // search asks the engine, and shows how long it has been at it. When that is too long for the pods that wait, a plan is made
 // without looking for the cheapest (P7), and no other is asked for until the engine has come back.
-func (p *Provisioner) search(m *moment, pods int) (*pack.Plan, error) {
+func (p *Provisioner) search(m *moment, snap *world.Snapshot, pods int) (*pack.Plan, error) {
 	p.passes++
 	labels := []string{"controller", name, "scheduling_id", strconv.Itoa(p.passes)}
 	begin := p.Clock.Now()
@@ -317,7 +308,7 @@ func (p *Provisioner) search(m *moment, pods int) (*pack.Plan, error) {
 	quick.Quick = true
 	if p.late.Load() {
 		m.options = quick
-		return p.ask(m.snap, quick)
+		return p.ask(snap, quick)
 	}
 	type answer struct {
 		plan *pack.Plan
@@ -325,7 +316,7 @@ func (p *Provisioner) search(m *moment, pods int) (*pack.Plan, error) {
 	}
 	answers := make(chan answer, 1)
 	go func() {
-		plan, err := p.ask(m.snap, p.Options)
+		plan, err := p.ask(snap, p.Options)
 		answers <- answer{plan, err}
 	}()
 	for {
@@ -344,7 +335,7 @@ func (p *Provisioner) search(m *moment, pods int) (*pack.Plan, error) {
 			}()
 			p.Log.Error("planning takes too long, going on with a plan that may cost more", "pod-count", pods, "duration", now.Sub(begin))
 			m.options = quick
-			return p.ask(m.snap, quick)
+			return p.ask(snap, quick)
 		}
 	}
 }
