@@ -159,7 +159,7 @@ func explainer(l *Loaded) (*explain.Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	opt := explain.Options{Pack: r.Options.Pack(), Disrupt: r.Options.Disrupt(), Now: r.At}
+	opt := explain.Options{Pack: r.Options.Pack(), Disrupt: r.Options.Disrupt(), Now: r.At, Moved: r.Facts.Moved}
 	opt.Pack.Workers, opt.Disrupt.Pack.Workers = runtime.NumCPU(), runtime.NumCPU()
 	if l.Decisions != nil {
 		opt.Ledger = func(q ledger.Query) []*ledger.Entry {

@@ -68,6 +68,8 @@ type Options struct {
 	Limits life.Limits
 	// Ledger finds decisions; nil knows none.
 	Ledger func(ledger.Query) []*ledger.Entry
+	// Moved are pods that were moved for their cost, by UID; see ledger.Facts.
+	Moved map[string]state.Moved
 	// Plan and Decision are what was decided about this view, if that is known already.
 	Plan     *pack.Plan
 	Decision *disrupt.Decision

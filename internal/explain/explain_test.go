@@ -46,6 +46,11 @@ func cluster(t testing.TB, l *ledger.Ledger) *explain.Cluster {
 
 func clusterOf(t testing.TB, list string, opt explain.Options) *explain.Cluster {
 	t.Helper()
+	return explain.New(viewOf(t, list), nil, opt)
+}
+
+func viewOf(t testing.TB, list string) *state.View {
+	t.Helper()
 	read, problems, err := state.ReadList([]byte(list))
 	if err != nil || len(problems) > 0 {
 		t.Fatal(err, problems)
@@ -58,7 +63,7 @@ func clusterOf(t testing.TB, list string, opt explain.Options) *explain.Cluster 
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	return explain.New(view, nil, opt)
+	return view
 }
 
 func TestAnswersCarryHistory(t *testing.T) {

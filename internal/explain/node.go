@@ -286,6 +286,7 @@ func (c *Cluster) nodeFacts(a *Answer, n *state.Node, drift string) {
 		}
 	}
 	a.fact("drifted", drift)
+	c.movedTo(a, n)
 	if n.Claim != nil && n.World.Initialized {
 		c.expiry(a, n.Claim)
 		if since := c.view.QuietSince(n); !since.IsZero() && since.Unix() > 0 {

@@ -317,6 +317,7 @@ func (c *Cluster) podFacts(a *Answer, at place, obj *corev1.Pod) {
 	if s := obj.Spec.SchedulerName; s != "" && s != corev1.DefaultSchedulerName {
 		a.fact("scheduler", s)
 	}
+	c.movedPod(a, obj)
 	for _, b := range c.view.Budgets(obj) {
 		a.fact("disruption budget", fmt.Sprintf("%s/%s, %s allowed now", cmp.Or(b.Namespace, corev1.NamespaceDefault), b.Name, count(int(b.Status.DisruptionsAllowed), "eviction")))
 	}

@@ -67,6 +67,7 @@ const (
 	NodePoolsCostErrors            Name = "nodepools_cost_tracker_errors_total"
 	NodePoolsAllowedDisruptions    Name = "nodepools_allowed_disruptions"
 	NodePoolsNodesConsumingBudgets Name = "nodepools_nodes_consuming_budgets"
+	NodePoolsPods                  Name = "nodepools_pods"
 )
 
 // Scheduling (O29–O33).
@@ -90,6 +91,9 @@ const (
 	DisruptionQueueFailures         Name = "voluntary_disruption_queue_failures_total"
 	ConsolidationScore              Name = "consolidation_score"
 	ConsolidationMoves              Name = "consolidation_moves_total"
+	ConsolidationEvictions          Name = "consolidation_evicted_pods_total"
+	ConsolidationSavings            Name = "consolidation_savings_dollars_per_hour_total"
+	ConsolidationPlaced             Name = "consolidation_moved_pods_total"
 )
 
 // Calls to the provider, and the program itself (O42–O44, O46).

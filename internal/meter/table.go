@@ -129,5 +129,6 @@ func poolMetrics() []Metric {
 		{Name: NodePoolsCostErrors, Kind: Counter, ID: "O27", Labels: []string{"nodepool"}, Help: "Machines whose price could not be found."},
 		{Name: NodePoolsAllowedDisruptions, Kind: Gauge, ID: "O28", Labels: budget, Help: "Nodes of a pool that the budgets let go at this moment."},
 		{Name: NodePoolsNodesConsumingBudgets, Kind: Gauge, ID: "O28", Labels: budget, Help: "Nodes of a pool that count against its budgets at this moment."},
+		{Name: NodePoolsPods, Kind: Gauge, ID: "ours", Labels: []string{"nodepool"}, Help: "Pods on a pool's nodes that would have to move if their node were disrupted."},
 	}
 }

@@ -48,6 +48,18 @@ func disruptionMetrics() []Metric {
 			Name: ConsolidationMoves, Kind: Counter, ID: "O41", Labels: []string{"nodepool", "decision", "policy"},
 			Help: "Consolidations that were weighed: approved or rejected.",
 		},
+		{
+			Name: ConsolidationEvictions, Kind: Counter, ID: "ours", Labels: []string{"nodepool"},
+			Help: "Pods that had to restart because consolidation deleted their node for its cost.",
+		},
+		{
+			Name: ConsolidationSavings, Kind: Counter, ID: "ours", Labels: []string{"nodepool"},
+			Help: "Dollars an hour that the consolidations behind those evictions were to save.",
+		},
+		{
+			Name: ConsolidationPlaced, Kind: Counter, ID: "ours", Labels: []string{"nodepool", "outcome"},
+			Help: "Pods bound in place of those evicted for cost: planned if to the node that had room for them, elsewhere if to another, new_node if to one made for them afterwards.",
+		},
 	}
 }
 

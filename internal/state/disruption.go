@@ -33,6 +33,8 @@ type DisruptionOptions struct {
 type Moved struct {
 	Times    int
 	At, Paid time.Time
+	// Move is the id of the last move, and Was the pod that was there before it, as namespace/name; empty if that is not known.
+	Move, Was string `json:",omitempty"`
 }
 
 // Disruption is everything that a decision about taking nodes away is made from. It reads nothing but the view.

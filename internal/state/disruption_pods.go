@@ -3,7 +3,6 @@ package state
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -52,11 +51,11 @@ func (r *disruptionReader) readPods(n *Node, out *disrupt.Node) {
 // readRestart adds what restarting a pod costs: the pod's own word, or its pool's, weighed by its priority and deletion cost. It doubles
 // with every recent move, and a pod that has not paid for the last one is not moved again for cost.
 func (r *disruptionReader) readRestart(n *Node, p *corev1.Pod, out *disrupt.Node) {
-	cost, given := dollars(p.Annotations)
+	cost, given, _ := v1.RestartCost(p.Annotations)
 	if !given {
 		cost = disrupt.DefaultRestartCost
 		if pool := r.v.Pool(n.World.Pool); pool != nil {
-			if own, given := dollars(pool.Object.Annotations); given {
+			if own, given, _ := v1.RestartCost(pool.Object.Annotations); given {
 				cost = own
 			}
 		}
@@ -75,16 +74,6 @@ func (r *disruptionReader) readRestart(n *Node, p *corev1.Pod, out *disrupt.Node
 
 // maxDoublings bounds how dear a pod becomes that is moved again and again.
 const maxDoublings = 10
-
-// dollars is what an object says that a restart costs. What is no amount counts as not given; the pool's conditions say so.
-func dollars(annotations map[string]string) (float64, bool) {
-	text, ok := annotations[v1.RestartCostAnnotationKey]
-	if !ok {
-		return 0, false
-	}
-	n, err := strconv.ParseFloat(text, 64)
-	return n, err == nil && n >= 0 && !math.IsInf(n, 0)
-}
 
 func protection(p *corev1.Pod, shield life.Protection, now time.Time) string {
 	text := fmt.Sprintf("pod %s has the annotation %s", spaced(p), v1.DoNotDisruptAnnotationKey)

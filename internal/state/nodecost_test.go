@@ -36,3 +36,21 @@ func TestNodeCostIsReadFromThePool(t *testing.T) {
 		}
 	}
 }
+
+// A restart cost that is no amount is told about the pool, which works with the default until that is put right.
+func TestAWrongRestartCostIsToldOfThePool(t *testing.T) {
+	m := NewMirror(MirrorOptions{})
+	for i, step := range []struct {
+		text    string
+		problem bool
+	}{{"0.1", false}, {"much", true}, {"-1", true}, {"0", false}} {
+		p := &v1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "general", UID: "u", ResourceVersion: string(rune('1' + i))}}
+		p.Annotations = map[string]string{v1.RestartCostAnnotationKey: step.text}
+		m.putPool(p)
+		v := m.View()
+		told := len(v.Problems) == 1 && v.Problems[0].Name == "general" && strings.Contains(v.Problems[0].Text, v1.RestartCostAnnotationKey)
+		if told != step.problem || v.Pool("general").World.Refused != "" {
+			t.Errorf("%q: problems %v, refused %q", step.text, v.Problems, v.Pool("general").World.Refused)
+		}
+	}
+}

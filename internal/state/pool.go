@@ -136,8 +136,11 @@ func (b *converter) poolLimits(w *world.Pool, limits corev1.ResourceList) error 
 	return nil
 }
 
-// nodeCostPart is the part of a pool that a wrong annotation is reported for; the rest of it is used.
-const nodeCostPart = "node-cost"
+// The parts of a pool that wrong annotations are reported for; the rest of it is used.
+const (
+	nodeCostPart    = "node-cost"
+	restartCostPart = "restart-cost"
+)
 
 // poolEntry is a pool with its conversion and the types that went into it.
 type poolEntry struct {
@@ -166,6 +169,7 @@ func (m *Mirror) dropPool(p *v1.NodePool) {
 		delete(m.pools, p.Name)
 		m.problem("NodePool", p.Name, "", nil)
 		m.problem("NodePool", p.Name, nodeCostPart, nil)
+		m.problem("NodePool", p.Name, restartCostPart, nil)
 		m.poolsChanged, m.worldChanged = true, true
 	}
 }
@@ -176,7 +180,8 @@ func samePool(a, b *v1.NodePool) bool {
 	bs, bm := poolReady(b)
 	return as == bs && am == bm && (a.DeletionTimestamp == nil) == (b.DeletionTimestamp == nil) && equality.Semantic.DeepEqual(a.Spec, b.Spec) &&
 		a.Annotations[convert.KubeletAnnotation] == b.Annotations[convert.KubeletAnnotation] &&
-		a.Annotations[v1.NodeCostAnnotationKey] == b.Annotations[v1.NodeCostAnnotationKey]
+		a.Annotations[v1.NodeCostAnnotationKey] == b.Annotations[v1.NodeCostAnnotationKey] &&
+		a.Annotations[v1.RestartCostAnnotationKey] == b.Annotations[v1.RestartCostAnnotationKey]
 }
 
 // refreshPools converts pools that have changed, or whose types have.
@@ -212,6 +217,8 @@ func (m *Mirror) pool(p *v1.NodePool, types *typeList) *world.Pool {
 	m.problem("NodePool", p.Name, "", err)
 	_, err = p.NodeCost()
 	m.problem("NodePool", p.Name, nodeCostPart, err)
+	_, _, err = v1.RestartCost(p.Annotations)
+	m.problem("NodePool", p.Name, restartCostPart, err)
 	if w == nil {
 		w = &world.Pool{Name: p.Name, MaxNodes: -1, Refused: "cannot be read"}
 	}

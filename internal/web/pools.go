@@ -21,24 +21,26 @@ const horizon = 7 * 24 * time.Hour
 
 // poolModel is a pool as the page gets it.
 type poolModel struct {
-	Name             string        `json:"name"`
-	Weight           int32         `json:"weight"`
-	Class            string        `json:"class,omitempty"`
-	Ready            string        `json:"ready"`
-	Trouble          string        `json:"trouble,omitempty"`
-	Nodes            int           `json:"nodes"`
-	Leaving          int           `json:"leaving"`
-	Static           bool          `json:"static,omitempty"`
-	Types            int           `json:"types"`
-	Limits           []limitModel  `json:"limits,omitempty"`
-	Requirements     []string      `json:"requirements,omitempty"`
-	Labels           []string      `json:"labels,omitempty"`
-	Taints           []string      `json:"taints,omitempty"`
-	Policy           string        `json:"policy"`
-	ConsolidateAfter string        `json:"consolidateAfter"`
-	ExpireAfter      string        `json:"expireAfter"`
-	Budgets          []budgetModel `json:"budgets"`
-	Allowed          []allowance   `json:"allowed"`
+	Name             string       `json:"name"`
+	Weight           int32        `json:"weight"`
+	Class            string       `json:"class,omitempty"`
+	Ready            string       `json:"ready"`
+	Trouble          string       `json:"trouble,omitempty"`
+	Nodes            int          `json:"nodes"`
+	Leaving          int          `json:"leaving"`
+	Static           bool         `json:"static,omitempty"`
+	Types            int          `json:"types"`
+	Limits           []limitModel `json:"limits,omitempty"`
+	Requirements     []string     `json:"requirements,omitempty"`
+	Labels           []string     `json:"labels,omitempty"`
+	Taints           []string     `json:"taints,omitempty"`
+	Policy           string       `json:"policy"`
+	ConsolidateAfter string       `json:"consolidateAfter"`
+	ExpireAfter      string       `json:"expireAfter"`
+	// Evictions are those of the last hour, if there were any for cost.
+	Evictions *evictionModel `json:"evictions,omitempty"`
+	Budgets   []budgetModel  `json:"budgets"`
+	Allowed   []allowance    `json:"allowed"`
 }
 
 // limitModel is what a pool may have of a resource, and what it has, in the way Kubernetes writes quantities.
@@ -79,9 +81,12 @@ type span struct {
 func (s *Server) pools(w http.ResponseWriter, r *http.Request) {
 	now, list := s.src.Now(), []*poolModel{}
 	if v := s.src.View(); v != nil {
+		evicted := evictions(s.src.Ledger(), v, now)
 		for _, p := range v.World.Pools {
 			if pool := v.Pool(p.Name); pool != nil {
-				list = append(list, modelPool(v, pool, now))
+				m := modelPool(v, pool, now)
+				m.Evictions = evicted[p.Name]
+				list = append(list, m)
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package charts
 import (
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 
 	"sigs.k8s.io/yaml"
@@ -13,10 +14,11 @@ type rules struct {
 	Groups []struct {
 		Name  string `json:"name"`
 		Rules []struct {
-			Alert       string            `json:"alert"`
+			Alert       string            `json:"alert,omitempty"`
+			Record      string            `json:"record,omitempty"`
 			Expr        string            `json:"expr"`
 			For         string            `json:"for,omitempty"`
-			Labels      map[string]string `json:"labels"`
+			Labels      map[string]string `json:"labels,omitempty"`
 			Annotations map[string]string `json:"annotations,omitempty"`
 		} `json:"rules"`
 	} `json:"groups"`
@@ -33,12 +35,19 @@ func readRules(t *testing.T) rules {
 
 func TestAlertsAskForMetricsThatThereAre(t *testing.T) {
 	metrics := exported()
+	recorded := map[string]string{}
 	for _, group := range readRules(t).Groups {
 		for _, rule := range group.Rules {
-			for _, problem := range wrong(metrics, rule.Expr) {
-				t.Errorf("%s: %s\n  %s", rule.Alert, problem, rule.Expr)
+			for name, expr := range recorded {
+				rule.Expr = strings.ReplaceAll(rule.Expr, name, "("+expr+")")
 			}
-			if rule.Labels["severity"] == "" {
+			if rule.Record != "" {
+				recorded[rule.Record] = rule.Expr
+			}
+			for _, problem := range wrong(metrics, rule.Expr) {
+				t.Errorf("%s%s: %s\n  %s", rule.Alert, rule.Record, problem, rule.Expr)
+			}
+			if rule.Alert != "" && rule.Labels["severity"] == "" {
 				t.Errorf("%s has no severity", rule.Alert)
 			}
 		}

@@ -48,9 +48,15 @@ func (p *NodePool) ValidationCondition(rules LabelRules) Condition {
 		}
 	}
 	ok := Condition{Type: ConditionValidationSucceeded, Status: metav1.ConditionTrue}
-	if _, err := p.NodeCost(); err != nil { // the pool can be used all the same
-		ok.Message = err.Error()
+	_, nodeCost := p.NodeCost()
+	_, _, restartCost := RestartCost(p.Annotations)
+	var wrong []string
+	for _, err := range []error{nodeCost, restartCost} {
+		if err != nil { // the pool can be used all the same
+			wrong = append(wrong, err.Error())
+		}
 	}
+	ok.Message = strings.Join(wrong, "; ")
 	return ok
 }
 

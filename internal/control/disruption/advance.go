@@ -176,6 +176,7 @@ func (l *Loop) callOff(ctx context.Context, c *command, level slog.Level, why st
 		return err
 	}
 	l.memory.leave(c.stay, l.Clock.Now())
+	l.moved.stayed(c.id)
 	l.speaker.calledOff(c, why)
 	l.book.ended(c.id, ledger.Failed, "the nodes stay: "+why)
 	l.Log.Log(ctx, level, "disruption was called off", "command-id", c.id, "reason", lower(c.reason), "disrupted-nodes", firstFew(nodeNames(c.stay)),
@@ -202,9 +203,11 @@ func (l *Loop) finish(ctx context.Context, c *command) (did bool, err error) {
 			l.Meter.Observe(meter.ReplacementInitialized, up.LastTransitionTime.Sub(n.Claim.CreationTimestamp.Time).Seconds())
 		}
 	}
+	now := l.Clock.Now()
 	if err := l.end(ctx, c.stay, c.record); err != nil {
 		return true, err
 	}
+	l.moved.left(c.id, now)
 	l.book.ended(c.id, ledger.Done, "what replaces the nodes is up, and they are deleted")
 	return true, nil
 }

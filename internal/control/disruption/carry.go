@@ -60,7 +60,7 @@ func (l *Loop) carryOut(ctx context.Context, p *plan) (begun int) {
 			if err == nil {
 				begun++
 				if s.reason == disrupt.Underutilized {
-					l.moved.begin(s, l.Clock.Now())
+					l.moved.begin(s)
 					l.promises.made(s, l.Clock.Now())
 				}
 				if len(s.to) == 0 {
@@ -113,11 +113,23 @@ func (l *Loop) verify(p *plan, moves []*disrupt.Move, first bool) []*start {
 			continue
 		}
 		l.moves++
-		s.record = record{id: strconv.FormatInt(now.UnixNano(), 36) + "-" + strconv.Itoa(l.moves), reason: m.Reason, began: now}
+		s.record = record{id: strconv.FormatInt(now.UnixNano(), 36) + "-" + strconv.Itoa(l.moves), reason: m.Reason, began: now, saves: p.share(m)}
 		s.from = origin{s.id, m.From}
 		out = append(out, s)
 	}
 	return out
+}
+
+// share is the part that a consolidation saves of the price of the nodes that it removes.
+func (p *plan) share(m *disrupt.Move) float64 {
+	price := 0.0
+	for _, i := range m.Remove {
+		price += p.in.World.Nodes[i].Price
+	}
+	if m.Reason != disrupt.Underutilized || price <= 0 {
+		return 0
+	}
+	return m.Saves / price
 }
 
 // find gives the nodes of a move as they are in a later view, unless another node has the name of one.

@@ -90,6 +90,7 @@ type Loop struct {
 	calm      calm
 	moved     movedPods
 	promises  promises
+	churn     churn
 	moves     int               // how many have begun, for their ids
 	decisions int               // how many have been made
 	replaced  map[string]waited // claims that replace others, as last seen
@@ -107,6 +108,7 @@ func (l *Loop) prepare() {
 	l.replaced = map[string]waited{}
 	l.speaker = newSpeaker(l)
 	l.book = book{ledger: l.Ledger}
+	l.moved.settled = l.speaker.settled
 }
 
 // NeedLeaderElection keeps the loop from running in processes that do not lead.
@@ -194,6 +196,7 @@ func (l *Loop) decide(ctx context.Context, view *state.View, list []*command) (s
 	facts := l.facts(view, list, begin)
 	in := facts.Input(view, begin)
 	l.speaker.budgets(view, in)
+	l.speaker.churn(view, begin)
 	q := ask(view, in, begin)
 	if l.last.same(q) {
 		if l.calm.note(in, l.still, begin) {

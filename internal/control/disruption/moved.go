@@ -1,6 +1,8 @@
 package disruption
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 	"time"
 
@@ -8,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/disrupt"
 	"karpenter/internal/state"
 )
@@ -30,13 +33,35 @@ const (
 type movedPods struct {
 	mu   sync.Mutex
 	pods map[types.UID]state.Moved
-	due  map[types.UID][]state.Moved // by owner: what the next pods inherit
+	due  map[types.UID][]due // by owner: what the next pods inherit
 	// began is when the first look was taken.
 	began time.Time
+	// settled, if any, is told where a moved pod has come to.
+	settled func(pool string, as outcome)
 }
 
+// due is what a pod that is to come in place of a moved one inherits.
+type due struct {
+	state.Moved
+	// pool is the one that the pod leaves, to the claim, or else the node, that its move has room for it on.
+	pool, to string
+	payback  time.Duration
+	// left says that the pod's node has been deleted: no pod has come in its place before.
+	left bool
+}
+
+// outcome is where a moved pod has come to.
+type outcome string
+
+// The outcomes: where its move had room for it, on another node that was there, or on one that had to be made for it.
+const (
+	asPlanned outcome = "planned"
+	elsewhere outcome = "elsewhere"
+	onNewNode outcome = "new_node"
+)
+
 // begin notes that a move for cost moves its pods.
-func (m *movedPods) begin(s *start, now time.Time) {
+func (m *movedPods) begin(s *start) {
 	cost := 0.0
 	for _, i := range s.move.Remove {
 		cost += s.plan.in.Nodes[i].Restart
@@ -49,7 +74,14 @@ func (m *movedPods) begin(s *start, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.due == nil {
-		m.due = map[types.UID][]state.Moved{}
+		m.due = map[types.UID][]due{}
+	}
+	to := places(s)
+	pools := map[string]string{}
+	for _, n := range s.nodes {
+		for _, p := range n.Pods {
+			pools[string(p.UID)] = n.World.Pool
+		}
 	}
 	for _, w := range s.move.Order {
 		pod := s.plan.view.Pod(types.UID(w.UID))
@@ -58,7 +90,60 @@ func (m *movedPods) begin(s *start, now time.Time) {
 		}
 		if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
 			times := m.pods[pod.UID].Times + 1
-			m.due[owner.UID] = append(m.due[owner.UID], state.Moved{Times: times, At: now, Paid: now.Add(payback)})
+			m.due[owner.UID] = append(m.due[owner.UID], due{
+				Moved: state.Moved{Times: times, At: s.began, Paid: s.began.Add(payback), Move: s.id, Was: pod.Namespace + "/" + pod.Name},
+				pool:  pools[w.UID], to: to[w.UID], payback: payback, left: len(s.to) == 0,
+			})
+		}
+	}
+}
+
+// places says where the pods of a move have room, by UID: on a claim, or else on a node.
+func places(s *start) map[string]string {
+	out := map[string]string{}
+	for _, f := range s.move.Filled {
+		for _, p := range f.Pods {
+			out[p.UID] = cmp.Or(f.Node.Claim, f.Node.Name)
+		}
+	}
+	for i, n := range s.move.Add {
+		for _, p := range n.Pods {
+			if i < len(s.to) {
+				out[p.UID] = s.to[i]
+			}
+		}
+	}
+	return out
+}
+
+// left notes that the nodes of a move have been deleted, now that what replaces them is up.
+func (m *movedPods) left(move string, now time.Time) {
+	m.each(move, func(d due) (due, bool) {
+		d.At, d.Paid, d.left = now, now.Add(d.payback), true
+		return d, true
+	})
+}
+
+// stayed notes that a move was called off.
+func (m *movedPods) stayed(move string) { m.each(move, func(d due) (due, bool) { return d, false }) }
+
+// each changes what is due because of a move, or takes it away.
+func (m *movedPods) each(move string, change func(due) (due, bool)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for owner, list := range m.due {
+		var out []due
+		for _, d := range list {
+			keep := true
+			if d.Move == move {
+				d, keep = change(d)
+			}
+			if keep {
+				out = append(out, d)
+			}
+		}
+		if m.due[owner] = out; len(out) == 0 {
+			delete(m.due, owner)
 		}
 	}
 }
@@ -81,7 +166,7 @@ func (m *movedPods) refresh(view *state.View, now time.Time, created func(types.
 		for _, pod := range n.Pods {
 			moved, known := m.pods[pod.UID]
 			if !known {
-				moved, known = m.inherit(pod, first, created)
+				moved, known = m.inherit(pod, n, first, created)
 			}
 			if known && now.Sub(moved.At) < recently {
 				keep[pod.UID] = moved
@@ -91,9 +176,7 @@ func (m *movedPods) refresh(view *state.View, now time.Time, created func(types.
 	}
 	m.pods = keep
 	for owner, list := range m.due {
-		for len(list) > 0 && now.Sub(list[0].At) >= dueFor {
-			list = list[1:]
-		}
+		list = slices.DeleteFunc(list, func(d due) bool { return now.Sub(d.At) >= dueFor })
 		if m.due[owner] = list; len(list) == 0 {
 			delete(m.due, owner)
 		}
@@ -103,9 +186,9 @@ func (m *movedPods) refresh(view *state.View, now time.Time, created func(types.
 
 // inherit says whether a pod has come in place of one that was moved. When a process looks for the first time, those that were replaced
 // of late count: nothing is left to tell why they were.
-func (m *movedPods) inherit(pod *corev1.Pod, first bool, created func(types.UID) time.Time) (state.Moved, bool) {
+func (m *movedPods) inherit(pod *corev1.Pod, n *state.Node, first bool, created func(types.UID) time.Time) (state.Moved, bool) {
 	owner := metav1.GetControllerOfNoCopy(pod)
-	if owner == nil {
+	if owner == nil || pod.Spec.NodeName == "" {
 		return state.Moved{}, false
 	}
 	at := pod.CreationTimestamp.Time
@@ -116,12 +199,38 @@ func (m *movedPods) inherit(pod *corev1.Pod, first bool, created func(types.UID)
 		}
 		return state.Moved{Times: 1, At: at, Paid: at.Add(inherited)}, true
 	}
-	for i, due := range m.due[owner.UID] {
-		if !at.Before(due.At.Truncate(time.Second)) {
-			m.due[owner.UID] = append(m.due[owner.UID][:i:i], m.due[owner.UID][i+1:]...)
-			due.At = at
-			return due, true
+	list := m.due[owner.UID]
+	found := -1
+	for i, d := range list { // pods of one owner are alike: which of them came here does not matter
+		if !d.left || at.Before(d.At.Truncate(time.Second)) {
+			continue
+		}
+		if planned := d.to != "" && (d.to == n.World.Claim || d.to == n.World.Name); found < 0 || planned {
+			found = i
+			if planned {
+				break
+			}
 		}
 	}
-	return state.Moved{}, false
+	if found < 0 {
+		return state.Moved{}, false
+	}
+	d := list[found]
+	m.due[owner.UID] = slices.Delete(slices.Clone(list), found, found+1)
+	if m.settled != nil {
+		m.settled(d.pool, d.came(n))
+	}
+	d.At = at
+	return d.Moved, true
+}
+
+// came says how the node that a moved pod has come to compares with its move.
+func (d *due) came(n *state.Node) outcome {
+	switch {
+	case d.to != "" && (d.to == n.World.Claim || d.to == n.World.Name):
+		return asPlanned
+	case n.Claim != nil && n.Claim.CreationTimestamp.After(d.At) && n.Claim.Annotations[karpv1.MovedFromAnnotationKey] == "":
+		return onNewNode
+	}
+	return elsewhere
 }

@@ -2,6 +2,7 @@ package disruption
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,10 +16,16 @@ type record struct {
 	reason disrupt.Reason
 	began  time.Time
 	to     []string
+	// saves is the part of each node's price that the move saves.
+	saves float64
 }
 
 func (r record) String() string {
-	return fmt.Sprintf("id=%s reason=%s began=%s to=%s", r.id, r.reason, r.began.UTC().Format(time.RFC3339), strings.Join(r.to, ","))
+	text := fmt.Sprintf("id=%s reason=%s began=%s to=%s", r.id, r.reason, r.began.UTC().Format(time.RFC3339), strings.Join(r.to, ","))
+	if r.saves != 0 {
+		text += fmt.Sprintf(" saves=%.4f", r.saves)
+	}
+	return text
 }
 
 // decision is what metrics call it.
@@ -49,6 +56,8 @@ func parseRecord(text string) (record, error) {
 			if value != "" {
 				r.to = strings.Split(value, ",")
 			}
+		case "saves":
+			r.saves, _ = strconv.ParseFloat(value, 64) // what is no number is not counted
 		}
 	}
 	if r.id == "" || r.reason == "" || r.began.IsZero() {

@@ -28,6 +28,7 @@ const (
 	EventLaunching        = "DisruptionLaunching"
 	EventWaiting          = "DisruptionWaitingReadiness"
 	EventTerminating      = "DisruptionTerminating"
+	EventChurn            = "ConsolidationChurn"
 )
 
 const (
@@ -112,6 +113,7 @@ func (s *speaker) budgets(view *state.View, in *disrupt.Input) {
 			delete(s.troubles, name)
 			s.l.Meter.Drop(meter.NodePoolsAllowedDisruptions, "nodepool", name)
 			s.l.Meter.Drop(meter.NodePoolsNodesConsumingBudgets, "nodepool", name)
+			s.l.Meter.Drop(meter.NodePoolsPods, "nodepool", name)
 		}
 	}
 }
@@ -268,6 +270,9 @@ func (s *speaker) ended(n *state.Node, r record) {
 	s.l.Meter.Add(meter.NodeClaimsDisrupted, 1, labels...)
 	s.l.Meter.Add(meter.PodsDisruptionInitiated, float64(moved), labels...)
 	s.l.Meter.Add(meter.DisruptionNodes, 1, "nodepool", poolOf(n.Claim), "action", r.decision(), "method", reason)
+	if r.reason == disrupt.Underutilized {
+		s.evicted(poolOf(n.Claim), moved, r.saves*n.World.Price)
+	}
 }
 
 // policyOf is the consolidation policy of a node's pool as it is now.

@@ -36,6 +36,13 @@ function budgetText(b) {
   return b.schedule ? `${most}, at ${b.schedule} for ${duration(b.duration)}` : `${most}, always`;
 }
 
+// evicted says what consolidation did to the pods of a pool within the last hour.
+function evicted(e) {
+  if (!e || e.pods === 0) return 'no pod within the last hour';
+  const each = e.savesEach > 0 ? `; ${hourly(e.savesEach)} saved by each` : '';
+  return `${plural(e.pods, 'pod')} within the last hour${e.perPod > 0 ? `, ${e.perPod.toFixed(2)} for each pod of the pool` : ''}${each}`;
+}
+
 function pool(p, total, range) {
   const use = total || {};
   const allowed = (n) => (n < 0 ? 'as many as there are' : plural(n, 'node'));
@@ -51,6 +58,7 @@ function pool(p, total, range) {
           ['Memory asked for', use.memory > 0 && [bar(part(use.usedMemory, use.memory), 'Memory'), ' ', percent(part(use.usedMemory, use.memory))]],
           ['Weight', p.weight || null], ['Class', p.class], ['Types it may launch', count(p.types)],
           ['Consolidation', `${p.policy}, after ${duration(p.consolidateAfter)}`], ['Expires after', duration(p.expireAfter)],
+          ['Evicted for cost', evicted(p.evictions)],
         ])),
       h('div', {},
         h('h3', {}, 'Limits'),
