@@ -180,8 +180,8 @@ func (t *teller) daemons(yield func(kind, name string, text func() string)) {
 
 func (t *teller) node(n *world.Node) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "claim=%s pool=%s initialized=%t inflight=%t deleting=%t price=%g labels=%v taints=%v capacity=%s allocatable=%s attached=%q",
-		n.Claim, n.Pool, n.Initialized, n.InFlight, n.Deleting, n.Price, n.Labels, n.Taints, t.resources(n.Capacity), t.resources(n.Allocatable), n.Attached)
+	fmt.Fprintf(&b, "claim=%s pool=%s initialized=%t inflight=%t deleting=%t first-zone=%s price=%g labels=%v taints=%v capacity=%s allocatable=%s attached=%q",
+		n.Claim, n.Pool, n.Initialized, n.InFlight, n.Deleting, n.FirstZone, n.Price, n.Labels, n.Taints, t.resources(n.Capacity), t.resources(n.Allocatable), n.Attached)
 	for _, p := range n.Pods {
 		fmt.Fprintf(&b, "\n  %s %s", t.s.PodName(p), t.pod(p))
 	}
@@ -228,7 +228,7 @@ func (t *teller) pool(p *world.Pool) string {
 	}
 	slices.Sort(limits)
 	var b strings.Builder
-	fmt.Fprintf(&b, "weight=%d need=%v labels=%v taints=%v provided=%v limits=%v nodes=%d static=%t refused=%q", p.Weight, p.Need, p.Labels, p.Taints, p.Provided, limits, p.MaxNodes, p.Static, p.Refused)
+	fmt.Fprintf(&b, "weight=%d need=%v labels=%v taints=%v provided=%v limits=%v nodes=%d node-cost=%g static=%t refused=%q", p.Weight, p.Need, p.Labels, p.Taints, p.Provided, limits, p.MaxNodes, p.NodeCost, p.Static, p.Refused)
 	for _, x := range p.Types {
 		fmt.Fprintf(&b, "\n  %s capacity=%s allocatable=%s offerings=%d", x.Name, t.resources(x.Capacity), t.resources(x.Allocatable), len(x.Offerings))
 	}

@@ -327,6 +327,17 @@ func TestP71_P84_ClaimsInFlightAreCapacity(t *testing.T) {
 	}
 }
 
+func TestClaimsInFlightAreExpectedInTheZoneThatTheyNameFirst(t *testing.T) {
+	l := newLab()
+	c := l.claim("general-1")
+	c.Spec.Requirements = slices.DeleteFunc(c.Spec.Requirements, func(r v1.NodeSelectorRequirementWithMinValues) bool { return r.Key == corev1.LabelTopologyZone })
+	c.Spec.Requirements = append(c.Spec.Requirements, v1.NodeSelectorRequirementWithMinValues{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{"b", "a"}})
+	w := l.put(c).World.Nodes[0]
+	if _, known := w.Labels.Get(corev1.LabelTopologyZone); known || w.Zone() != "b" {
+		t.Errorf("expected in %q, labels %v", w.Zone(), w.Labels)
+	}
+}
+
 func TestP84_UsageIsALedger(t *testing.T) {
 	l := newLab()
 	l.put(l.launched(l.claim("general-1"), "cloud/1"), again(l, l.node("host-1", "cloud/1"), func(n *corev1.Node) { n.Labels = map[string]string{v1.NodePoolLabelKey: "general"} }))

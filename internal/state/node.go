@@ -94,7 +94,7 @@ func fallback(have, claim corev1.ResourceList) corev1.ResourceList {
 // inFlight is a claim whose node has not appeared: a node with what the claim promises. While no machine has been launched for
 // it, it has exactly what the claim was made for, and counts against limits as the largest machine that it may become.
 func (b *converter) inFlight(c *v1.NodeClaim, largest func(*v1.NodeClaim) world.Resources) (*world.Node, error) {
-	labels := map[string]string{}
+	labels, zone := map[string]string{}, ""
 	for k, v := range c.Labels {
 		labels[b.rules.Normalize(k)] = v
 	}
@@ -103,9 +103,12 @@ func (b *converter) inFlight(c *v1.NodeClaim, largest func(*v1.NodeClaim) world.
 		if _, ok := labels[key]; !ok && r.Operator == corev1.NodeSelectorOpIn && len(r.Values) == 1 {
 			labels[key] = r.Values[0]
 		}
+		if key == world.LabelZone && r.Operator == corev1.NodeSelectorOpIn && len(r.Values) > 1 {
+			zone = r.Values[0]
+		}
 	}
 	w := &world.Node{
-		Name: c.Name, Claim: c.Name, Pool: labels[v1.NodePoolLabelKey], InFlight: true, Deleting: c.DeletionTimestamp != nil, Labels: world.NewLabels(labels),
+		Name: c.Name, Claim: c.Name, Pool: labels[v1.NodePoolLabelKey], InFlight: true, Deleting: c.DeletionTimestamp != nil, Labels: world.NewLabels(labels), FirstZone: zone,
 	}
 	for _, t := range claimTaints(c) {
 		w.Taints = append(w.Taints, world.Taint{Key: t.Key, Value: t.Value, Effect: world.Effect(t.Effect)})
@@ -162,7 +165,7 @@ func unfinished(n *corev1.Node) bool {
 func withPods(facts *world.Node, pods []*world.Pod, classes []*world.Class) *world.Node {
 	return &world.Node{
 		Name: facts.Name, Claim: facts.Claim, Pool: facts.Pool, Labels: facts.Labels, Taints: facts.Taints, Capacity: facts.Capacity,
-		Allocatable: facts.Allocatable, Initialized: facts.Initialized, InFlight: facts.InFlight, Deleting: facts.Deleting, Price: facts.Price,
+		Allocatable: facts.Allocatable, Initialized: facts.Initialized, InFlight: facts.InFlight, Deleting: facts.Deleting, FirstZone: facts.FirstZone, Price: facts.Price,
 		Pods: pods, Attached: attached(pods, classes),
 	}
 }
@@ -170,6 +173,6 @@ func withPods(facts *world.Node, pods []*world.Pod, classes []*world.Class) *wor
 // sameNode says whether two nodes mean the same to every decision.
 func sameNode(a, b *world.Node) bool {
 	return a.Name == b.Name && a.Claim == b.Claim && a.Pool == b.Pool && a.Initialized == b.Initialized && a.InFlight == b.InFlight &&
-		a.Deleting == b.Deleting && a.Price == b.Price && slices.Equal(a.Pods, b.Pods) && slices.Equal(a.Attached, b.Attached) &&
+		a.Deleting == b.Deleting && a.FirstZone == b.FirstZone && a.Price == b.Price && slices.Equal(a.Pods, b.Pods) && slices.Equal(a.Attached, b.Attached) &&
 		slices.Equal(a.Labels, b.Labels) && slices.Equal(a.Taints, b.Taints) && slices.Equal(a.Capacity, b.Capacity) && slices.Equal(a.Allocatable, b.Allocatable)
 }

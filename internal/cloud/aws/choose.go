@@ -45,7 +45,7 @@ func choose(list []*world.InstanceType, w *wish) (choice, error) {
 	}
 	market := bestMarket(options)
 	options = slices.DeleteFunc(options, func(o option) bool { return o.off.CapacityType != market })
-	options = cheapestTypes(options)
+	options = cheapestTypes(options, w)
 	if err := enoughValues(options, w); err != nil {
 		return choice{}, err
 	}
@@ -189,8 +189,9 @@ func bestMarket(options []option) string {
 	return karpv1.CapacityTypeOnDemand
 }
 
-// cheapestTypes keeps the maxChoices types with the cheapest offerings, in order of price.
-func cheapestTypes(options []option) []option {
+// cheapestTypes keeps the maxChoices types with the cheapest offerings, in order of price and, at the same price, of the zones that
+// the claim prefers.
+func cheapestTypes(options []option, w *wish) []option {
 	lowest := map[*world.InstanceType]float64{}
 	for _, o := range options {
 		if price, ok := lowest[o.typ]; !ok || o.off.Price < price {
@@ -198,7 +199,8 @@ func cheapestTypes(options []option) []option {
 		}
 	}
 	slices.SortStableFunc(options, func(a, b option) int {
-		return cmp.Or(cmp.Compare(lowest[a.typ], lowest[b.typ]), strings.Compare(a.typ.Name, b.typ.Name), cmp.Compare(a.off.Price, b.off.Price), strings.Compare(a.off.Zone, b.off.Zone))
+		return cmp.Or(cmp.Compare(lowest[a.typ], lowest[b.typ]), strings.Compare(a.typ.Name, b.typ.Name), cmp.Compare(a.off.Price, b.off.Price), cmp.Compare(w.zoneRank(a.off.Zone), w.zoneRank(b.off.Zone)),
+			strings.Compare(a.off.Zone, b.off.Zone))
 	})
 	types := 0
 	for i, o := range options {

@@ -66,6 +66,8 @@ func TestAWS_2_2_Filters(t *testing.T) {
 		{"equal prices: ordinary before interruptible", []*world.InstanceType{made("a", nil, reserved("cr-1@z", "interruptible", 1e-7, 1)), made("b", nil, reserved("cr-2@z", "default", 1e-7, 5))}, nil, "reserved b@z/cr-2"},
 		{"one capacity block", []*world.InstanceType{made("a", gpu, reserved("cr-1@z", "capacity-block", 1e-7, 1), reserved("cr-2@y", "capacity-block", 1e-7, 1))}, nil, "reserved a@z/cr-1"},
 		{"by zone", []*world.InstanceType{made("a", nil, sold("spot", "y", 1), sold("spot", "z", 1))}, []karpv1.NodeSelectorRequirementWithMinValues{need(corev1.LabelTopologyZone, "z")}, "spot a@z"},
+		{"equal prices: zones as the claim lists them", []*world.InstanceType{made("a", nil, sold("on-demand", "x", 1), sold("on-demand", "y", 1), sold("on-demand", "z", 1))}, []karpv1.NodeSelectorRequirementWithMinValues{need(corev1.LabelTopologyZone, "y", "z", "x")}, "on-demand a@y a@z a@x"},
+		{"the cheaper zone before the first", []*world.InstanceType{made("a", nil, sold("on-demand", "x", 1), sold("on-demand", "y", 2))}, []karpv1.NodeSelectorRequirementWithMinValues{need(corev1.LabelTopologyZone, "y", "x")}, "on-demand a@x a@y"},
 		{"user labels are not judged", []*world.InstanceType{made("a", nil, sold("spot", "z", 1))}, []karpv1.NodeSelectorRequirementWithMinValues{need("example.com/team", "x")}, "spot a@z"},
 		{"a label that the type lacks", []*world.InstanceType{made("a", nil, sold("spot", "z", 1))}, []karpv1.NodeSelectorRequirementWithMinValues{need(awsv1.LabelInstanceGPUName, "t4")}, "no instance type is sold that satisfies karpenter.k8s.aws/instance-gpu-name In [t4]; correct the requirements"},
 	} {

@@ -32,6 +32,7 @@ type order struct {
 	// debit is how many addresses were taken from each of the subnets.
 	debit int64
 
+	places    []place // of the options, in order, once asked for
 	configs   []types.FleetLaunchTemplateConfigRequest
 	templates []string
 	// kubelets has kubelet settings by what they reserve; in all else but pods, which templates keep apart, they are equal.
@@ -168,10 +169,45 @@ func (o *order) overrides(options []option, k groupKey) []types.FleetLaunchTempl
 		}
 		out = append(out, types.FleetLaunchTemplateOverridesRequest{
 			InstanceType: types.InstanceType(opt.typ.Name), AvailabilityZone: aws.String(opt.off.Zone), SubnetId: aws.String(subnet),
-			ImageId: aws.String(o.in.class.Status.AMIs[k.image].ID), Priority: aws.Float64(opt.off.Price),
+			ImageId: aws.String(o.in.class.Status.AMIs[k.image].ID), Priority: aws.Float64(o.priority(opt)),
 		})
 	}
 	return out
+}
+
+// byZone says whether EC2 is told which zone to take where prices are equal. On-demand prices are the same all over a region, and
+// the strategy for the lowest price takes any of them, mostly the same for every machine.
+func (o *order) byZone() bool {
+	return o.choice.market == karpv1.CapacityTypeOnDemand && len(o.wish.zones) > 1
+}
+
+// priority is what EC2 orders an option by where a strategy heeds priorities, the lowest first: its price, or with zones to tell
+// apart its place among the options by price and zone.
+func (o *order) priority(opt option) float64 {
+	if !o.byZone() {
+		return opt.off.Price
+	}
+	if o.places == nil {
+		for _, x := range o.choice.options {
+			o.places = append(o.places, o.place(x))
+		}
+		slices.SortFunc(o.places, place.compare)
+		o.places = slices.Compact(o.places)
+	}
+	i, _ := slices.BinarySearchFunc(o.places, o.place(opt), place.compare)
+	return float64(i)
+}
+
+// place is what the order of options at one launch goes by.
+type place struct {
+	price float64
+	zone  int
+}
+
+func (o *order) place(opt option) place { return place{opt.off.Price, o.wish.zoneRank(opt.off.Zone)} }
+
+func (p place) compare(q place) int {
+	return cmp.Or(cmp.Compare(p.price, q.price), cmp.Compare(p.zone, q.zone))
 }
 
 // templateTags are those of the order without what names the batch: a template serves many.
@@ -196,8 +232,10 @@ func (p *Provider) request(o *order) *ec2.CreateFleetInput {
 	}
 	onDemand := &types.OnDemandOptionsRequest{AllocationStrategy: types.FleetOnDemandAllocationStrategyLowestPrice}
 	spot := &types.SpotOptionsRequest{AllocationStrategy: types.SpotAllocationStrategyPriceCapacityOptimized}
-	if o.wish.overlaid {
+	if o.wish.overlaid || o.byZone() {
 		onDemand.AllocationStrategy = types.FleetOnDemandAllocationStrategyPrioritized
+	}
+	if o.wish.overlaid {
 		spot.AllocationStrategy = types.SpotAllocationStrategyCapacityOptimizedPrioritized
 	}
 	target := in.TargetCapacitySpecification

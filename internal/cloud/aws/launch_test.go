@@ -64,6 +64,21 @@ func TestAWS_2_3_Launch(t *testing.T) {
 	}
 }
 
+func TestAWS_2_3_EqualPricesGoToTheZoneNamedFirst(t *testing.T) {
+	w := newWorld(t)
+	w.load()
+	for _, zones := range [][]string{{"us-west-2b", "us-west-2c", "us-west-2a"}, {"us-west-2c", "us-west-2a", "us-west-2b"}, {"us-west-2a", "us-west-2b"}} {
+		in := w.one("first-"+zones[0], onDemandOnly, typeIs("m5.xlarge", "m5.large"), need(corev1.LabelTopologyZone, zones...))
+		if in.Zone != zones[0] || in.Type != "m5.large" {
+			t.Errorf("got %s in %s, want m5.large in %s", in.Type, in.Zone, zones[0])
+		}
+	}
+	w.must(w.sim.SetStock(simaws.StockRule{Type: "m5.large", Zone: "us-west-2b", Market: "*", Count: 0}))
+	if in := w.one("next", onDemandOnly, typeIs("m5.xlarge", "m5.large"), need(corev1.LabelTopologyZone, "us-west-2b", "us-west-2c", "us-west-2a")); in.Zone != "us-west-2c" || in.Type != "m5.large" {
+		t.Errorf("got %s in %s, want the same type in the next zone", in.Type, in.Zone)
+	}
+}
+
 func TestAWS_2_2_CapacityTypes(t *testing.T) {
 	w := newWorld(t)
 	w.load()

@@ -24,8 +24,10 @@ type wish struct {
 	flexible bool
 	efa      bool
 	// enclave means that the claim asks for room in Nitro enclaves, which must be turned on at launch.
-	enclave  bool
-	labels   map[string]string
+	enclave bool
+	labels  map[string]string
+	// zones lists those that the claim names, the preferred one first: it decides between offerings at the same price.
+	zones    []string
 	overlaid bool
 	relaxed  bool
 	// kubelet is the text of the claim's own kubelet settings, if it has some.
@@ -58,6 +60,9 @@ func newWish(claim *karpv1.NodeClaim) (*wish, error) {
 			w.flexible = true
 		}
 		w.need = w.need.With(one)
+		if key == corev1.LabelTopologyZone && r.Operator == corev1.NodeSelectorOpIn {
+			w.zones = r.Values
+		}
 	}
 	for name, quantity := range claim.Spec.Resources.Requests {
 		if quantity.Sign() <= 0 {
@@ -116,6 +121,14 @@ func (w *wish) tenancy() string {
 func (w *wish) partitioned() bool {
 	_, asked := w.need.Get(awsv1.LabelPlacementGroupPartition)
 	return asked
+}
+
+// zoneRank is the place of a zone among those that the claim names.
+func (w *wish) zoneRank(zone string) int {
+	if i := slices.Index(w.zones, zone); i >= 0 {
+		return i
+	}
+	return len(w.zones)
 }
 
 // fits says whether the requests fit on a node from this offering.

@@ -125,7 +125,8 @@ func claimLabels(pool *karpv1.NodePool, n *pack.NewNode) map[string]string {
 // notInClaims are keys that the API server refuses in a claim: they belong to a node that exists (P18, P91).
 var notInClaims = []string{world.LabelHostname, world.LabelRegistered, world.LabelInitialized}
 
-// requirements is what the node's machine must satisfy, with types in the order of their price (P74). A claim cannot ask for
+// requirements is what the node's machine must satisfy, with types in the order of their price (P74) and the zone that the plan
+// prefers first: of zones at the same price, the launch takes that one. A claim cannot ask for
 // more distinct values than it offers, so minValues is lowered to that; lowered says whether it was (P34).
 func requirements(n *pack.NewNode, labels map[string]string) (out []karpv1.NodeSelectorRequirementWithMinValues, lowered bool) {
 	for _, e := range n.Requirements().Entries() {
@@ -135,6 +136,9 @@ func requirements(n *pack.NewNode, labels map[string]string) (out []karpv1.NodeS
 		r := karpv1.NodeSelectorRequirementWithMinValues{Key: e.Key, Operator: corev1.NodeSelectorOperator(e.Operator), Values: slices.Clone(e.Values)}
 		if e.Key == world.LabelInstanceType && e.Operator == req.In {
 			r.Values = n.Types()
+		}
+		if e.Key == world.LabelZone && e.Operator == req.In {
+			r.Values = n.Zones()
 		}
 		if e.MinValues > 0 {
 			have := min(e.MinValues, distinct(n, e.Key))

@@ -130,6 +130,20 @@ func TestP74_TypesAreListedByPriceAndCapacityTypesAsAvailable(t *testing.T) {
 	}
 }
 
+func TestClaimsAskForTheZoneOfThePlanFirst(t *testing.T) {
+	s := newShelf(typesOf(twoZones, 2), newPool("general"))
+	s.put(pods(2, "1500m")...)
+	list := drafted(t, s, pack.Options{})
+	if len(list) != 2 {
+		t.Fatalf("%d claims, want 2", len(list))
+	}
+	for i, want := range [][]string{{"us-east-1a", "us-east-1b"}, {"us-east-1b", "us-east-1a"}} {
+		if got := requirementOf(list[i].Claim, world.LabelZone).Values; !slices.Equal(got, want) {
+			t.Errorf("claim %d asks for zones %v, want %v", i, got, want)
+		}
+	}
+}
+
 func TestP90_CustomLabelsAreResolved(t *testing.T) {
 	s := newShelf(typesOf(twoZones, 2, 4), newPool("general", needs("example.com/tier", "In", 0, "gold", "silver"), needs("example.com/rack", "Exists", 0)))
 	s.put(newPod("a", "1", selects("example.com/tier", "silver")))

@@ -13,6 +13,7 @@ type cellSet struct {
 	dims    []int // resources that somebody asks for
 	cells   []cell
 	markets int
+	of      []int32 // the cell of each option, -1 for none
 }
 
 type cell struct {
@@ -105,6 +106,15 @@ func (m *Model) cut(masks []bitset, topos []*topology, dims []int) *cellSet {
 		cs.cells[c].options = append(cs.cells[c].options, int32(i))
 	}
 	cs.markets = len(markets)
+	cs.of = make([]int32, len(m.options))
+	for i := range cs.of {
+		cs.of[i] = -1
+	}
+	for c := range cs.cells {
+		for _, o := range cs.cells[c].options {
+			cs.of[o] = int32(c)
+		}
+	}
 	for i := range cs.cells {
 		m.rank(&cs.cells[i], dims)
 	}

@@ -151,7 +151,6 @@ func (p *problem) choices(b *bin) (list []int32, relaxed bool) {
 	}
 	var reserve, rest []int32
 	types := map[string]bool{chosen.typ.Name: true}
-	list = append(list, b.option)
 	for _, o := range p.fitting(b.items, chosen.variant) {
 		x := &m.options[o]
 		if o == b.option || x.off.Reservation != "" || !p.sparesLimits(chosen, x) || (len(need) == 0 && p.barred != nil && p.barred.has(int(o))) {
@@ -164,7 +163,11 @@ func (p *problem) choices(b *bin) (list []int32, relaxed bool) {
 			reserve = append(reserve, o)
 		}
 	}
-	list = append(list, rest...)
+	at := 0 // where minValues or limits stood in the way of something cheaper elsewhere, there may be something cheaper here
+	for at < len(rest) && m.options[rest[at]].price < chosen.price {
+		at++
+	}
+	list = slices.Insert(rest, at, b.option)
 	list = p.truncate(list, reserve, need, have)
 	for k, r := range need {
 		relaxed = relaxed || len(have[k]) < r.MinValues

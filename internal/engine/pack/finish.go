@@ -92,6 +92,7 @@ func (r *run) describe(p *problem, b *bin) *NewNode {
 	v := &m.variants[chosen.variant]
 	n := &NewNode{Pool: v.pool, Labels: v.labels}
 	list, relaxed := p.choices(b)
+	chosen = &m.options[list[0]]
 	n.MinValuesRelaxed = relaxed
 	n.Choices = make([]Choice, len(list))
 	for i, o := range list {

@@ -36,15 +36,17 @@ type Model struct {
 	optCols  columns
 	nodeCost float64 // the highest of any pool
 
-	nodes    []nodeInfo
-	nodeCols columns
-	deleting []int32
-	nodeRank []int32 // order of nodes that are otherwise equal
-	keysOnce sync.Once
-	keys     []string
-	where    sync.Once
-	byClass  [][]classOnNode // per class, where its active pods are
-	byGoing  [][]classOnNode // likewise for terminating pods, which affinity still counts
+	nodes     []nodeInfo
+	nodeCols  columns
+	deleting  []int32
+	nodeRank  []int32 // order of nodes that are otherwise equal
+	keysOnce  sync.Once
+	keys      []string
+	where     sync.Once
+	zonesOnce sync.Once
+	zones     map[poolZone]int // nodes that exist
+	byClass   [][]classOnNode  // per class, where its active pods are
+	byGoing   [][]classOnNode  // likewise for terminating pods, which affinity still counts
 
 	mu      sync.Mutex
 	clauses map[string]*clauseMask

@@ -74,6 +74,17 @@ type Choice struct {
 // Price is what the node costs an hour if the cheapest choice is had.
 func (n *NewNode) Price() float64 { return n.Choices[0].Offering.Price }
 
+// Zones lists the zones among the choices, that of the cheapest choice first, each once.
+func (n *NewNode) Zones() []string {
+	var out []string
+	for _, c := range n.Choices {
+		if !slices.Contains(out, c.Offering.Zone) {
+			out = append(out, c.Offering.Zone)
+		}
+	}
+	return out
+}
+
 // Types lists the names of the types among the choices, cheapest first, each once.
 func (n *NewNode) Types() []string {
 	var out []string

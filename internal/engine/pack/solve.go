@@ -155,6 +155,7 @@ func (r *run) refused(outcomes []outcome, gentle bool) bool {
 
 // plan puts the outcomes together.
 func (r *run) plan(outcomes []outcome) *Plan {
+	r.balance(outcomes)
 	r.settle(outcomes)
 	plan := &Plan{Order: r.decided}
 	limits := []bounds{{by: byPrice}, {by: byCost}}

@@ -107,6 +107,8 @@ type Node struct {
 	InFlight    bool
 	// Deleting nodes are no targets; their movable pods want a new place.
 	Deleting bool
+	// FirstZone is the zone that is asked for first, while nothing is known of where the node will be.
+	FirstZone string
 	// Attached lists claims of shared volumes that are attached already, sorted.
 	Attached []string
 	// Price is what the node costs an hour, 0 if unknown.
@@ -114,6 +116,14 @@ type Node struct {
 
 	once sync.Once
 	load Load
+}
+
+// Zone is where the node is, or is expected to be while that is not known; empty if there is nothing to tell it from.
+func (n *Node) Zone() string {
+	if z, ok := n.Labels.Get(LabelZone); ok {
+		return z
+	}
+	return n.FirstZone
 }
 
 // Hostname is the value of the hostname label, or the node's name while it has none.
