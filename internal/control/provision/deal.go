@@ -13,35 +13,37 @@ import (
 
 // deal says which pod is to go to which claim's node: as expected, but for pods of one class, which no rule can tell apart, in the order
 // in which the scheduler will come to them. It tries those first that it refused first. If they have to be even over zones or
-// nodes, the first must not all be for one of them: the scheduler would refuse them there, until it comes to the others.
-func deal(view *state.View, expected map[string]string, claims []string) map[types.UID]string {
+// nodes, the first must not all be for one of them: the scheduler would refuse them there, until it comes to the others. order is the
+// claims in the order in which the scheduler comes to their pods.
+func deal(view *state.View, expected map[string]string, claims []string) (dealt map[types.UID]string, order []string) {
 	nodes := map[string]*world.Node{}
 	for _, claim := range claims {
 		if at := view.Claim(claim); at != nil && at.Object != nil {
 			nodes[claim] = at.World
 		}
 	}
-	pods, places := map[int32][]*world.Pod{}, map[int32][]*world.Node{}
-	var classes []int32
+	var queue []*world.Pod
+	places := map[int32][]*world.Node{}
 	for _, pod := range view.World.Pending {
-		at := nodes[expected[pod.UID]]
-		if at == nil {
-			continue
-		}
-		if pods[pod.Class] == nil {
-			classes = append(classes, pod.Class)
-		}
-		pods[pod.Class], places[pod.Class] = append(pods[pod.Class], pod), append(places[pod.Class], at)
-	}
-	out := map[types.UID]string{}
-	for _, class := range classes {
-		list, order := pods[class], inTurn(view.World, class, places[class])
-		slices.SortStableFunc(list, func(a, b *world.Pod) int { return cmp.Compare(refusedAt(view, a), refusedAt(view, b)) })
-		for i, pod := range list {
-			out[uid(pod)] = order[i].Claim
+		if at := nodes[expected[pod.UID]]; at != nil {
+			queue = append(queue, pod)
+			places[pod.Class] = append(places[pod.Class], at)
 		}
 	}
-	return out
+	slices.SortStableFunc(queue, func(a, b *world.Pod) int { return cmp.Compare(refusedAt(view, a), refusedAt(view, b)) })
+	for class, list := range places {
+		places[class] = inTurn(view.World, class, list)
+	}
+	dealt = map[types.UID]string{}
+	for _, pod := range queue {
+		claim := places[pod.Class][0].Claim
+		places[pod.Class] = places[pod.Class][1:]
+		dealt[uid(pod)] = claim
+		if !slices.Contains(order, claim) {
+			order = append(order, claim)
+		}
+	}
+	return dealt, order
 }
 
 // refusedAt orders pods by when they were last written, which is when the scheduler refused them.

@@ -20,7 +20,7 @@ const (
 	pinAfterStart = 10 * time.Second
 	// settled is how long the scheduler must have bound no pod for what it has refused to count: while it binds others, room and spread
 	// change with each, and it tries those again that it has refused.
-	settled = time.Second
+	settled = 2 * time.Second
 	// maxPin ends every expectation; by then the node has joined or its claim has been given up.
 	maxPin = 20 * time.Minute
 )

@@ -18,12 +18,14 @@ const (
 	readyWait = 10 * time.Second
 	// siblingWait is how long a node waits for the next one of its plan to become ready, lotWait how long nodes wait in all. Each
 	// time that a node is opened, kube-scheduler tries every pod again that waits; so nodes are opened some at a time.
-	siblingWait = 500 * time.Millisecond
-	lotWait     = 2 * time.Second
+	siblingWait = time.Second
+	lotWait     = 3 * time.Second
 	// lotNodes is how many nodes are opened together at most: each holds a worker while pods are nominated. arriveWait is how long
 	// those of a lot wait for each other at the end.
 	lotNodes   = 64
 	arriveWait = 300 * time.Millisecond
+	// openAtOnce is how many of them are opened side by side.
+	openAtOnce = 8
 	// siblingSpan is how far apart the claims of one plan are created.
 	siblingSpan = 5 * time.Second
 )
@@ -36,6 +38,44 @@ type lot struct {
 	once         sync.Once
 	arrived      int
 	all          chan struct{} // closed when all have arrived
+
+	mu       sync.Mutex
+	moved    *sync.Cond
+	rank     map[string]int // by claim: which one is to be opened first
+	finished int
+}
+
+func newLot(now time.Time) *lot {
+	l := &lot{opened: now, all: make(chan struct{})}
+	l.moved = sync.NewCond(&l.mu)
+	return l
+}
+
+// order says in which order nodes are to be opened; those that are not in it may be at any time.
+func (l *lot) order(claims []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rank = map[string]int{}
+	for i, claim := range claims {
+		l.rank[claim] = i
+	}
+}
+
+// await returns when it is a node's turn.
+func (l *lot) await(claim string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.rank[claim] >= l.finished+openAtOnce {
+		l.moved.Wait()
+	}
+}
+
+// finish says that one more node has been opened, or could not be.
+func (l *lot) finish() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.finished++
+	l.moved.Broadcast()
 }
 
 // closes is when nothing more is waited for.
@@ -76,7 +116,7 @@ func (l *lots) join(claim string, now time.Time, more func(besides []string) boo
 	mine := l.of[claim]
 	if mine == nil {
 		if l.open == nil {
-			l.open = &lot{opened: now, all: make(chan struct{})}
+			l.open = newLot(now)
 		}
 		mine = l.open
 		mine.last, mine.claims = now, append(mine.claims, claim)
@@ -144,18 +184,22 @@ func (n *Nominator) Open(ctx context.Context, claim *karpv1.NodeClaim, node *cor
 	defer n.lots.done(claim.Name)
 	n.lots.arrive(mine)
 	mine.once.Do(func() {
+		n.turn.Lock() // nodes that are opened have pods tried that are being nominated for others
+		defer n.turn.Unlock()
 		for _, other := range mine.claims {
 			if other != claim.Name && n.Wake != nil {
 				n.Wake(other)
 			}
 		}
-		n.nominate(ctx, mine.claims...)
+		mine.order(n.nominate(ctx, mine.claims...))
 		select {
 		case <-mine.all:
 		case <-n.Clock.After(arriveWait):
 		case <-ctx.Done():
 		}
 	})
+	mine.await(claim.Name)
+	defer mine.finish()
 	return 0, open()
 }
 
