@@ -258,7 +258,7 @@ func (m *Mirror) join(e *podEntry) (pendingMoved bool) {
 		e.first = m.now.UnixNano()
 	}
 	m.index(e, w)
-	m.setIdle(e, (w == nil || example) && !e.gone && !terminal(o))
+	m.setIdle(e, w == nil && !e.gone && !terminal(o))
 	old := e.world
 	e.world = w
 	m.move(e, at)
@@ -335,7 +335,7 @@ func (m *Mirror) index(e *podEntry, w *world.Pod) {
 	if w == nil || e.pod == nil {
 		return
 	}
-	if e.world == nil || e.shown != e.pod {
+	if e.world != w || e.shown != e.pod {
 		m.byUID.set(w.UID, podRef{e.pod, w, e.first})
 		e.shown, m.changed = e.pod, true
 	}

@@ -2,6 +2,7 @@ package disruption
 
 import (
 	"fmt"
+	"sync"
 	"time"
 
 	"karpenter/internal/control/provision"
@@ -33,8 +34,10 @@ type Arrivals interface {
 }
 
 // calm remembers which pools are in motion, and since when. A process that starts anew waits for them to come to rest once more.
+// Facts for other readers are made while the loop decides, hence the lock.
 type calm struct {
-	pools map[string]*motion
+	mu    sync.Mutex
+	pools map[string]motion
 }
 
 // motion is what is known of a pool.
@@ -46,9 +49,11 @@ type motion struct {
 // hold says why a pool is left alone for now, besides what the snapshot shows; "" if nothing stands in the way. turn says that it has
 // waited for long enough.
 func (c *calm) hold(pool string, now time.Time) (why string, turn bool) {
-	m := c.pools[pool]
+	c.mu.Lock()
+	m, known := c.pools[pool]
+	c.mu.Unlock()
 	switch {
-	case m == nil:
+	case !known:
 		return "", false
 	case !m.since.IsZero() && now.Sub(m.since) >= maxWait:
 		return "", true
@@ -60,17 +65,12 @@ func (c *calm) hold(pool string, now time.Time) (why string, turn bool) {
 
 // note takes in what a decision has found. A pool that has had its turn waits again.
 func (c *calm) note(in *disrupt.Input, moving map[string]string, now time.Time) (unsettled bool) {
-	if c.pools == nil {
-		c.pools = map[string]*motion{}
-	}
-	pools := map[string]*motion{}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	pools := map[string]motion{}
 	for i := range in.Pools {
 		p := &in.Pools[i]
 		m := c.pools[p.Name]
-		if m == nil {
-			m = &motion{}
-		}
-		pools[p.Name] = m
 		switch {
 		case moving[p.Name] != "" || p.Hold != "" && !p.Turn && now.Sub(m.last) >= stillFor:
 			m.last = now
@@ -80,6 +80,7 @@ func (c *calm) note(in *disrupt.Input, moving map[string]string, now time.Time) 
 		case p.Hold == "":
 			m.since = time.Time{}
 		}
+		pools[p.Name] = m
 		unsettled = unsettled || moving[p.Name] != "" || p.Hold != ""
 	}
 	c.pools = pools
