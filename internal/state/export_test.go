@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"pgregory.net/rapid"
@@ -15,6 +16,17 @@ func RandomMirror(t *rapid.T) (m *Mirror, now func() time.Time) {
 		h.step()
 	}
 	return h.m, func() time.Time { return h.now }
+}
+
+// PodUIDs lists the pods that a view knows and the engine may see.
+func PodUIDs(v *View) (out []string) {
+	for _, part := range v.pods.parts {
+		for uid := range part {
+			out = append(out, uid)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // Tell writes down everything that a view means.

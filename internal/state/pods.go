@@ -335,7 +335,7 @@ func (m *Mirror) index(e *podEntry, w *world.Pod) {
 	if w == nil || e.pod == nil {
 		return
 	}
-	if e.world == nil || e.shown != e.pod {
+	if e.world != w || e.shown != e.pod {
 		m.byUID.set(w.UID, podRef{e.pod, w, e.first})
 		e.shown, m.changed = e.pod, true
 	}

@@ -130,12 +130,15 @@ func (h *history) pod(meta metav1.ObjectMeta, kind string) *corev1.Pod {
 	meta.OwnerReferences = []metav1.OwnerReference{{Kind: owner, Name: fmt.Sprintf("daemon-%d", h.pick("set", 3)), Controller: &yes}}
 	p := &corev1.Pod{ObjectMeta: meta}
 	p.Spec.Containers = []corev1.Container{h.container()}
-	if h.chance(70) {
+	switch {
+	case h.chance(5):
+		meta.Annotations[v1.ExamplePodAnnotationKey] = "set"
+	case h.chance(70):
 		p.Spec.NodeName = fmt.Sprintf("m-%d", h.pick("at", 6))
 		start := at(h.pick("start", 5000) - 4000)
 		p.Status.StartTime = &start
 		p.Status.Phase = []corev1.PodPhase{corev1.PodRunning, corev1.PodRunning, corev1.PodRunning, corev1.PodSucceeded}[h.pick("phase", 4)]
-	} else {
+	default:
 		reason := []string{corev1.PodReasonUnschedulable, corev1.PodReasonUnschedulable, corev1.PodReasonSchedulingGated}[h.pick("reason", 3)]
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: "False", Reason: reason}}
 		if h.chance(40) {

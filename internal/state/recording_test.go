@@ -9,10 +9,16 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
+	v1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/disrupt"
 	"karpenter/internal/engine/pack"
+	"karpenter/internal/engine/world"
 	"karpenter/internal/ledger"
 	"karpenter/internal/state"
 )
@@ -20,6 +26,7 @@ import (
 // facts draws what objects do not say.
 func facts(t *rapid.T, view *state.View, now time.Time) ledger.Facts {
 	f := ledger.Facts{Expected: map[string]string{}, Held: map[string]string{}, Nominated: map[string]time.Time{}, Busy: map[string]string{}, Fixed: map[string]string{}}
+	f.Hold, f.Turn, f.Horizon, f.Moved, f.Coming = map[string]string{}, map[string]bool{}, map[string]float64{}, map[string]state.Moved{}, map[string]int{}
 	some := func(label string) bool { return rapid.IntRange(0, 4).Draw(t, label) == 0 }
 	var claims []string
 	for _, n := range view.Nodes {
@@ -46,6 +53,25 @@ func facts(t *rapid.T, view *state.View, now time.Time) ledger.Facts {
 			f.Held[p.Name] = "is held back: its nodes never join"
 		}
 	}
+	for _, p := range view.World.Pools {
+		if some("hold") {
+			f.Hold[p.Name] = "it was in motion 2s ago"
+		}
+		if some("turn") {
+			f.Turn[p.Name] = true
+		}
+		if some("horizon") {
+			f.Horizon[p.Name] = 0.5
+		}
+	}
+	for _, uid := range state.PodUIDs(view) {
+		if some("coming") {
+			f.Coming[uid] = rapid.IntRange(1, 3).Draw(t, "more")
+		}
+		if some("moved") {
+			f.Moved[uid] = state.Moved{Times: 1, At: now.Add(-time.Minute), Paid: now.Add(time.Minute)}
+		}
+	}
 	if some("past") {
 		f.Past = ledger.NewPast([]disrupt.Past{{Pool: "pool-0", Type: "large", Zone: "a", CapacityType: "spot", At: now.Add(-time.Minute)}})
 	}
@@ -61,8 +87,9 @@ func TestRecordingsGiveTheSameAnswers(t *testing.T) {
 		opt := disrupt.Options{
 			Pack: pack.Options{IgnorePreferences: rapid.Bool().Draw(t, "ignore")}, SpotToSpot: rapid.Bool().Draw(t, "spot"), Turn: rapid.IntRange(0, 3).Draw(t, "turn"),
 		}
-		snap, in := known.World(view), known.Input(view, now)
-		want := &ledger.Answer{Plan: ledger.NewPlanAnswer(snap, pack.Solve(snap, opt.Pack)), Decision: ledger.NewDecisionAnswer(in, disrupt.Decide(in, opt, now))}
+		snap, plan, _ := known.Plan(view, func(s *world.Snapshot) (*pack.Plan, error) { return pack.Solve(s, opt.Pack), nil })
+		in := known.Input(view, now) // without pods that are known to come, if they were too many
+		want := &ledger.Answer{Plan: ledger.NewPlanAnswer(snap, plan), Decision: ledger.NewDecisionAnswer(in, disrupt.Decide(in, opt, now))}
 
 		made, err := ledger.Record(view, known, ledger.NewOptions(state.Options{}, opt), now)
 		if err != nil {
@@ -144,5 +171,66 @@ func BenchmarkRecordings(b *testing.B) {
 				runtime.KeepAlive(mirror)
 			}
 		})
+	}
+}
+
+// An example of the pods that a ReplicaSet will create wants no place itself and is no pod of the cluster, but pods like it can be
+// planned for, and come back from a recording.
+func TestExamplePodsAreRecorded(t *testing.T) {
+	m := state.NewMirror(state.MirrorOptions{Now: func() time.Time { return time.Unix(0, 0) }})
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web-example", UID: "web-example", Annotations: map[string]string{v1.ExamplePodAnnotationKey: "web"}}}
+	pod.Spec.Containers = []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("2")}}}}
+	m.Put(pod)
+	check := func(name string, view *state.View) {
+		t.Helper()
+		if len(view.World.Pending) != 0 || len(view.Idle()) != 0 || view.Pod("web-example") == nil {
+			t.Errorf("%s: %d pending, %d idle, known: %v", name, len(view.World.Pending), len(view.Idle()), view.Pod("web-example") != nil)
+		}
+		more := view.More(map[string]int{"web-example": 2, "unknown": 3})
+		if len(more) != 2 || !state.Unborn(more[0]) || more[0].UID == more[1].UID || view.World.Classes[more[0].Class].Requests[0] != 2000 {
+			t.Errorf("%s: more of them are %+v", name, more)
+		}
+	}
+	view := m.View()
+	check("seen", view)
+	made, err := ledger.Record(view, ledger.Facts{}, ledger.Options{}, time.Unix(0, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, problems, err := made.View()
+	if err != nil || len(problems) > 0 {
+		t.Fatal(err, problems)
+	}
+	check("read back", again)
+	m.Drop(pod)
+	if view := m.View(); view.Pod("web-example") != nil || len(view.More(map[string]int{"web-example": 2})) != 0 {
+		t.Error("it is gone, but known still")
+	}
+}
+
+// A pod's class may change though the pod does not, when a selector begins to read a label: what is planned for is what pods like it
+// are now.
+func TestMorePodsAreAsThePodIsNow(t *testing.T) {
+	m := state.NewMirror(state.MirrorOptions{Now: func() time.Time { return time.Unix(0, 0) }})
+	put := func(name, app string, selects map[string]string) {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name, UID: types.UID(name), Labels: map[string]string{"app": app}}}
+		pod.Spec.Containers = []corev1.Container{{Name: "c"}}
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: "False", Reason: corev1.PodReasonUnschedulable}}
+		if selects != nil {
+			pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+				MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{MatchLabels: selects},
+			}}
+		}
+		m.Put(pod)
+	}
+	put("one", "x", nil)
+	put("two", "y", nil)
+	m.View()
+	put("three", "x", map[string]string{"app": "x"})
+	view := m.View()
+	for _, p := range view.World.Pending {
+		if more := view.More(map[string]int{p.UID: 1}); more[0].Class != p.Class {
+			t.Errorf("pod %s is of class %d, more of it are of class %d", p.Name, p.Class, more[0].Class)
+		}
 	}
 }

@@ -34,9 +34,10 @@ type Arrivals interface {
 }
 
 // calm remembers which pools are in motion, and since when. A process that starts anew waits for them to come to rest once more.
+// Facts for other readers are made while the loop decides, hence the lock.
 type calm struct {
 	mu    sync.Mutex
-	pools map[string]*motion
+	pools map[string]motion
 }
 
 // motion is what is known of a pool.
@@ -49,10 +50,10 @@ type motion struct {
 // waited for long enough.
 func (c *calm) hold(pool string, now time.Time) (why string, turn bool) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	m := c.pools[pool]
+	m, known := c.pools[pool]
+	c.mu.Unlock()
 	switch {
-	case m == nil:
+	case !known:
 		return "", false
 	case !m.since.IsZero() && now.Sub(m.since) >= maxWait:
 		return "", true
@@ -66,22 +67,17 @@ func (c *calm) hold(pool string, now time.Time) (why string, turn bool) {
 func (c *calm) moving(pool string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	m := c.pools[pool]
-	return m != nil && !m.since.IsZero()
+	return !c.pools[pool].since.IsZero()
 }
 
 // note takes in what a decision has found. A pool that has had its turn waits again.
 func (c *calm) note(in *disrupt.Input, moving map[string]string, now time.Time) (unsettled bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	pools := map[string]*motion{}
+	pools := map[string]motion{}
 	for i := range in.Pools {
 		p := &in.Pools[i]
 		m := c.pools[p.Name]
-		if m == nil {
-			m = &motion{}
-		}
-		pools[p.Name] = m
 		switch {
 		case moving[p.Name] != "" || p.Hold != "" && !p.Turn && now.Sub(m.last) >= stillFor:
 			m.last = now
@@ -91,6 +87,7 @@ func (c *calm) note(in *disrupt.Input, moving map[string]string, now time.Time) 
 		case p.Hold == "":
 			m.since = time.Time{}
 		}
+		pools[p.Name] = m
 		unsettled = unsettled || moving[p.Name] != "" || p.Hold != ""
 	}
 	c.pools = pools

@@ -23,7 +23,7 @@ func TestD20_AnEmptyNodeGoesAfterConsolidateAfter(t *testing.T) {
 	if b.pass(); b.going("empty") {
 		t.Error("D24: it went a second too early")
 	}
-	b.clock.Step(2 * time.Second)
+	b.clock.Step(stillFor) // half a minute is over, and the pool has been at rest since
 	b.pass()
 	if !b.going("empty") || b.going("used") {
 		t.Errorf("empty going %v, used going %v", b.going("empty"), b.going("used"))

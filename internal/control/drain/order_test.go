@@ -1,0 +1,61 @@
+package drain
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Large pods are told to go first. One that is refused, or has been told to for a while, has nobody wait, and nobody waits for long.
+func TestLargePodsLeaveFirst(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	type pod struct {
+		size     int64
+		age      time.Duration
+		failures int
+	}
+	for _, c := range []struct {
+		name   string
+		me     pod
+		others []pod
+		want   bool
+	}{
+		{"alone", pod{size: 1000}, nil, false},
+		{"a larger one", pod{size: 1000}, []pod{{size: 4000}}, true},
+		{"a smaller one", pod{size: 4000}, []pod{{size: 1000}}, false},
+		{"about as large", pod{size: 1000}, []pod{{size: 1250}}, false},
+		{"just larger", pod{size: 1000}, []pod{{size: 1251}}, true},
+		{"larger and refused", pod{size: 1000}, []pod{{size: 4000, failures: 1}}, false},
+		{"larger, one refused", pod{size: 1000}, []pod{{size: 4000, failures: 1}, {size: 2000}}, true},
+		{"larger and there for long", pod{size: 1000}, []pod{{size: 4000, age: orderFor}}, false},
+		{"there for long itself", pod{size: 1000, age: orderFor}, []pod{{size: 4000}}, false},
+		{"not for quite so long", pod{size: 1000, age: orderFor - 1}, []pod{{size: 4000, age: orderFor - 1}}, true},
+	} {
+		q := &queue{entries: map[key]*entry{}, gates: map[group]*gate{}}
+		for i, o := range c.others {
+			g := group{namespace: fmt.Sprint(i)}
+			q.entries[key{name: fmt.Sprint(i)}] = &entry{size: o.size, added: now.Add(-o.age), group: g}
+			q.gates[g] = &gate{failures: o.failures}
+		}
+		me := &entry{size: c.me.size, added: now.Add(-c.me.age), group: group{namespace: "me"}}
+		q.entries[key{name: "me"}], q.gates[me.group] = me, &gate{}
+		if got := q.larger(job{entry: *me}, now); got != c.want {
+			t.Errorf("%s: waits %v", c.name, got)
+		}
+	}
+}
+
+func TestSizeOfAPod(t *testing.T) {
+	pod := &corev1.Pod{}
+	for range 2 {
+		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{"cpu": resource.MustParse("500m"), "memory": resource.MustParse("4Gi")},
+		}})
+	}
+	if got := sizeOf(pod); got != 2*(500+1024) {
+		t.Errorf("%d", got)
+	}
+}
