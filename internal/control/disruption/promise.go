@@ -22,8 +22,8 @@ const (
 	leastHorizon = 1.0 / 16
 	// regainAfter is how long after its horizon has shrunk a pool without moves is given more again: what was wrong may be over.
 	regainAfter = time.Hour
-	// churnEvery is how often users are told.
-	churnEvery = 15 * time.Minute
+	// promiseEvery is how often users are told.
+	promiseEvery = 15 * time.Minute
 )
 
 // EventPromise is the reason of the event about a pool whose moves do not save what they promise.
@@ -133,7 +133,7 @@ func (l *Loop) judge(view *state.View, name string, p *promise, now time.Time) {
 		"horizon", fmt.Sprintf("%.2f h", p.horizon*disrupt.DefaultHorizon))
 	if pool := view.Pool(name); pool != nil && p.horizon < before {
 		l.Recorder.Tell(control.Event{
-			Object: pool.Object, Warning: true, Reason: EventPromise, Every: churnEvery,
+			Object: pool.Object, Warning: true, Reason: EventPromise, Every: promiseEvery,
 			Message: fmt.Sprintf("Moves of the last minutes promised to save $%.2f/h, and saved $%.2f/h. Savings of this pool count for %.2f h from now on, so that fewer pods are moved for them.",
 				p.saves, math.Max(saved, 0), p.horizon*disrupt.DefaultHorizon),
 		})
