@@ -76,6 +76,7 @@ func account(t *testing.T, s *site) {
 		return s.get(crd, "", "nodepools.karpenter.sh") == nil && len(crd.Spec.Conversion.Webhook.ClientConfig.CABundle) > 0
 	})
 	claim := s.provision(t)
+	s.unplan(t, "pending") // it would be planned for again when its node goes
 	s.join(t, claim)
 	// AWS calls the machine back: its node is drained and goes.
 	id := claim.Status.ProviderID[strings.LastIndexByte(claim.Status.ProviderID, '/')+1:]
@@ -125,9 +126,20 @@ func (s *site) provision(t *testing.T) *karpv1.NodeClaim {
 			t.Fatal(err)
 		}
 	}
+	s.pending(t, "pending", "pocket")
+	claims := &karpv1.NodeClaimList{}
+	program.Until(t, "a claim is launched", func() bool {
+		return s.Client.List(t.Context(), claims) == nil && len(claims.Items) == 1 && claims.Items[0].Status.ProviderID != ""
+	})
+	return &claims.Items[0]
+}
+
+// pending makes a pod for nodes of a pool that the scheduler has found no place for.
+func (s *site) pending(t *testing.T, name, pool string) {
+	t.Helper()
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pending"},
-		Spec: corev1.PodSpec{NodeSelector: map[string]string{karpv1.NodePoolLabelKey: "pocket"}, Containers: []corev1.Container{{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+		Spec: corev1.PodSpec{NodeSelector: map[string]string{karpv1.NodePoolLabelKey: pool}, Containers: []corev1.Container{{
 			Name: "c", Image: "i", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}},
 		}}},
 	}
@@ -139,15 +151,15 @@ func (s *site) provision(t *testing.T) *karpv1.NodeClaim {
 	if err := s.Client.Status().Patch(t.Context(), pod, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
-	claims := &karpv1.NodeClaimList{}
-	program.Until(t, "a claim is launched", func() bool {
-		return s.Client.List(t.Context(), claims) == nil && len(claims.Items) == 1 && claims.Items[0].Status.ProviderID != ""
-	})
-	// It would be planned for again when its node goes.
+}
+
+// unplan deletes a pod that has no place.
+func (s *site) unplan(t *testing.T, name string) {
+	t.Helper()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 	if err := s.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
-	return &claims.Items[0]
 }
 
 // join is the kubelet's part: the node of a claim appears and gets a pod that can be evicted later, and one that takes longer to

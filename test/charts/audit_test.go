@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/test/harness/program"
 )
 
 // auditPolicy has the API server note what the controller's account asks of it, and nothing else.
@@ -98,6 +99,7 @@ func (r *request) uses(right string) bool {
 func (s *site) disrupt(t *testing.T) {
 	t.Helper()
 	claim := s.provision(t)
+	s.pending(t, "rival", "nobodys") // without one that might take its place, the pod would not be nominated
 	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "pocket"}}
 	if err := s.Client.Patch(t.Context(), pool, patch(t, map[string]any{"spec": map[string]any{"disruption": map[string]any{
 		"consolidateAfter": "0s", "consolidationPolicy": "WhenEmpty", "budgets": []any{map[string]any{"nodes": "100%"}},
@@ -111,5 +113,11 @@ func (s *site) disrupt(t *testing.T) {
 	if err := s.Client.Status().Patch(t.Context(), node, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
+	program.Until(t, "the pod is nominated", func() bool {
+		pod := &corev1.Pod{}
+		return s.get(pod, "default", "pending") == nil && pod.Status.NominatedNodeName == node.Name
+	})
+	s.unplan(t, "pending")
+	s.unplan(t, "rival")
 	s.left(t, claim)
 }
