@@ -21,10 +21,10 @@ func restless() *Input {
 	in.Pools[0].Horizon = DefaultHorizon
 	in.Nodes[0].Restart = DefaultRestartCost
 	s := in.World
-	other := *s.Pools[0]
+	other := alike(s.Pools[0])
 	other.Name, other.Need, other.Labels = "other", req.NewSet(req.Is(world.LabelPool, "other")), world.Labels{{Key: world.LabelPool, Value: "other"}}
 	other.Taints = []world.Taint{{Key: "other", Effect: "NoSchedule"}}
-	s.Pools = append(s.Pools, &other)
+	s.Pools = append(s.Pools, other)
 	in.Pools = append(in.Pools, Pool{Name: "other", Policy: WhenEmptyOrUnderutilized, Horizon: DefaultHorizon, Allowed: in.Pools[0].Allowed})
 	s.Classes = append(s.Classes,
 		&world.Class{ID: 1, Namespace: "default", Requests: world.Resources{100_000, 1 << 30, 1}}, // nothing is that large
@@ -150,9 +150,9 @@ func TestD27_AMovePaysForItsRestarts(t *testing.T) {
 	} {
 		in := restless()
 		in.Nodes[0].Restart, in.Pools[0].Horizon, in.Pools[0].Turn = c.restart, c.horizon, c.turn
-		p := *in.World.Pools[0]
+		p := alike(in.World.Pools[0])
 		p.NodeCost = c.nodeCost
-		in.World.Pools[0] = &p
+		in.World.Pools[0] = p
 		d := Decide(in, Options{}, noon)
 		if got := len(d.Moves) == 1; got != c.want {
 			t.Errorf("%s:\n%s", c.name, dump(in, d))
@@ -244,4 +244,12 @@ func notCalm(in *Input, d *Decision) (faults []string) {
 		}
 	}
 	return faults
+}
+
+// alike is a pool with the fields of another.
+func alike(p *world.Pool) *world.Pool {
+	return &world.Pool{
+		Name: p.Name, Weight: p.Weight, Need: p.Need, Labels: p.Labels, Taints: p.Taints, Provided: p.Provided, Limits: p.Limits,
+		MaxNodes: p.MaxNodes, NodeCost: p.NodeCost, Types: p.Types, Static: p.Static, Refused: p.Refused,
+	}
 }
