@@ -30,10 +30,12 @@ func (r *disruptionReader) readPods(n *Node, out *disrupt.Node) {
 		w := n.World.Pods[i]
 		if w.Movable {
 			out.Cost += max(0, evictionCost(p))
-			r.readRestart(n, p, out)
 		}
 		if w.Terminating {
-			continue
+			continue // what it costs to restart it is lost already
+		}
+		if w.Movable {
+			r.readRestart(n, p, out)
 		}
 		if shield := life.Protect(p.Annotations[v1.DoNotDisruptAnnotationKey], started(p), r.now); shield.Holds {
 			if out.PodsFixed == "" {

@@ -31,6 +31,8 @@ type cluster struct {
 	now        time.Time
 	nominated  map[string]time.Time
 	busy       map[string]string
+	hold       map[string]string
+	turn       map[string]bool
 	past       []disrupt.Past
 	spotToSpot bool
 }
@@ -85,6 +87,7 @@ func fields(line string) []string {
 func parse(input string) (*cluster, error) {
 	c := &cluster{objects: &state.Objects{Ignored: map[string]int{}}, catalog: &state.Catalog{}, workload: map[string]string{}, show: map[string]bool{}}
 	c.now, c.nominated, c.busy = monday, map[string]time.Time{}, map[string]string{}
+	c.hold, c.turn = map[string]string{}, map[string]bool{}
 	c.state.Aliases = map[string]string{"topology.ebs.csi.aws.com/zone": corev1.LabelTopologyZone}
 	c.state.ProviderDomains = []string{"karpenter.k8s.aws"}
 	lines := strings.Split(input, "\n")

@@ -20,8 +20,16 @@ import (
 
 func (c *cluster) addPool(w words) error {
 	p := &v1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: w.name}}
-	if v := w.get("node-cost", ""); v != "" {
-		p.Annotations = map[string]string{v1.NodeCostAnnotationKey: v}
+	for arg, annotation := range map[string]string{"node-cost": v1.NodeCostAnnotationKey, "restart-cost": v1.RestartCostAnnotationKey} {
+		if w.has(arg) {
+			metav1.SetMetaDataAnnotation(&p.ObjectMeta, annotation, w.get(arg, ""))
+		}
+	}
+	if w.has("turn") {
+		c.turn[p.Name] = true
+	}
+	if w.has("hold") {
+		c.hold[p.Name] = "pods are just created"
 	}
 	spec := &p.Spec.Template.Spec
 	spec.NodeClassRef = &v1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "default"}
