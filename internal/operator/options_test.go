@@ -28,7 +28,7 @@ func TestO60_O73_Defaults(t *testing.T) {
 	}
 	want := &Options{
 		BatchMaxDuration: 10 * time.Second, BatchIdleDuration: time.Second, PreferencePolicy: "Respect", MinValuesPolicy: "Strict",
-		Gates: Gates{ReservedCapacity: true}, IgnoreDRARequests: true, CPURequests: 1000, MemoryLimitBytes: -1, KubeClientQPS: 200, KubeClientBurst: 300,
+		Gates: Gates{ReservedCapacity: true}, IgnoreDRARequests: true, NominatePods: true, CPURequests: 1000, MemoryLimitBytes: -1, KubeClientQPS: 200, KubeClientBurst: 300,
 		MetricsPort: 8080, HealthProbePort: 8081, DecisionAPI: true, LeaderElectionName: "karpenter-leader-election", DisableControllerWarmup: true,
 		LogLevel: "info", LogEncoding: "json", LogOutputPaths: []string{"stdout"}, LogErrorOutputPaths: []string{"stderr"}, SystemNamespace: "kube-system",
 		WebhookPort: 8443, ClusterName: "c", VMMemoryOverheadPercent: 0.075, AMIRefreshInterval: time.Minute, SubnetRefreshInterval: time.Minute,
