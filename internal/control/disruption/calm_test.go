@@ -167,6 +167,12 @@ func moving(view *state.View, restart, saves float64, pods ...string) *start {
 	return s
 }
 
+// begunAt is the move as it begins at a time, whose pods are evicted at once.
+func begunAt(s *start, at time.Time) *start {
+	s.began = at
+	return s
+}
+
 func unknown(types.UID) time.Time { return time.Time{} }
 
 // What is known of a moved pod goes to the next one that its owner creates, and to one only.
@@ -177,7 +183,7 @@ func TestMovedPodsAreKnownUnderTheirNewName(t *testing.T) {
 	if got := m.refresh(mirror.View(), monday, unknown); len(got) != 0 {
 		t.Errorf("nothing has been moved: %v", got)
 	}
-	m.begin(moving(mirror.View(), 0.1, 1, "a", "gone"), monday)
+	m.begin(begunAt(moving(mirror.View(), 0.1, 1, "a", "gone"), monday))
 	mirror.Put(owned("other", "db", monday.Add(time.Second)))
 	mirror.Put(owned("elder", "web", monday.Add(-time.Second)))
 	if got := m.refresh(mirror.View(), monday.Add(time.Second), unknown); len(got) != 0 {
@@ -187,12 +193,12 @@ func TestMovedPodsAreKnownUnderTheirNewName(t *testing.T) {
 	mirror.Put(owned("b", "web", monday.Add(2*time.Second)))
 	mirror.Put(owned("c", "web", monday.Add(2*time.Second)))
 	got := m.refresh(mirror.View(), monday.Add(3*time.Second), unknown)
-	want := state.Moved{Times: 1, At: monday.Add(2 * time.Second), Paid: monday.Add(leastPayback)}
+	want := state.Moved{Times: 1, At: monday.Add(2 * time.Second), Paid: monday.Add(leastPayback), Was: "default/a"}
 	if len(got) != 1 || got["b"] != want {
 		t.Fatalf("%+v, want b: %+v", got, want)
 	}
 	// Moved again, it has been moved twice.
-	m.begin(moving(mirror.View(), 0.1, 1, "b"), monday.Add(time.Hour))
+	m.begin(begunAt(moving(mirror.View(), 0.1, 1, "b"), monday.Add(time.Hour)))
 	mirror.Drop(owned("b", "web", monday))
 	mirror.Put(owned("d", "web", monday.Add(time.Hour)))
 	if got := m.refresh(mirror.View(), monday.Add(time.Hour), unknown); len(got) != 1 || got["d"].Times != 2 {
@@ -209,7 +215,7 @@ func TestMovesAreNotInheritedForEver(t *testing.T) {
 	mirror := fleet(&after, time.Hour)
 	mirror.Put(owned("a", "web", monday.Add(-time.Hour)))
 	m.refresh(mirror.View(), monday, unknown)
-	m.begin(moving(mirror.View(), 0.1, 1, "a"), monday)
+	m.begin(begunAt(moving(mirror.View(), 0.1, 1, "a"), monday))
 	mirror.Drop(owned("a", "web", monday))
 	m.refresh(mirror.View(), monday.Add(dueFor), unknown)
 	mirror.Put(owned("b", "web", monday.Add(dueFor)))
@@ -232,7 +238,7 @@ func TestMovedPodsPayForTheirMove(t *testing.T) {
 	} {
 		m, mirror := &movedPods{}, fleet(&after, time.Hour)
 		mirror.Put(owned("a", "web", monday))
-		m.begin(moving(mirror.View(), c.restart, c.saves, "a"), monday)
+		m.begin(begunAt(moving(mirror.View(), c.restart, c.saves, "a"), monday))
 		if got := m.due["web"][0].Paid.Sub(monday); got != c.want {
 			t.Errorf("restarts for $%.2f that save $%.2f/h: %s, want %s", c.restart, c.saves, got, c.want)
 		}
@@ -287,4 +293,3 @@ func TestMovedPodsMakeTheirNodeDearer(t *testing.T) {
 		t.Errorf("paid, but %q", unpaid)
 	}
 }
-
