@@ -31,6 +31,7 @@ list,watch                 storage.k8s.io/storageclasses
 list,watch                 storage.k8s.io/csinodes
 list,watch                 storage.k8s.io/volumeattachments
 list,watch                 apps/daemonsets
+list,watch                 apps/replicasets
 list,watch                 policy/poddisruptionbudgets
 get                        /namespaces kube-system
 get                        /services kube-dns kube-system
@@ -158,7 +159,7 @@ func policies(t *testing.T, s *site) {
 		node("foreign", nil), node("ours", map[string]string{"karpenter.sh/nodepool": "general"}),
 		node("joining", nil, corev1.Taint{Key: "karpenter.sh/unregistered", Effect: corev1.TaintEffectNoExecute}),
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "default"}},
-		pod("on-foreign", "foreign"), pod("on-ours", "ours"), pod("nowhere", ""), pod("pending", ""), pool, class("default"),
+		pod("on-foreign", "foreign"), pod("on-ours", "ours"), pod("nowhere", ""), pod("nominee", ""), pool, class("default"),
 	} {
 		if err := s.Client.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
 			t.Fatal(err)
@@ -172,7 +173,7 @@ func policies(t *testing.T, s *site) {
 		func() error { return ours.Delete(ctx, node("foreign", nil), client.DryRunAll) },
 		func() error { return ours.Delete(ctx, pod("on-foreign", ""), client.DryRunAll) },
 		func() error { return ours.Patch(ctx, pool.DeepCopy(), heavier, client.DryRunAll) },
-		func() error { return ours.Status().Patch(ctx, pod("pending", ""), unscheduled, client.DryRunAll) })
+		func() error { return ours.Status().Patch(ctx, pod("nominee", ""), unscheduled, client.DryRunAll) })
 	for _, c := range []struct {
 		name string
 		ok   bool
@@ -188,16 +189,16 @@ func policies(t *testing.T, s *site) {
 		{"delete a pod on a foreign node", false, func() error { return ours.Delete(ctx, pod("on-foreign", "")) }},
 		{"delete a pod on our node", true, func() error { return ours.Delete(ctx, pod("on-ours", "")) }},
 		{"delete a pod without a node", true, func() error { return ours.Delete(ctx, pod("nowhere", "")) }},
-		{"nominate a pod", true, func() error { return ours.Status().Patch(ctx, pod("pending", ""), nominated) }},
+		{"nominate a pod", true, func() error { return ours.Status().Patch(ctx, pod("nominee", ""), nominated) }},
 		{"take a nomination back", true, func() error {
-			return ours.Status().Patch(ctx, pod("pending", ""), patch(t, map[string]any{"status": map[string]any{"nominatedNodeName": nil}}))
+			return ours.Status().Patch(ctx, pod("nominee", ""), patch(t, map[string]any{"status": map[string]any{"nominatedNodeName": nil}}))
 		}},
 		{"change another status of a pod", false, func() error {
-			return ours.Status().Patch(ctx, pod("pending", ""), patch(t, map[string]any{"status": map[string]any{"phase": "Failed", "nominatedNodeName": "ours"}}))
+			return ours.Status().Patch(ctx, pod("nominee", ""), patch(t, map[string]any{"status": map[string]any{"phase": "Failed", "nominatedNodeName": "ours"}}))
 		}},
-		{"change a condition of a pod", false, func() error { return ours.Status().Patch(ctx, pod("pending", ""), unscheduled) }},
+		{"change a condition of a pod", false, func() error { return ours.Status().Patch(ctx, pod("nominee", ""), unscheduled) }},
 		{"label a pod by way of its status", false, func() error {
-			return ours.Status().Patch(ctx, pod("pending", ""), patch(t, map[string]any{"metadata": map[string]any{"labels": map[string]any{"a": "b"}}}))
+			return ours.Status().Patch(ctx, pod("nominee", ""), patch(t, map[string]any{"metadata": map[string]any{"labels": map[string]any{"a": "b"}}}))
 		}},
 		{"delete a node of ours", true, func() error { return ours.Delete(ctx, node("ours", nil)) }},
 		{"note something on a pool", true, func() error { return ours.Patch(ctx, pool.DeepCopy(), note) }},
