@@ -76,6 +76,7 @@ func account(t *testing.T, s *site) {
 		return s.get(crd, "", "nodepools.karpenter.sh") == nil && len(crd.Spec.Conversion.Webhook.ClientConfig.CABundle) > 0
 	})
 	claim := s.provision(t)
+	s.placed(t)
 	s.join(t, claim)
 	// AWS calls the machine back: its node is drained and goes.
 	id := claim.Status.ProviderID[strings.LastIndexByte(claim.Status.ProviderID, '/')+1:]
@@ -143,11 +144,16 @@ func (s *site) provision(t *testing.T) *karpv1.NodeClaim {
 	program.Until(t, "a claim is launched", func() bool {
 		return s.Client.List(t.Context(), claims) == nil && len(claims.Items) == 1 && claims.Items[0].Status.ProviderID != ""
 	})
-	// It would be planned for again when its node goes.
+	return &claims.Items[0]
+}
+
+// placed takes the pod away that was without a place: it would be planned for again when its node goes.
+func (s *site) placed(t *testing.T) {
+	t.Helper()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pending"}}
 	if err := s.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
-	return &claims.Items[0]
 }
 
 // join is the kubelet's part: the node of a claim appears and gets a pod that can be evicted later, and one that takes longer to

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/test/harness/program"
 )
 
 // auditPolicy has the API server note what the controller's account asks of it, and nothing else.
@@ -111,5 +112,10 @@ func (s *site) disrupt(t *testing.T) {
 	if err := s.Client.Status().Patch(t.Context(), node, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
+	program.Until(t, "the pod is nominated for the node", func() bool {
+		pod := &corev1.Pod{}
+		return s.get(pod, "default", "pending") == nil && pod.Status.NominatedNodeName == node.Name
+	})
+	s.placed(t)
 	s.left(t, claim)
 }

@@ -287,4 +287,3 @@ func TestMovedPodsMakeTheirNodeDearer(t *testing.T) {
 		t.Errorf("paid, but %q", unpaid)
 	}
 }
-
