@@ -253,6 +253,9 @@ func (m *Mirror) join(e *podEntry) (pendingMoved bool) {
 	if e.class >= 0 {
 		m.classes.release(e.class)
 	}
+	if class >= 0 && class != e.class {
+		m.worldChanged = true // whoever plans for pods like it needs its class, wherever it is itself
+	}
 	e.class = class
 	if pending && e.first == 0 {
 		e.first = m.now.UnixNano()

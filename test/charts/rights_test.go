@@ -31,6 +31,7 @@ list,watch                 storage.k8s.io/storageclasses
 list,watch                 storage.k8s.io/csinodes
 list,watch                 storage.k8s.io/volumeattachments
 list,watch                 apps/daemonsets
+list,watch                 apps/replicasets
 list,watch                 policy/poddisruptionbudgets
 get                        /namespaces kube-system
 get                        /services kube-dns kube-system

@@ -90,7 +90,9 @@ func Defaults(p Policy, w Workload, seed uint64) Settings {
 		Quiet: true, QuietFor: 10 * time.Second, Patience: 5 * time.Minute, Slack: 0.05,
 	}
 	s.Pack.Workers = 1 // runs are played side by side
-	if p != Ours {
+	if p == Ours {
+		s.Restart = disrupt.DefaultRestartCost
+	} else {
 		s.Every, s.Quiet = 15*time.Second, false
 	}
 	return s
