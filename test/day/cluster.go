@@ -28,6 +28,8 @@ type pod struct {
 	pin *node
 	// evicted is when the pod that it stands in for was evicted, zero if none was.
 	evicted time.Time
+	// moves is how often its predecessors were moved within a day of each other.
+	moves int
 }
 
 // node is a node from its launch until it is removed.
@@ -254,7 +256,10 @@ func (s *sim) drain(n *node, places map[*world.Pod]*node) {
 		}
 		s.erase(p)
 		successor := s.create(p.set)
-		successor.evicted = s.now
+		successor.evicted, successor.moves = s.now, 1
+		if !p.evicted.IsZero() && s.now.Sub(p.evicted) < 24*time.Hour {
+			successor.moves += p.moves
+		}
 		if s.Nominate {
 			successor.pin = places[p.world]
 		}

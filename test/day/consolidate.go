@@ -30,7 +30,7 @@ func (s *sim) consolidate() {
 
 // due says whether a decision is to be made now.
 func (s *sim) due() bool {
-	busy := len(s.pending) > 0 || slices.ContainsFunc(s.nodes, func(n *node) bool { return !n.up })
+	busy := len(s.pending) > 0 || slices.ContainsFunc(s.nodes, func(n *node) bool { return !n.up }) || s.Quiet && s.stirs()
 	if busy {
 		s.settled = time.Time{}
 	} else if s.settled.IsZero() {
@@ -46,11 +46,27 @@ func (s *sim) due() bool {
 	if s.noisy.IsZero() {
 		s.noisy = s.now
 	}
-	if (s.settled.IsZero() || s.now.Sub(s.settled) < s.QuietFor) && s.now.Sub(s.noisy) < s.Patience {
+	s.forced = s.settled.IsZero() || s.now.Sub(s.settled) < s.QuietFor
+	if s.forced && s.now.Sub(s.noisy) < s.Patience {
 		return false
 	}
 	s.noisy = time.Time{}
 	return true
+}
+
+// stirs says whether pods come to and leave more than one node in twenty.
+func (s *sim) stirs() bool {
+	up, stirred := 0, 0
+	for _, n := range s.nodes {
+		if !n.up || n.leaving {
+			continue
+		}
+		up++
+		if s.now.Sub(n.stirred) < min(s.ConsolidateAfter, time.Minute) {
+			stirred++
+		}
+	}
+	return stirred > up/20
 }
 
 // consolidatable says whether the node has been quiet for as long as the pool wants.
@@ -88,7 +104,7 @@ func (s *sim) input() *disrupt.Input {
 	in := &disrupt.Input{
 		World: s.snapshot(true), Past: s.recent(),
 		Pools: []disrupt.Pool{{
-			Name: poolName, Policy: disrupt.WhenEmptyOrUnderutilized, Horizon: disrupt.DefaultHorizon,
+			Name: poolName, Policy: disrupt.WhenEmptyOrUnderutilized, Horizon: disrupt.DefaultHorizon, Turn: s.forced,
 			Allowed: map[disrupt.Reason]int{disrupt.Empty: allowed, disrupt.Drifted: allowed, disrupt.Underutilized: allowed},
 		}},
 	}
@@ -96,7 +112,7 @@ func (s *sim) input() *disrupt.Input {
 	for _, n := range s.nodes {
 		f := disrupt.Node{Consolidatable: s.consolidatable(n), Cost: 1 + float64(len(n.pods)), Made: n.made, From: n.from}
 		for _, p := range n.pods {
-			f.Restart += s.Restart
+			f.Restart += s.Restart * float64(int(1)<<min(p.moves, 10))
 			if s.Restart > 0 && !p.evicted.IsZero() && s.now.Sub(p.evicted) < 10*time.Minute {
 				f.Unpaid = "a pod was moved"
 			}

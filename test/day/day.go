@@ -131,6 +131,7 @@ type sim struct {
 	ripe     int       // and how many nodes were consolidatable
 	settled  time.Time // since when it has been quiet
 	noisy    time.Time // since when a decision has been waiting for quiet
+	forced   bool      // it has waited for long enough, and is made all the same
 	planned  int       // the version that provisioning has looked at
 	acted    time.Time // when we last launched, evicted or removed something
 	decides  int
