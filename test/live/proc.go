@@ -1,12 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -86,12 +83,3 @@ func (s *site) computed() busy {
 }
 
 type busy map[string]time.Duration
-
-// since says what has been computed since an earlier look, the busiest first.
-func (b busy) since(before busy) string {
-	names := slices.SortedFunc(maps.Keys(b), func(x, y string) int { return cmp.Compare(b[y]-before[y], b[x]-before[x]) })
-	for i, name := range names {
-		names[i] = fmt.Sprintf("%s %.1f s", name, (b[name] - before[name]).Seconds())
-	}
-	return strings.Join(names, ", ")
-}

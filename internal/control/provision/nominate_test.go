@@ -363,7 +363,7 @@ func TestNothingIsNominatedWithoutTheRight(t *testing.T) {
 	x := newStage(t, 2)
 	log, tries := &bytes.Buffer{}, 0
 	x.Log = slog.New(slog.NewTextHandler(log, nil))
-	x.Client = interceptor.NewClient(cluster.Client.(client.WithWatch), interceptor.Funcs{
+	x.Client = interceptor.NewClient(cluster.Client, interceptor.Funcs{
 		SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
 			tries++
 			return apierrors.NewForbidden(schema.GroupResource{Resource: "pods/status"}, "p", nil)
