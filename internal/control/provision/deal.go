@@ -11,39 +11,45 @@ import (
 	"karpenter/internal/state"
 )
 
-// deal says which pod is to go to which claim's node: as expected, but for pods of one class, which no rule can tell apart, in the order
-// in which the scheduler will come to them. It tries those first that it refused first. If they have to be even over zones or
-// nodes, the first must not all be for one of them: the scheduler would refuse them there, until it comes to the others. order is the
-// claims in the order in which the scheduler comes to their pods.
-func deal(view *state.View, expected map[string]string, claims []string) (dealt map[types.UID]string, order []string) {
+// deal says which pods are to be nominated for which claim's node. Pods of one class, which no rule can tell apart, share the places of
+// their class in the order in which the scheduler comes to them, which is that in which it refused them, and nodes are opened in the
+// order of claims: so it comes to the pods of a node when that is open.
+func deal(view *state.View, expected map[string]string, claims []string) map[types.UID]string {
+	index := map[*world.Node]int{}
 	nodes := map[string]*world.Node{}
-	for _, claim := range claims {
+	for i, claim := range claims {
 		if at := view.Claim(claim); at != nil && at.Object != nil {
-			nodes[claim] = at.World
+			nodes[claim], index[at.World] = at.World, i
 		}
 	}
-	var queue []*world.Pod
-	places := map[int32][]*world.Node{}
+	pods, places := map[int32][]*world.Pod{}, map[int32][]*world.Node{}
 	for _, pod := range view.World.Pending {
-		if at := nodes[expected[pod.UID]]; at != nil {
-			queue = append(queue, pod)
-			places[pod.Class] = append(places[pod.Class], at)
+		at := nodes[expected[pod.UID]]
+		if at == nil || !independent(view.World.Classes[pod.Class]) {
+			continue
+		}
+		pods[pod.Class], places[pod.Class] = append(pods[pod.Class], pod), append(places[pod.Class], at)
+	}
+	out := map[types.UID]string{}
+	for class, list := range pods {
+		slices.SortStableFunc(list, func(a, b *world.Pod) int { return cmp.Compare(refusedAt(view, a), refusedAt(view, b)) })
+		slices.SortFunc(places[class], func(a, b *world.Node) int { return cmp.Compare(index[a], index[b]) })
+		if len(view.World.Classes[class].Spread) > 0 {
+			places[class] = inTurn(places[class])
+		}
+		for i, pod := range list {
+			out[uid(pod)] = places[class][i].Claim
 		}
 	}
-	slices.SortStableFunc(queue, func(a, b *world.Pod) int { return cmp.Compare(refusedAt(view, a), refusedAt(view, b)) })
-	for class, list := range places {
-		places[class] = inTurn(view.World, class, list)
-	}
-	dealt = map[types.UID]string{}
-	for _, pod := range queue {
-		claim := places[pod.Class][0].Claim
-		places[pod.Class] = places[pod.Class][1:]
-		dealt[uid(pod)] = claim
-		if !slices.Contains(order, claim) {
-			order = append(order, claim)
-		}
-	}
-	return dealt, order
+	return out
+}
+
+// independent says whether pods of a class can go to their nodes in any order. Those that must be even over zones cannot: one that the
+// scheduler comes to too early is refused where it is to go, and goes to another zone or drops its nomination, and then the next
+// is refused too. The scheduler does better by itself.
+func independent(c *world.Class) bool {
+	return !slices.ContainsFunc(c.Spread, func(s world.Spread) bool { return s.Hard && s.Key != world.LabelHostname }) &&
+		!slices.ContainsFunc(c.Affinity, func(t world.PodTerm) bool { return t.Weight == 0 })
 }
 
 // refusedAt orders pods by when they were last written, which is when the scheduler refused them.
@@ -59,33 +65,21 @@ func refusedAt(view *state.View, p *world.Pod) uint64 {
 	return version
 }
 
-// inTurn puts places for pods of a class into an order in which they are even over zones, and then over nodes, after each one.
-func inTurn(snap *world.Snapshot, class int32, places []*world.Node) []*world.Node {
-	zones, hosts := map[string]int{}, map[*world.Node]int{}
-	zone := func(n *world.Node) string {
-		z, _ := n.Labels.Get(world.LabelZone)
-		return z
+// inTurn puts places into an order in which each node has one before any has two.
+func inTurn(places []*world.Node) []*world.Node {
+	type place struct {
+		nth  int
+		node *world.Node
 	}
-	for _, n := range snap.Nodes {
-		for _, c := range n.Load(snap.Classes).Active {
-			if c.Class == class {
-				zones[zone(n)] += int(c.N)
-				hosts[n] += int(c.N)
-			}
-		}
+	seen, list := map[*world.Node]int{}, make([]place, len(places))
+	for i, n := range places {
+		list[i] = place{seen[n], n}
+		seen[n]++
 	}
-	left, out := slices.Clone(places), make([]*world.Node, 0, len(places))
-	for len(left) > 0 {
-		at := 0
-		for i := range left {
-			if cmp.Or(cmp.Compare(zones[zone(left[i])], zones[zone(left[at])]), cmp.Compare(hosts[left[i]], hosts[left[at]])) < 0 {
-				at = i
-			}
-		}
-		n := left[at]
-		zones[zone(n)]++
-		hosts[n]++
-		left, out = slices.Delete(left, at, at+1), append(out, n)
+	slices.SortStableFunc(list, func(a, b place) int { return cmp.Compare(a.nth, b.nth) })
+	out := make([]*world.Node, len(list))
+	for i, p := range list {
+		out[i] = p.node
 	}
 	return out
 }

@@ -13,44 +13,57 @@ import (
 	"karpenter/internal/engine/world"
 )
 
-// TestPodsAreDealtInTheSchedulersOrder: of pods that are alike, those that the scheduler comes to first are for one zone after the other,
-// and then for one node after the other, whichever the plan gave which place.
+// TestPodsAreDealtInTheSchedulersOrder: of pods that are alike, those that the scheduler comes to first are for the node that is opened
+// first, whichever the plan gave which place.
 func TestPodsAreDealtInTheSchedulersOrder(t *testing.T) {
-	s := newShelf(typesOf(twoZones, 8), newPool("deals"))
-	var claims []string
-	for _, zone := range []string{"a", "a", "b"} { // nodes 0 and 1 in zone a, 2 in zone b
-		c := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("c%d", len(claims)), UID: types.UID(fmt.Sprintf("c%d", len(claims)))}}
-		c.Status.ProviderID = c.Name
-		s.Put(c)
-		s.Put(&corev1.Node{
-			ObjectMeta: metav1.ObjectMeta{Name: "n-" + c.Name, UID: types.UID("n-" + c.Name), Labels: map[string]string{world.LabelZone: zone}},
-			Spec:       corev1.NodeSpec{ProviderID: c.Name},
+	spread := func(key string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Labels = map[string]string{"app": key}
+			p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+				MaxSkew: 1, TopologyKey: key, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{MatchLabels: p.Labels},
+			}}
+		}
+	}
+	follows := func(p *corev1.Pod) {
+		alone(p)
+		p.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: p.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution,
+		}}
+	}
+	for name, test := range map[string]struct {
+		change func(*corev1.Pod)
+		want   string
+	}{
+		"any":             {func(*corev1.Pod) {}, "e:c0 d:c0 c:c1 b:c2 a:c2"},
+		"alone":           {alone, "e:c0 d:c0 c:c1 b:c2 a:c2"},
+		"even over hosts": {spread(corev1.LabelHostname), "e:c0 d:c1 c:c2 b:c0 a:c2"},
+		"even over zones": {spread(world.LabelZone), "e: d: c: b: a:"}, // no order is right
+		"with others":     {follows, "e: d: c: b: a:"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newShelf(typesOf(twoZones, 8), newPool("deals"))
+			var claims []string
+			for range 3 {
+				c := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("c%d", len(claims)), UID: types.UID(fmt.Sprintf("c%d", len(claims)))}}
+				c.Status.ProviderID = c.Name
+				s.Put(c)
+				s.Put(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n-" + c.Name, UID: types.UID("n-" + c.Name)}, Spec: corev1.NodeSpec{ProviderID: c.Name}})
+				claims = append(claims, c.Name)
+			}
+			expected := map[string]string{"pod-elsewhere": "in-flight"}
+			for pod, place := range map[string]string{"a": "c0", "b": "c0", "c": "c1", "d": "c2", "e": "c2"} { // e was refused first
+				s.put(newPod(pod, "1", test.change, func(p *corev1.Pod) { p.ResourceVersion = fmt.Sprint(10 * int('f'-pod[0])) }))
+				expected["pod-"+pod] = place
+			}
+			s.put(newPod("elsewhere", "1", test.change))
+			dealt := deal(s.View(), expected, claims)
+			var got []string
+			for _, pod := range []string{"e", "d", "c", "b", "a"} {
+				got = append(got, pod+":"+dealt[types.UID("pod-"+pod)])
+			}
+			if text := strings.Join(got, " "); text != test.want || dealt["pod-elsewhere"] != "" {
+				t.Errorf("dealt %s, want %s", text, test.want)
+			}
 		})
-		claims = append(claims, c.Name)
-	}
-	web := func(version int) func(*corev1.Pod) {
-		return func(p *corev1.Pod) { p.ResourceVersion = fmt.Sprint(version) }
-	}
-	// One runs in zone a already. The scheduler comes to e first and to a last; big is another class, between them.
-	s.Put(newPod("old", "1", web(1), func(p *corev1.Pod) {
-		p.Spec.NodeName, p.Status = "n-c0", corev1.PodStatus{Phase: corev1.PodRunning}
-	}))
-	expected := map[string]string{}
-	for name, place := range map[string]string{"a": "c0", "b": "c0", "c": "c1", "d": "c2", "e": "c2"} {
-		s.put(newPod(name, "1", web(10*int('f'-name[0]))))
-		expected["pod-"+name] = place
-	}
-	s.put(newPod("big", "3", web(5)), newPod("elsewhere", "1", web(0)))
-	expected["pod-big"], expected["pod-elsewhere"] = "c1", "in-flight"
-	dealt, order := deal(s.View(), expected, claims)
-	var got []string
-	for _, name := range []string{"big", "e", "d", "c", "b", "a", "elsewhere"} {
-		got = append(got, name+":"+dealt[types.UID("pod-"+name)])
-	}
-	if text := strings.Join(got, " "); text != "big:c1 e:c2 d:c1 c:c2 b:c0 a:c0 elsewhere:" {
-		t.Errorf("dealt %s", text)
-	}
-	if text := strings.Join(order, " "); text != "c1 c2 c0" {
-		t.Errorf("in the order %s", text)
 	}
 }

@@ -28,8 +28,8 @@ const (
 	nominateTime = 5 * time.Second
 	// maxNominations is how often a pod is nominated for one node, againWorkers how many at once after the first time, and maxDropped
 	// how many may wait for that.
-	maxNominations = 2
-	againWorkers   = 4
+	maxNominations = 3
+	againWorkers   = 8
 	maxDropped     = 1024
 	// staleAfter is how long a nomination counts that nothing comes of and that is not known to be ours.
 	staleAfter = 30 * time.Second
@@ -76,18 +76,20 @@ type nomination struct {
 	times int
 }
 
-// nominate nominates the pods that are expected on the nodes of claims, if it matters where they go. It returns the claims in the order
-// in which the scheduler comes to their pods.
-func (n *Nominator) nominate(ctx context.Context, claims ...string) (order []string) {
+// nominate nominates the pods that are expected on the nodes of claims, if it matters where they go.
+func (n *Nominator) nominate(ctx context.Context, claims ...string) {
 	for _, claim := range claims {
 		n.once(claim)
 	}
+	if n.off() {
+		return
+	}
 	view := n.Mirror.View()
 	expected := n.Creator.Expected(view)
-	dealt, order := deal(view, expected, claims)
-	if n.off() || len(claims) == 1 && !contended(view, expected, claims[0]) {
-		return order
+	if len(claims) == 1 && !contended(view, expected, claims[0]) {
+		return
 	}
+	dealt := deal(view, expected, claims)
 	ctx, cancel := context.WithTimeout(ctx, nominateTime)
 	defer cancel()
 	begin := n.Clock.Now()
@@ -108,7 +110,6 @@ func (n *Nominator) nominate(ctx context.Context, claims ...string) (order []str
 	}
 	wg.Wait()
 	n.Log.Debug("nominated pods", "pod-count", len(dealt), "nodes", len(claims), "duration", n.Clock.Since(begin))
-	return order
 }
 
 // largePart is the part of a node, one in so many, that a pod takes at least for its place to matter. Smaller ones fit where the others

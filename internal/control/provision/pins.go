@@ -169,8 +169,10 @@ func (p *pins) target(view *state.View, x *pin, now time.Time) *world.Node {
 		return nil
 	}
 	if n.World.Initialized && x.started.IsZero() {
-		x.started = now
-		x.until = now.Add(pinAfterStart)
+		x.started, x.until = now, now.Add(pinAfterStart)
+		if up := n.Claim.StatusConditions().Get(karpv1.ConditionInitialized); up.Status == metav1.ConditionTrue { // this look may be late
+			x.started = earlier(now, up.LastTransitionTime.Time)
+		}
 	}
 	if !now.Before(p.ends(x)) {
 		return nil

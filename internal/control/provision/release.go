@@ -24,8 +24,10 @@ const (
 	// those of a lot wait for each other at the end.
 	lotNodes   = 64
 	arriveWait = 300 * time.Millisecond
-	// openAtOnce is how many of them are opened side by side.
-	openAtOnce = 8
+	// openAtOnce is how many of them are opened side by side, in the order in which the scheduler comes to their pods, and orderWait how
+	// long that order is kept.
+	openAtOnce = 4
+	orderWait  = 3 * time.Second
 	// siblingSpan is how far apart the claims of one plan are created.
 	siblingSpan = 5 * time.Second
 )
@@ -41,8 +43,8 @@ type lot struct {
 
 	mu       sync.Mutex
 	moved    *sync.Cond
-	rank     map[string]int // by claim: which one is to be opened first
 	finished int
+	free     bool // of any order
 }
 
 func newLot(now time.Time) *lot {
@@ -51,23 +53,21 @@ func newLot(now time.Time) *lot {
 	return l
 }
 
-// order says in which order nodes are to be opened; those that are not in it may be at any time.
-func (l *lot) order(claims []string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.rank = map[string]int{}
-	for i, claim := range claims {
-		l.rank[claim] = i
-	}
-}
-
-// await returns when it is a node's turn.
+// await returns when it is a node's turn: they are opened in the order of claims, in which pods are dealt.
 func (l *lot) await(claim string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for l.rank[claim] >= l.finished+openAtOnce {
+	for !l.free && slices.Index(l.claims, claim) >= l.finished+openAtOnce {
 		l.moved.Wait()
 	}
+}
+
+// release ends the order: one that has not come, or whose turn takes too long, holds up no other.
+func (l *lot) release() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.free = true
+	l.moved.Broadcast()
 }
 
 // finish says that one more node has been opened, or could not be.
@@ -191,12 +191,20 @@ func (n *Nominator) Open(ctx context.Context, claim *karpv1.NodeClaim, node *cor
 				n.Wake(other)
 			}
 		}
-		mine.order(n.nominate(ctx, mine.claims...))
+		n.nominate(ctx, mine.claims...)
 		select {
 		case <-mine.all:
 		case <-n.Clock.After(arriveWait):
+			mine.release()
 		case <-ctx.Done():
 		}
+		go func() {
+			select {
+			case <-n.Clock.After(orderWait):
+			case <-ctx.Done():
+			}
+			mine.release()
+		}()
 	})
 	mine.await(claim.Name)
 	defer mine.finish()
