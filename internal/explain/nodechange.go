@@ -335,6 +335,9 @@ func (q *nodeQuestion) poolTweaks(n *state.Node, at int) []nodeTweak {
 			}
 		})})
 	}
+	if pool.Hold != "" || q.c.Decision().Moving[pool.Name] != "" {
+		out = append(out, nodeTweak{what: fmt.Sprintf("Waiting until pool %s is at rest", pool.Name), do: edit(func(in *disrupt.Input) { in.Pools[at].Rested = true })})
+	}
 	quiet := edit(func(in *disrupt.Input) {
 		in.Nodes[node].Consolidatable, in.Nodes[node].NotYet, in.Pools[at].Never = true, "", false
 	})

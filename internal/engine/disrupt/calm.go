@@ -61,7 +61,7 @@ func (d *decider) notice(plan *pack.Plan) {
 func (d *decider) held(pool string) string {
 	p := d.pools[pool]
 	switch {
-	case p == nil || p.Turn:
+	case p == nil || p.Turn || p.Rested:
 		return ""
 	case d.moving[pool] != "":
 		return d.moving[pool]

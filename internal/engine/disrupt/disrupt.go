@@ -87,6 +87,8 @@ type Pool struct {
 	// has not been at rest for long enough. Turn says that the pool has waited for so long that it gets its turn all the same.
 	Hold string
 	Turn bool
+	// Rested asks what would be decided if the pool were at rest.
+	Rested bool
 	// Horizon is for how many hours a saving counts against the restarts that it takes.
 	Horizon float64
 	// Trouble says what is wrong with the pool's budgets, if they cannot be understood; they allow nothing then.
