@@ -124,7 +124,7 @@ func TestExplainOnASnapshot(t *testing.T) {
 // While pods of a pool are to be placed or its nodes start, nothing of it is removed for its cost, and the answer says so.
 func TestExplainOfAPoolInMotion(t *testing.T) {
 	got, err := explainIn(t, "testdata/explain/cluster.json", "node", "ip-10-0-3-15")
-	if want := "node ip-10-0-3-15 stays: pool general is not at rest: 1 node is starting and 2 pods are to be placed.\n"; err != nil || !strings.HasPrefix(got, want) {
+	if want := "node ip-10-0-3-15 stays: pool general is not at rest: 1 node is starting and 2 pods are to be placed. Waiting until pool general is at rest would free m6i.2xlarge, $0.3840/h.\n"; err != nil || !strings.HasPrefix(got, want) {
 		t.Errorf("%v\n%s", err, got)
 	}
 }
