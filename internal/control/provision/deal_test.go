@@ -13,9 +13,8 @@ import (
 	"karpenter/internal/engine/world"
 )
 
-// TestPodsAreDealtInTheSchedulersOrder: of pods that are alike, those that the scheduler comes to first are for the node that is opened
-// first, whichever the plan gave which place.
-func TestPodsAreDealtInTheSchedulersOrder(t *testing.T) {
+// TestPodsThatCanComeInAnyOrderAreNominated: those that must be even over zones, or follow others, are not.
+func TestPodsThatCanComeInAnyOrderAreNominated(t *testing.T) {
 	spread := func(key string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
 			p.Labels = map[string]string{"app": key}
@@ -34,11 +33,11 @@ func TestPodsAreDealtInTheSchedulersOrder(t *testing.T) {
 		change func(*corev1.Pod)
 		want   string
 	}{
-		"any":             {func(*corev1.Pod) {}, "e:c0 d:c0 c:c1 b:c2 a:c2"},
-		"alone":           {alone, "e:c0 d:c0 c:c1 b:c2 a:c2"},
-		"even over hosts": {spread(corev1.LabelHostname), "e:c0 d:c1 c:c2 b:c0 a:c2"},
-		"even over zones": {spread(world.LabelZone), "e: d: c: b: a:"}, // no order is right
-		"with others":     {follows, "e: d: c: b: a:"},
+		"any":             {func(*corev1.Pod) {}, "a:c0 b:c0 c:c1 d:c2 e:c2"},
+		"alone":           {alone, "a:c0 b:c0 c:c1 d:c2 e:c2"},
+		"even over hosts": {spread(corev1.LabelHostname), "a:c0 b:c0 c:c1 d:c2 e:c2"},
+		"even over zones": {spread(world.LabelZone), "a: b: c: d: e:"}, // no order is right
+		"with others":     {follows, "a: b: c: d: e:"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newShelf(typesOf(twoZones, 8), newPool("deals"))
@@ -51,14 +50,14 @@ func TestPodsAreDealtInTheSchedulersOrder(t *testing.T) {
 				claims = append(claims, c.Name)
 			}
 			expected := map[string]string{"pod-elsewhere": "in-flight"}
-			for pod, place := range map[string]string{"a": "c0", "b": "c0", "c": "c1", "d": "c2", "e": "c2"} { // e was refused first
-				s.put(newPod(pod, "1", test.change, func(p *corev1.Pod) { p.ResourceVersion = fmt.Sprint(10 * int('f'-pod[0])) }))
+			for pod, place := range map[string]string{"a": "c0", "b": "c0", "c": "c1", "d": "c2", "e": "c2"} {
+				s.put(newPod(pod, "1", test.change))
 				expected["pod-"+pod] = place
 			}
 			s.put(newPod("elsewhere", "1", test.change))
 			dealt := deal(s.View(), expected, claims)
 			var got []string
-			for _, pod := range []string{"e", "d", "c", "b", "a"} {
+			for _, pod := range []string{"a", "b", "c", "d", "e"} {
 				got = append(got, pod+":"+dealt[types.UID("pod-"+pod)])
 			}
 			if text := strings.Join(got, " "); text != test.want || dealt["pod-elsewhere"] != "" {

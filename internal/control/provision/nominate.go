@@ -93,7 +93,6 @@ func (n *Nominator) nominate(ctx context.Context, claims ...string) {
 	ctx, cancel := context.WithTimeout(ctx, nominateTime)
 	defer cancel()
 	begin := n.Clock.Now()
-	n.Creator.pins.move(dealt)
 	large := large(view, dealt)
 	var wg sync.WaitGroup
 	gate := make(chan struct{}, nominateWorkers)

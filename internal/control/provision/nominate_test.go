@@ -168,7 +168,7 @@ func (x *stage) sweep() {
 
 func TestNodesOfAPlanOpenTogether(t *testing.T) {
 	x := newStage(t, 3)
-	where := []string{"node-" + x.claims[0].Name, "node-" + x.claims[1].Name, "node-" + x.claims[2].Name} // in the order of both
+	where := []string{x.planned(0), x.planned(1), x.planned(2)}
 	none := []string{"", "", ""}
 	x.admit(0, false, readyWait) // it is not ready: pods could not use it
 	x.s.clock.Step(time.Second)

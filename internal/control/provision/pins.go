@@ -212,19 +212,6 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// move expects pods on the nodes of other claims than before. They end as before.
-func (p *pins) move(to map[types.UID]string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for uid, claim := range to {
-		if x := p.of[uid]; x != nil && x.claim != claim {
-			c := *x
-			c.claim = claim
-			p.of[uid] = &c
-		}
-	}
-}
-
 // bind notes that the scheduler has bound a pod.
 func (p *pins) bind(now time.Time) {
 	p.mu.Lock()

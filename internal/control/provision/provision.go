@@ -241,7 +241,7 @@ type moment struct {
 
 // moment is the state of things in a view, and what is to be asked about it.
 func (p *Provisioner) moment(view *state.View, placed pinned, now time.Time) (*moment, question) {
-	m := &moment{view: view, facts: ledger.Facts{Expected: placed.Expected, Held: p.held(view.World, now), Coming: p.rollouts.Soon(p.Batch.window.most, now)}, options: p.Options, now: now}
+	m := &moment{view: view, facts: ledger.Facts{Expected: placed.Expected, Held: p.held(view.World, now), Coming: p.rollouts.Soon(rolloutAhead, now)}, options: p.Options, now: now}
 	m.snap = m.facts.World(view)
 	return m, question{snap: view.World, paused: text(m.facts.Held), placed: placed.Pods, coming: fmt.Sprint(m.facts.Coming)}
 }

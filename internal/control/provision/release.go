@@ -24,10 +24,6 @@ const (
 	// those of a lot wait for each other at the end.
 	lotNodes   = 64
 	arriveWait = 300 * time.Millisecond
-	// openAtOnce is how many of them are opened side by side, in the order in which the scheduler comes to their pods, and orderWait how
-	// long that order is kept.
-	openAtOnce = 4
-	orderWait  = 3 * time.Second
 	// siblingSpan is how far apart the claims of one plan are created.
 	siblingSpan = 5 * time.Second
 )
@@ -40,43 +36,9 @@ type lot struct {
 	once         sync.Once
 	arrived      int
 	all          chan struct{} // closed when all have arrived
-
-	mu       sync.Mutex
-	moved    *sync.Cond
-	finished int
-	free     bool // of any order
 }
 
-func newLot(now time.Time) *lot {
-	l := &lot{opened: now, all: make(chan struct{})}
-	l.moved = sync.NewCond(&l.mu)
-	return l
-}
-
-// await returns when it is a node's turn: they are opened in the order of claims, in which pods are dealt.
-func (l *lot) await(claim string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for !l.free && slices.Index(l.claims, claim) >= l.finished+openAtOnce {
-		l.moved.Wait()
-	}
-}
-
-// release ends the order: one that has not come, or whose turn takes too long, holds up no other.
-func (l *lot) release() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.free = true
-	l.moved.Broadcast()
-}
-
-// finish says that one more node has been opened, or could not be.
-func (l *lot) finish() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.finished++
-	l.moved.Broadcast()
-}
+func newLot(now time.Time) *lot { return &lot{opened: now, all: make(chan struct{})} }
 
 // closes is when nothing more is waited for.
 func (l *lot) closes() time.Time {
@@ -195,19 +157,9 @@ func (n *Nominator) Open(ctx context.Context, claim *karpv1.NodeClaim, node *cor
 		select {
 		case <-mine.all:
 		case <-n.Clock.After(arriveWait):
-			mine.release()
 		case <-ctx.Done():
 		}
-		go func() {
-			select {
-			case <-n.Clock.After(orderWait):
-			case <-ctx.Done():
-			}
-			mine.release()
-		}()
 	})
-	mine.await(claim.Name)
-	defer mine.finish()
 	return 0, open()
 }
 
