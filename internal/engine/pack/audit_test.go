@@ -332,10 +332,10 @@ func (a *auditor) bootstraps(t world.PodTerm, c *world.Class, seats []*seat) boo
 
 // spread checks the skew of the domain that a pod was put into, over the nodes that count.
 func (a *auditor) spread(x *world.Spread, c *world.Class, st *seat, seats []*seat) {
-	count := map[string]int32{}
+	count, domains := map[string]int32{}, map[string]bool{} // new nodes are domains too, by the time that pods go to others
 	for _, other := range seats {
 		v, ok := other.labels(x.Key)
-		if !ok || (x.Key == world.LabelHostname && other.fresh != st.fresh) {
+		if !ok {
 			continue
 		}
 		counted := true
@@ -351,6 +351,13 @@ func (a *auditor) spread(x *world.Spread, c *world.Class, st *seat, seats []*sea
 			counted = false
 		}
 		if !counted {
+			continue
+		}
+		domain := v
+		if x.Key == world.LabelHostname {
+			domain = other.name
+		}
+		if domains[domain] = true; x.Key == world.LabelHostname && other.fresh != st.fresh {
 			continue
 		}
 		count[v] += 0
@@ -373,7 +380,7 @@ func (a *auditor) spread(x *world.Spread, c *world.Class, st *seat, seats []*sea
 			least = n
 		}
 	}
-	if x.MinDomains > int32(len(count)) || least < 0 || (x.Key == world.LabelHostname && st.fresh) {
+	if x.MinDomains > int32(len(domains)) || least < 0 || (x.Key == world.LabelHostname && st.fresh) {
 		least = 0
 	}
 	if count[own]-least > x.MaxSkew {

@@ -35,17 +35,43 @@ func (p *problem) firstFit(left []int, worst bool) []bin {
 	}
 	out := make([]bin, 0, len(open))
 	for _, b := range open {
-		cell, k := p.price(b.cells, b.used, b.ports)
-		if k < 0 { // daemons hold its ports wherever it could go
-			for _, g := range b.items {
-				left[g.item] += int(g.n)
-			}
-			continue
-		}
-		cd := &p.cells[cell].cands[k]
-		out = append(out, bin{cell: int32(cell), option: cd.option, items: b.items, cost: cd.cost})
+		out = p.accept(out, p.cheapest(b), left)
 	}
-	return out
+	return append(out, p.rest(left)...)
+}
+
+// cheapest is the node that holds what is in an open one; it has no items if there is none, because daemons hold its ports wherever
+// it could go, or because of limits.
+func (p *problem) cheapest(b *openBin) bin {
+	cell, k := p.price(b.cells, b.used, b.ports)
+	if k < 0 {
+		return bin{option: -1, items: b.items}
+	}
+	cd := &p.cells[cell].cands[k]
+	return bin{cell: int32(cell), option: cd.option, items: b.items, cost: cd.cost}
+}
+
+// accept adds a node to the plan, if limits, reservations and minValues allow it, and otherwise gives back what is on it.
+func (p *problem) accept(bins []bin, b bin, left []int) []bin {
+	if len(b.items) == 0 {
+		return bins
+	}
+	if b.option < 0 || !p.plain && (p.ledger.room(p.m, &p.m.options[b.option], 1) == 0 || hasMinValues(p.poolOf(b.option)) && !p.enoughChoice(b.items, b.option)) {
+		for _, g := range b.items {
+			left[g.item] += int(g.n)
+		}
+		return bins
+	}
+	p.ledger.take(p.m, &p.m.options[b.option], 1)
+	return append(bins, b)
+}
+
+// rest packs what has been given back.
+func (p *problem) rest(left []int) []bin {
+	if p.plain || !slices.ContainsFunc(left, func(n int) bool { return n > 0 }) {
+		return nil
+	}
+	return greedy(p, left)
 }
 
 func sizeOrder(a, b []int64) int {

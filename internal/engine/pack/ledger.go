@@ -83,6 +83,25 @@ func (l *ledger) room(m *Model, o *option, want int) int {
 	return want
 }
 
+// share is the largest part of what is left of a limit that a node of the option would take.
+func (l *ledger) share(m *Model, o *option) float64 {
+	a := l.pools[m.variants[o.variant].pool]
+	if a == nil {
+		return 0
+	}
+	most := 0.0
+	if a.nodes > 0 {
+		most = 1 / float64(a.nodes)
+	}
+	c := capacity(o)
+	for _, x := range a.limits {
+		if x.Max > 0 {
+			most = max(most, float64(c.Get(x.Resource))/float64(x.Max))
+		}
+	}
+	return most
+}
+
 // take enters n nodes of the option; a negative n gives them back.
 func (l *ledger) take(m *Model, o *option, n int) {
 	if o.off.Reservation != "" {

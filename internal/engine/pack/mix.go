@@ -29,9 +29,7 @@ func (p *problem) byMix(left []int) []bin {
 		s.spread(rooms, share[c], left)
 		for k, r := range rooms {
 			nodes[k].items = r.items
-			if len(r.items) > 0 {
-				bins = append(bins, nodes[k])
-			}
+			bins = p.accept(bins, nodes[k], left)
 		}
 	}
 	f.reprice()

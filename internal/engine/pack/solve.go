@@ -267,7 +267,15 @@ func (p *problem) solve(opt Options) ([]bin, []int) {
 	}
 	few := !opt.Quick && total <= maxWorstFit
 	tries := p.attempts(few)
+	if total <= maxExact && !opt.Quick {
+		tries = append(tries, &attempt{run: func(p *problem, left []int) []bin { return p.exact(left) }})
+	}
 	p.try(tries, all, opt.Workers)
+	if !slices.ContainsFunc(tries, func(t *attempt) bool { return t.cost < unplacedCost }) {
+		scarce := p.scarce()
+		p.try(scarce, all, opt.Workers)
+		tries = append(tries, scarce...)
+	}
 	slices.SortStableFunc(tries, func(a, b *attempt) int {
 		switch {
 		case fewer(a.cost, b.cost, len(a.bins), len(b.bins)):
@@ -291,12 +299,11 @@ func (p *problem) solve(opt Options) ([]bin, []int) {
 	return best.bins, best.left
 }
 
+// greedy fills the best node first.
+func greedy(p *problem, left []int) []bin { return p.newFiller(left, byBalance).greedy() }
+
 // attempts lists the ways to pack that are tried; with more, the slow ones too.
 func (p *problem) attempts(more bool) []*attempt {
-	greedy := func(p *problem, left []int) []bin { return p.newFiller(left, byBalance).greedy() }
-	if !p.plain {
-		return []*attempt{{run: greedy}}
-	}
 	tries := []*attempt{
 		{run: greedy},
 		{run: func(p *problem, left []int) []bin { return p.byMix(left) }},
@@ -326,6 +333,29 @@ func (p *problem) try(tries []*attempt, all []int, workers int) {
 		t.bins = q.shrink(t.run(&q, t.left))
 		t.cost = t.total()
 	})
+}
+
+// pressures are how much dearer a node is taken to be, as a multiple of what everything costs, if it alone used up a limit.
+var pressures = []float64{0.5, 2, 8, 64}
+
+// scarce lists ways to pack where limits leave pods out: the more of what is limited a node takes, the dearer it counts.
+func (p *problem) scarce() []*attempt {
+	if len(p.ledger.pools) == 0 {
+		return nil
+	}
+	total := max(p.relax(nil, byCost).total(nil), 1e-3)
+	var out []*attempt
+	for _, pressure := range pressures {
+		by := func(cd *cand) float64 {
+			o := &p.m.options[cd.option]
+			return cd.cost + pressure*total*p.ledger.share(p.m, o)
+		}
+		out = append(out, &attempt{run: func(p *problem, left []int) []bin {
+			p.by = by
+			return greedy(p, left)
+		}})
+	}
+	return out
 }
 
 // total is the cost of what came of the attempt, with what it left out.

@@ -1,0 +1,95 @@
+package pack
+
+// maxExact is the number of items up to which every way to divide them among nodes is compared: most batches are small.
+const maxExact = 12
+
+// exact finds the cheapest way to divide the items among nodes, as if nothing but size and price mattered between nodes. What limits,
+// reservations and minValues do not allow of it is packed as usual.
+func (p *problem) exact(left []int) []bin {
+	var copies []int32
+	for i, n := range left {
+		for range n {
+			copies = append(copies, int32(i))
+		}
+	}
+	best := make([]share, 1<<len(copies))
+	nodes := p.subsets(copies)
+	for set := 1; set < len(best); set++ {
+		first := set & -set
+		best[set] = share{cost: best[set&^first].cost + unplacedCost, nodes: best[set&^first].nodes} // the first stays out
+		others := set &^ first
+		for sub := others; ; sub = (sub - 1) & others {
+			with := sub | first
+			if b := &nodes[with]; b.option >= 0 && b.items != nil {
+				rest := &best[set&^with]
+				if cost, n := rest.cost+b.cost, rest.nodes+1; fewer(cost, best[set].cost, n, best[set].nodes) {
+					best[set] = share{cost: cost, nodes: n, with: with}
+				}
+			}
+			if sub == 0 {
+				break
+			}
+		}
+	}
+	clear(left)
+	var out []bin
+	for set := len(best) - 1; set > 0; {
+		with := best[set].with
+		if with == 0 {
+			first := set & -set
+			for k, i := range copies {
+				if first>>k&1 == 1 {
+					left[i]++
+				}
+			}
+			set &^= first
+			continue
+		}
+		out = p.accept(out, nodes[with], left)
+		set &^= with
+	}
+	return append(out, p.rest(left)...)
+}
+
+// share is the cheapest way to divide a set: the node of its first item, and the rest.
+type share struct {
+	cost  float64
+	nodes int
+	with  int // what is on that node; 0 if the item has no place
+}
+
+// subsets lists the cheapest node for every set of copies; one without items cannot be.
+func (p *problem) subsets(copies []int32) []bin {
+	open := make([]*openBin, 1<<len(copies))
+	out := make([]bin, len(open))
+	open[0] = &openBin{used: make([]int64, p.dims)}
+	for set := 1; set < len(open); set++ {
+		last := 0
+		for k := range copies {
+			if set>>k&1 == 1 {
+				last = k
+			}
+		}
+		before := open[set&^(1<<last)]
+		if before == nil {
+			continue
+		}
+		b := before.clone()
+		if b.cells == nil {
+			b.cells = p.items[copies[last]].cells
+		}
+		if !p.add(b, copies[last]) {
+			continue
+		}
+		open[set] = b
+		out[set] = p.cheapest(b)
+	}
+	return out
+}
+
+func (b *openBin) clone() *openBin {
+	return &openBin{
+		cells: b.cells, used: append([]int64(nil), b.used...), items: append([]itemCount(nil), b.items...),
+		host: append([]hostCount(nil), b.host...), ports: append([]port(nil), b.ports...), pods: b.pods,
+	}
+}
