@@ -20,8 +20,8 @@ const (
 	rolloutPatience = 10 * time.Second
 	// batchPatience is the same for a batch with pods of that ReplicaSet, which waits for the others.
 	batchPatience = 3 * time.Second
-	// rolloutAhead is how far ahead nodes are planned for pods that ReplicaSets are creating. What a minute of a node costs that a rollout
-	// fills later is little; what it costs to pack each batch for itself is a fifth of the fleet. Each node has a pod that exists.
+	// rolloutAhead is how far ahead nodes are made for pods that ReplicaSets are creating: about as long as a node takes to come up. What
+	// a minute of a node costs that a rollout fills later is little; what it costs to pack each batch for itself is a fifth of the fleet.
 	rolloutAhead = time.Minute
 )
 
@@ -44,12 +44,22 @@ type Rollouts struct {
 	made []time.Time
 }
 
-// rollout is a ReplicaSet with its pods that are not leaving; the value says whether the scheduler has found no node for one.
+// standing is how far a pod has come.
+type standing int
+
+const (
+	podPlaced  standing = iota // on a node, or not up to the scheduler
+	podWaiting                 // the scheduler has not looked at it yet
+	podRefused                 // the scheduler has found no node for it
+)
+
+// rollout is a ReplicaSet with its pods that are not leaving.
 type rollout struct {
 	name    string
 	created time.Time
 	wanted  int
-	pods    map[types.UID]bool
+	pods    map[types.UID]standing
+	waiting int
 	// example is what its pods look like, and shown whether the mirror has it.
 	example *corev1.Pod
 	shown   bool
@@ -57,11 +67,13 @@ type rollout struct {
 	progress time.Time
 }
 
-// Coming are pods of a ReplicaSet that it has not created yet.
+// Coming are pods of a ReplicaSet that it has not created yet, or that the scheduler has not looked at.
 type Coming struct {
 	// Set is the ReplicaSet's namespace and name.
 	Set  string
 	Pods int
+	// Waiting is how many of them exist.
+	Waiting int
 	// Like is the UID of a pod of it; empty if it has none.
 	Like types.UID
 }
@@ -73,15 +85,18 @@ func (r *Rollouts) set(uid types.UID) *rollout {
 	}
 	s := r.sets[uid]
 	if s == nil {
-		s = &rollout{pods: map[types.UID]bool{}}
+		s = &rollout{pods: map[types.UID]standing{}}
 		r.sets[uid] = s
 	}
 	return s
 }
 
+// lacks is how many pods are still to come.
+func (s *rollout) lacks() int { return max(0, s.wanted-len(s.pods)) + s.waiting }
+
 // judge notes whether a ReplicaSet lacks pods. The caller holds the lock.
 func (r *Rollouts) judge(uid types.UID, s *rollout) {
-	if s.wanted > len(s.pods) {
+	if s.lacks() > 0 {
 		r.open[uid] = true
 	} else {
 		delete(r.open, uid)
@@ -145,13 +160,21 @@ func (r *Rollouts) gone(set *appsv1.ReplicaSet) {
 // see takes note of a pod as it is now.
 func (r *Rollouts) see(pod *corev1.Pod, now time.Time) {
 	active := pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
-	r.note(pod, active, pod.Spec.NodeName == "" && unplaced(pod), now)
+	at := podPlaced
+	switch {
+	case pod.Spec.NodeName != "" || len(pod.Spec.SchedulingGates) > 0:
+	case unplaced(pod):
+		at = podRefused
+	default:
+		at = podWaiting
+	}
+	r.note(pod, active, at, now)
 }
 
 // forget takes note that a pod is gone.
-func (r *Rollouts) forget(pod *corev1.Pod, now time.Time) { r.note(pod, false, false, now) }
+func (r *Rollouts) forget(pod *corev1.Pod, now time.Time) { r.note(pod, false, podPlaced, now) }
 
-func (r *Rollouts) note(pod *corev1.Pod, active, refused bool, now time.Time) {
+func (r *Rollouts) note(pod *corev1.Pod, active bool, at standing, now time.Time) {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil || owner.Kind != "ReplicaSet" {
 		return
@@ -165,8 +188,14 @@ func (r *Rollouts) note(pod *corev1.Pod, active, refused bool, now time.Time) {
 			r.made = append(r.made[max(0, len(r.made)-maxMade):], now)
 		}
 	}
+	if s.pods[pod.UID] == podWaiting {
+		s.waiting--
+	}
 	if active {
-		s.pods[pod.UID] = refused
+		s.pods[pod.UID] = at
+		if at == podWaiting {
+			s.waiting++
+		}
 	} else {
 		delete(s.pods, pod.UID)
 	}
@@ -183,7 +212,7 @@ func (r *Rollouts) Coming(now time.Time) []Coming {
 		if now.Sub(s.progress) >= rolloutPatience {
 			continue
 		}
-		c := Coming{Set: s.name, Pods: s.wanted - len(s.pods)}
+		c := Coming{Set: s.name, Pods: s.lacks(), Waiting: s.waiting}
 		for pod := range s.pods {
 			if c.Like == "" || pod < c.Like {
 				c.Like = pod
@@ -198,23 +227,20 @@ func (r *Rollouts) Coming(now time.Time) []Coming {
 	return out
 }
 
-// Soon says how many pods are likely to come within some time, at the pace of the last seconds, as a share of each ReplicaSet's: by the
-// UID of a pod like them.
+// Soon says how many pods are likely to come within some time: those that exist, and others at the pace of the last seconds, as a share
+// of each ReplicaSet's; by the UID of a pod like them.
 func (r *Rollouts) Soon(within time.Duration, now time.Time) map[string]int {
 	list := r.Coming(now)
 	total := 0
 	for _, c := range list {
 		if c.Like != "" {
-			total += c.Pods
+			total += c.Pods - c.Waiting
 		}
 	}
 	r.mu.Lock()
 	r.made = slices.DeleteFunc(r.made, func(at time.Time) bool { return now.Sub(at) >= paceOver })
 	most := int(float64(len(r.made)) * within.Seconds() / paceOver.Seconds())
 	r.mu.Unlock()
-	if total == 0 || most == 0 {
-		return nil
-	}
 	most = min(most, total)
 	out := map[string]int{}
 	given, passed := 0, 0
@@ -222,10 +248,13 @@ func (r *Rollouts) Soon(within time.Duration, now time.Time) map[string]int {
 		if c.Like == "" {
 			continue
 		}
-		passed += c.Pods
-		if n := passed*most/total - given; n > 0 { // the same share of each, whatever the rounding
+		n := c.Waiting
+		if passed += c.Pods - c.Waiting; total > 0 { // the same share of each, whatever the rounding
+			n += passed*most/total - given
+			given = passed * most / total
+		}
+		if n > 0 {
 			out[string(c.Like)] += n
-			given += n
 		}
 	}
 	return out
@@ -241,8 +270,8 @@ func (r *Rollouts) incomplete(now time.Time) bool {
 		if now.Sub(s.progress) >= batchPatience {
 			continue
 		}
-		for _, refused := range s.pods {
-			if refused {
+		for _, at := range s.pods {
+			if at == podRefused {
 				return true
 			}
 		}

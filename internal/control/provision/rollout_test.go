@@ -177,6 +177,32 @@ func TestSoonFollowsThePace(t *testing.T) {
 	})
 }
 
+// Pods that the scheduler has not looked at yet are to come, at whatever pace.
+func TestSoonCountsPodsThatWaitForTheScheduler(t *testing.T) {
+	r, late := &Rollouts{}, epoch.Add(paceOver)
+	r.wants(replicaSet("web", 4), epoch)
+	for i := range 4 {
+		pod := podOf("web", i)
+		pod.Status.Conditions = nil
+		r.see(pod, epoch)
+	}
+	if got, want := r.Soon(time.Second, late), map[string]int{"pod-web-000": 4}; !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	r.see(podOf("web", 1), epoch) // refused
+	r.see(bound(podOf("web", 2)), epoch)
+	gated := podOf("web", 3)
+	gated.Status.Conditions, gated.Spec.SchedulingGates = nil, []corev1.PodSchedulingGate{{Name: "quota"}}
+	r.see(gated, epoch)
+	if got, want := r.Soon(time.Second, late), map[string]int{"pod-web-000": 1}; !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	r.forget(podOf("web", 0), epoch)
+	if got := r.Soon(time.Second, late); len(got) != 0 || r.sets["set-web"] != nil && r.sets["set-web"].waiting != 0 {
+		t.Errorf("%v", got)
+	}
+}
+
 func TestSoonCountsPodsOnce(t *testing.T) {
 	r := &Rollouts{}
 	r.wants(replicaSet("web", 100), epoch)
@@ -188,7 +214,7 @@ func TestSoonCountsPodsOnce(t *testing.T) {
 	if got, want := r.Soon(2*paceOver, epoch), map[string]int{"pod-web-000": 10}; !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	if got := r.Soon(2*paceOver, epoch.Add(paceOver)); got != nil {
+	if got := r.Soon(2*paceOver, epoch.Add(paceOver)); len(got) != 0 {
 		t.Errorf("no pod has come of late, but %v", got)
 	}
 	if len(r.made) != 0 {
@@ -250,8 +276,7 @@ func TestNodesWithRoomAwaitPods(t *testing.T) {
 	check("b", 0, 0)
 }
 
-// Provisioning makes room for pods that are known to come on the nodes of those that exist, makes none for them alone, and a replay
-// comes to the same.
+// Provisioning makes room for pods that are known to come, and a replay comes to the same.
 func TestPlansHaveRoomForPodsThatAreToCome(t *testing.T) {
 	s := newShelf(typesOf(twoZones, 2, 4, 8, 16), newPool("ahead"))
 	d, l := kept(t, s)
