@@ -28,20 +28,27 @@ func (f *Facts) Plan(view *state.View, solve func(*world.Snapshot) (*pack.Plan, 
 	return snap, plan, err
 }
 
-// existing is a plan without the pods that do not exist yet; its nodes have room for them. It says whether every pod that exists has a
-// place.
+// existing is a plan without the pods that do not exist yet: nodes that only those would go to are not made, and the others have room
+// for them. It says whether every pod that exists has a place.
 func existing(plan *pack.Plan) (out *pack.Plan, ok bool) {
 	born := func(pods []*world.Pod) []*world.Pod { return slices.DeleteFunc(slices.Clone(pods), state.Unborn) }
-	out = &pack.Plan{Order: born(plan.Order), Price: plan.Price, NodeCost: plan.NodeCost, Bound: plan.Bound, CostBound: plan.CostBound}
+	out = &pack.Plan{Order: born(plan.Order)}
 	for _, n := range plan.Nodes {
 		pods := born(n.Pods)
+		if len(pods) == 0 {
+			continue
+		}
 		cut := *n
 		if more := len(n.Pods) - len(pods); more > 0 {
 			cut.Pods = pods
 			cut.Why = append(slices.Clip(n.Why), roomFor(more, len(n.Pods)))
 		}
 		out.Nodes = append(out.Nodes, &cut)
+		out.Price += n.Price()
+		out.NodeCost += n.Pool.NodeCost
 	}
+	// What all pods cost at least says nothing of some of them, but that it is no more than what they were planned to cost.
+	out.Bound, out.CostBound = min(plan.Bound, out.Price), min(plan.CostBound, out.Price+out.NodeCost)
 	for _, f := range plan.Existing {
 		if pods := born(f.Pods); len(pods) > 0 {
 			out.Existing = append(out.Existing, &pack.Filled{Node: f.Node, Pods: pods})

@@ -20,8 +20,9 @@ const (
 	rolloutPatience = 10 * time.Second
 	// batchPatience is the same for a batch with pods of that ReplicaSet, which waits for the others.
 	batchPatience = 3 * time.Second
-	// rolloutAhead is how far ahead nodes are made for pods that ReplicaSets are creating: about as long as a node takes to come up. What
-	// a minute of a node costs that a rollout fills later is little; what it costs to pack each batch for itself is a fifth of the fleet.
+	// rolloutAhead is how far ahead nodes are planned for pods that ReplicaSets are creating. What a minute of a node costs that a rollout
+	// fills later is little; what it costs to pack each batch for itself is a fifth of the fleet. Each node has a pod that exists: with
+	// nodes made for all of them at once, small pods go everywhere, and large ones find no room.
 	rolloutAhead = time.Minute
 )
 

@@ -276,7 +276,8 @@ func TestNodesWithRoomAwaitPods(t *testing.T) {
 	check("b", 0, 0)
 }
 
-// Provisioning makes room for pods that are known to come, and a replay comes to the same.
+// Provisioning makes room for pods that are known to come on the nodes of those that exist, makes none for them alone, and a replay
+// comes to the same.
 func TestPlansHaveRoomForPodsThatAreToCome(t *testing.T) {
 	s := newShelf(typesOf(twoZones, 2, 4, 8, 16), newPool("ahead"))
 	d, l := kept(t, s)
