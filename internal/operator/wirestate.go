@@ -185,6 +185,7 @@ func (w *wiring) reading() state.Options {
 	return state.Options{
 		Aliases:             map[string]string{awsv1.LabelCSIZone: corev1.LabelTopologyZone},
 		ProviderDomains:     []string{awsv1.Group, "topology.k8s.aws"},
+		Class:               served,
 		DefaultSpread:       w.options.DefaultSpread,
 		AllowResourceClaims: !w.options.IgnoreDRARequests,
 	}
