@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	semver "k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -55,7 +54,7 @@ type wiring struct {
 }
 
 // served is the kind of node class that this process serves.
-var served = schema.GroupKind{Group: awsv1.Group, Kind: awsv1.EC2NodeClassKind}
+var served = awsv1.EC2NodeClassGroupKind
 
 // registered is a reconciler.
 type registered interface {
@@ -117,14 +116,14 @@ func (w *wiring) as(controller string) cloud.Provider {
 }
 
 func (w *wiring) provisioning(context.Context) error {
-	w.creator = &provision.Creator{Client: w.m.GetClient(), Mirror: w.mirror, Clock: w.clock, Meter: w.set, Log: w.log}
+	w.creator = &provision.Creator{Client: w.m.GetClient(), Live: w.m.GetAPIReader(), Mirror: w.mirror, Clock: w.clock, Meter: w.set, Log: w.log}
 	var err error
 	if w.nominator, err = w.nominating(); err != nil {
 		return err
 	}
 	w.provisioner = &provision.Provisioner{
 		Nominator: w.nominator,
-		Mirror:    w.turn.Mirror(w.mirror), Creator: w.creator, Batch: provision.NewBatcher(w.clock, w.options.BatchIdleDuration, w.options.BatchMaxDuration),
+		Mirror:    w.mirror, Look: func() (*state.View, map[string]bool) { return w.turn.Look(w.mirror) }, Creator: w.creator, Batch: provision.NewBatcher(w.clock, w.options.BatchIdleDuration, w.options.BatchMaxDuration),
 		Options: w.packing(), Clock: w.clock, Log: w.log, Events: w.recorder, Meter: w.set, Gate: w.health, Beat: w.dog.Beat,
 		Ledger: w.ledger, Reading: w.reading(), Planned: w.source.planned,
 	}
