@@ -134,6 +134,17 @@ func TestL20_TwoAutoscalersInOneCluster(t *testing.T) {
 		}
 		return ""
 	})
+	// O53: who said it, about what, and in which round.
+	if keys := c.message("created nodeclaim"); keys["controller"] != "provisioner" {
+		t.Errorf("the controller of a line is %v: %v", keys["controller"], keys)
+	}
+	if keys := c.message("launched nodeclaim"); keys["controller"] != "nodeclaim.lifecycle" || keys["name"] == nil || keys["reconcileID"] == nil {
+		t.Errorf("a line of a reconciler lacks controller, name or id: %v", keys)
+	}
+	c.show( // O29, O31: by everybody who plans
+		`karpenter_scheduler_scheduling_duration_seconds_count{controller="provisioner"} .*`, `karpenter_scheduler_scheduling_duration_seconds_count{controller="disruption"} .*`,
+		`karpenter_scheduler_unschedulable_pods_count{controller="disruption"} .*`, `karpenter_voluntary_disruption_consolidation_timeouts_total{consolidation_type="multi"} 0`,
+	)
 	if got := made(); !slices.Equal(got, []string{"ours"}) {
 		t.Errorf("claims were made in the pools %v, want one in ours", got)
 	}

@@ -112,7 +112,7 @@ func (w *wiring) cloud(ctx context.Context) error {
 			again, first := headStart(ctx, do)
 			do, w.asked = again, append(w.asked, first)
 		}
-		loop := &control.Loop{Name: refresh.name, Clock: w.clock, Log: w.log, Do: func(ctx context.Context) (time.Duration, error) {
+		loop := &control.Loop{Name: refresh.name, Clock: w.clock, Log: w.log.With("controller", refresh.name), Do: func(ctx context.Context) (time.Duration, error) {
 			if err := do(ctx); err != nil {
 				return 0, err
 			}

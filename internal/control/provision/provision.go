@@ -399,7 +399,7 @@ func (p *Provisioner) carryOut(ctx context.Context, m *moment, plan *pack.Plan) 
 func (p *Provisioner) countZones(snap *world.Snapshot, pods []*world.Pod) {
 	var zones map[string]int
 	if len(pods) > 0 {
-		zones = podsByZone(snap, pods)
+		zones = PodsByZone(snap, pods)
 	}
 	for zone, n := range zones {
 		p.Meter.Set(meter.SchedulerPendingZones, float64(n), "controller", name, "zone", zone)
