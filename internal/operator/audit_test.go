@@ -83,8 +83,9 @@ func newAuditPod(i int, node string) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Name: fmt.Sprint("p", i), Namespace: "default", UID: types.UID(fmt.Sprint("p", i)), ResourceVersion: "1",
 		Labels:        map[string]string{"app": fmt.Sprint("app-", i%100)},
-		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubelet", FieldsV1: &metav1.FieldsV1{Raw: bytes.Repeat([]byte("x"), 1000)}}},
+		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubelet", FieldsV1: &metav1.FieldsV1{}}},
 	}}
+	p.ManagedFields[0].FieldsV1.SetRawBytes(bytes.Repeat([]byte("x"), 1000))
 	p.Spec.Containers = []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("100m")}}}}
 	p.Spec.NodeName, p.Status.Phase = node, corev1.PodRunning
 	return p
