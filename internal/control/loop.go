@@ -16,7 +16,8 @@ const (
 type Loop struct {
 	Name  string
 	Clock Clock
-	Log   *slog.Logger
+	// Log names the controller in its lines.
+	Log *slog.Logger
 	// Do does it once, and says after how long to do it again.
 	Do func(ctx context.Context) (again time.Duration, err error)
 	// Beat, if any, is called after every round, for whoever watches that the loop goes on.
@@ -35,7 +36,7 @@ func (l *Loop) Start(ctx context.Context) error {
 			l.Beat(l.Name)
 		}
 		if err != nil {
-			l.Log.Error("loop failed, trying again", "controller", l.Name, "error", err, "again-in", retry)
+			l.Log.Error("loop failed, trying again", "error", err, "again-in", retry)
 			wait, retry = retry, min(2*retry, lastRetry)
 		} else {
 			retry = firstRetry

@@ -62,3 +62,18 @@ func TestR_APurseRunsEmptyAndFillsAgain(t *testing.T) {
 		t.Error("but not two of three")
 	}
 }
+
+// D58: where repair may replace two nodes, the purse has room for two.
+func TestD58_APurseOfASmallFleetIsAFifth(t *testing.T) {
+	for fleet, want := range map[int]int{0: 1, 1: 1, 5: 1, 6: 2, 10: 2, 11: 2, 20: 2, 21: 3, 1000: 100} {
+		p, taken := NewPurse(func() time.Time { return time.Unix(0, 0) }), 0
+		for range 200 {
+			if p.Take(fleet) {
+				taken++
+			}
+		}
+		if taken != want {
+			t.Errorf("%d of %d destroyed at once, want %d", taken, fleet, want)
+		}
+	}
+}

@@ -6,11 +6,23 @@ import (
 )
 
 // What may be destroyed without anybody having asked: a tenth of the fleet in ten minutes. A fault that makes many machines
-// look lost at once, in the cloud or in us, then costs no more than that before somebody can look.
+// look lost at once, in the cloud or in us, then costs no more than that before somebody can look. Of up to ten machines a fifth may
+// go, as repair allows (D58): of so few a tenth is one, and two that break together are no sign of anything else.
 const (
 	purseShare  = 10
+	smallShare  = 5
+	smallFleet  = 10
 	purseWindow = 10 * time.Minute
 )
+
+// purseOf is how many machines of a fleet may be destroyed within the window.
+func purseOf(fleet int) int {
+	share := purseShare
+	if fleet <= smallFleet {
+		share = smallShare
+	}
+	return max(1, (fleet+share-1)/share)
+}
 
 // Purse is what everything that destroys on its own judgement spends from: collectors of orphans, status checks, repair. All
 // of them share one.
@@ -32,7 +44,7 @@ func (p *Purse) Take(fleet int) bool {
 	for len(p.spent) > 0 && now.Sub(p.spent[0]) >= purseWindow {
 		p.spent = p.spent[1:]
 	}
-	if len(p.spent) >= max(1, (fleet+purseShare-1)/purseShare) {
+	if len(p.spent) >= purseOf(fleet) {
 		return false
 	}
 	p.spent = append(p.spent, now)

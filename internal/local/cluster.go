@@ -38,8 +38,10 @@ type Options struct {
 	Region string
 	// BootTime is from an instance's launch until its node registers.
 	BootTime time.Duration
-	// ControllersQPS and ControllersBurst limit the requests of each of Kubernetes' controllers; zero is no limit that anybody notices.
+	// ControllersQPS and ControllersBurst limit the requests of each of Kubernetes' controllers, SchedulerQPS and SchedulerBurst those of
+	// its scheduler; zero is Kubernetes' own default.
 	ControllersQPS, ControllersBurst int
+	SchedulerQPS, SchedulerBurst     int
 	// NoDefaults leaves out the default NodePool and EC2NodeClass.
 	NoDefaults bool
 	// NoKarpenter leaves out everything of Karpenter, kinds included, for somebody to install its charts. Their pods are run for real.
@@ -111,7 +113,7 @@ func (c *Cluster) startPlane(ctx context.Context) error {
 	var err error
 	opts := plane.Options{
 		Binary: c.opts.Binary, Dir: c.opts.Dir, Controllers: true, Scheduler: true, Progress: c.opts.Tell,
-		ControllersQPS: c.opts.ControllersQPS, ControllersBurst: c.opts.ControllersBurst,
+		ControllersQPS: c.opts.ControllersQPS, ControllersBurst: c.opts.ControllersBurst, SchedulerQPS: c.opts.SchedulerQPS, SchedulerBurst: c.opts.SchedulerBurst,
 	}
 	if c.opts.NoKarpenter {
 		if c.gate, err = newGate(c.opts.Dir); err != nil {

@@ -22,6 +22,7 @@ type flags struct {
 	Options
 	scenario     string
 	noController bool
+	kubeQPS      int
 }
 
 // NewCommand returns the command that runs a cluster on this machine until it is interrupted.
@@ -51,6 +52,7 @@ ends with an error if something that the script expects did not come true.`,
 	set.StringVar(&f.ClusterName, "cluster-name", "my-cluster", "the cluster's name, which roles and discovery tags carry")
 	set.StringVar(&f.Region, "region", "us-west-2", "the region that instances are launched in")
 	set.DurationVar(&f.BootTime, "boot-time", defaultBootTime, "how long an instance takes from its launch until its node registers")
+	set.IntVar(&f.kubeQPS, "kube-qps", 0, "how many requests a second kube-scheduler and each controller of kube-controller-manager may send (default: as in any cluster, 50 and 20)")
 	set.BoolVar(&f.NoDefaults, "no-defaults", false, "do not create NodePool default and EC2NodeClass default")
 	set.BoolVar(&f.NoKarpenter, "no-karpenter", false, "leave out everything of Karpenter, to install it with helm: the pods of its chart are run for real")
 	set.BoolVar(&f.noController, "no-controller", false, "do not start the controller; controller.env in the folder has what one needs")
@@ -75,6 +77,10 @@ func (f *flags) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer tidy()
+	if f.kubeQPS < 0 {
+		return fmt.Errorf("--kube-qps=%d: give a number of requests a second, for example 200", f.kubeQPS)
+	}
+	f.ControllersQPS, f.ControllersBurst, f.SchedulerQPS, f.SchedulerBurst = f.kubeQPS, 2*f.kubeQPS, f.kubeQPS, 2*f.kubeQPS
 	told := &teller{out: out, began: time.Now()}
 	f.Tell = told.line
 	cluster, err := Start(ctx, f.Options)

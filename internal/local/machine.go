@@ -65,7 +65,7 @@ func registration(m *simaws.Machine, k kubeletFacts) (*corev1.Node, error) {
 		Spec: corev1.NodeSpec{ProviderID: m.ProviderID},
 		Status: corev1.NodeStatus{
 			Capacity: capacity, Allocatable: allocatable,
-			Conditions:      conditions("KubeletNotReady", "container runtime network not ready", corev1.ConditionFalse),
+			Conditions:      conditions("KubeletNotReady", "container runtime network not ready", corev1.ConditionFalse, metav1.Now()),
 			Addresses:       addressesOf(m),
 			DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: k.port}},
 			NodeInfo: corev1.NodeSystemInfo{
@@ -80,8 +80,8 @@ func registration(m *simaws.Machine, k kubeletFacts) (*corev1.Node, error) {
 	return node, nil
 }
 
-// conditions are those of a kubelet whose readiness is as given and that lacks nothing else.
-func conditions(reason, message string, ready corev1.ConditionStatus) []corev1.NodeCondition {
+// conditions are those of a kubelet whose readiness is as given since a time, and that lacks nothing else.
+func conditions(reason, message string, ready corev1.ConditionStatus, since metav1.Time) []corev1.NodeCondition {
 	list := []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, Reason: reason, Message: message}}
 	for _, pressure := range []struct {
 		kind   corev1.NodeConditionType
@@ -96,6 +96,9 @@ func conditions(reason, message string, ready corev1.ConditionStatus) []corev1.N
 			status = corev1.ConditionUnknown
 		}
 		list = append(list, corev1.NodeCondition{Type: pressure.kind, Status: status, Reason: pressure.reason})
+	}
+	for i := range list {
+		list[i].LastTransitionTime, list[i].LastHeartbeatTime = since, since
 	}
 	return list
 }

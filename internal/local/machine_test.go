@@ -119,5 +119,10 @@ func TestRegistrationOfOtherSystems(t *testing.T) {
 		if ready(node) {
 			t.Error("a node must not be ready before its kubelet says so")
 		}
+		for _, condition := range node.Status.Conditions {
+			if condition.LastTransitionTime.IsZero() || condition.LastHeartbeatTime.IsZero() {
+				t.Errorf("condition %s does not say since when it holds", condition.Type)
+			}
+		}
 	}
 }

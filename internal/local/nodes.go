@@ -229,11 +229,7 @@ func (n *nodeKeeper) switchOff(ctx context.Context, m *simaws.Machine, kept bool
 		return client.IgnoreNotFound(err)
 	}
 	status := node.DeepCopy()
-	now := metav1.Now()
-	status.Status.Conditions = conditions("NodeStatusUnknown", "Kubelet stopped posting node status.", corev1.ConditionUnknown)
-	for i := range status.Status.Conditions {
-		status.Status.Conditions[i].LastTransitionTime, status.Status.Conditions[i].LastHeartbeatTime = now, now
-	}
+	status.Status.Conditions = conditions("NodeStatusUnknown", "Kubelet stopped posting node status.", corev1.ConditionUnknown, metav1.Now())
 	if err := n.kube.Status().Patch(ctx, status, client.StrategicMergeFrom(node)); err != nil {
 		return client.IgnoreNotFound(err)
 	}

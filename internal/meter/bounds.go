@@ -4,15 +4,15 @@ package meter
 const (
 	// maxSeries is for metrics by pool, reason, zone and the like.
 	maxSeries = 2_000
-	// maxWide is for metrics by node and resource, or by instance type, market and zone: 3,000 nodes with ten resources,
-	// 1,400 types with nine offerings.
-	maxWide = 30_000
+	// maxWide is for metrics by node and resource, or by instance type, market and zone: 10,000 nodes with twelve resources,
+	// 1,400 types with nine offerings. Twice the largest fleet that we measure, so that none is cut off.
+	maxWide = 120_000
 	// maxPods is for metrics by pod.
-	maxPods = 60_000
+	maxPods = 200_000
 	// maxObjects is how many objects a Conditions remembers, and so what bounds its metrics by object.
 	maxObjects = 10_000
-	// maxStatus is for metrics by object and condition.
-	maxStatus = 60_000
+	// maxStatus is for metrics by object and condition, of which nodes and claims have about ten each.
+	maxStatus = 120_000
 )
 
 // durations are the buckets of most durations: 5 ms to ten minutes, the steps that dashboards are made for.

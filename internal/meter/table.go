@@ -87,7 +87,7 @@ func clusterMetrics() []Metric {
 		{Name: ClusterStateUnsynced, Kind: Gauge, ID: "O15", Help: "For how long Karpenter has not seen the whole cluster."},
 		{
 			Name: ClusterStateDifferences, Kind: Counter, ID: "W", Labels: []string{"kind"},
-			Help: "Objects that Karpenter saw otherwise than the API server had them, in two audits in a row.",
+			Help: "Objects that Karpenter still saw otherwise a minute after the API server had them, or that did not mean what they should.",
 		},
 	}
 }

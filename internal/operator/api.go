@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
 
 	"k8s.io/client-go/kubernetes"
 
@@ -14,11 +13,7 @@ import (
 
 // openLedger makes the ledger and what shows it. What is wrong with its folder is logged, and it works on without.
 func (w *wiring) openLedger() (closed func()) {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "karpenter"
-	}
-	w.ledger, w.source = ledger.New(ledger.DefaultSize, host, w.clock.Now), &source{w: w}
+	w.ledger, w.source = ledger.New(ledger.DefaultSize, hostName(), w.clock.Now), &source{w: w}
 	w.ledger.KeepRecordings(ledger.DefaultRecordings, w.build.Version)
 	w.ledger.SetPrices(w.price)
 	if w.options.LedgerDir == "" {

@@ -27,7 +27,7 @@ func holder(t *testing.T, name string) string {
 func TestO57_AnotherTakesOver(t *testing.T) {
 	url := newAWS(t)
 	start := func(t *testing.T, lease string) *child {
-		c := startChild(t, []string{"AWS_ENDPOINT_URL=" + url, "LEADER_ELECTION_NAME=" + lease})
+		c := startChild(t, []string{"AWS_ENDPOINT_URL=" + url, "LEADER_ELECTION_NAME=" + lease, "HOSTNAME=karpenter-" + lease})
 		c.get(c.health, "/readyz", ok)
 		return c
 	}
@@ -49,6 +49,9 @@ func TestO57_AnotherTakesOver(t *testing.T) {
 			t.Error("both lead")
 		}
 		was := holder(t, "orderly")
+		if !strings.HasPrefix(was, "karpenter-orderly_") { // whoever looks for the leader looks for its pod
+			t.Errorf("the lease is held by %q, want the pod karpenter-orderly", was)
+		}
 		first.stop()
 		begin := time.Now()
 		second.message("leading")

@@ -113,6 +113,9 @@ func (w *complaining) Write(line []byte) (int, error) {
 // quiet is for libraries: what they report of their own doings is for debugging, except for errors.
 type quiet struct{ slog.Handler }
 
+// Loud is the handler for what is not a library's own doing, with the attributes that the library has given.
+func (q quiet) Loud() slog.Handler { return q.Handler }
+
 // Enabled implements slog.Handler.
 func (q quiet) Enabled(ctx context.Context, level slog.Level) bool {
 	return q.Handler.Enabled(ctx, hushed(level))

@@ -106,6 +106,8 @@ func TestO12_O16_O45_ClusterStateIsShown(t *testing.T) {
 	if err := cluster.Client.Create(t.Context(), account); client.IgnoreAlreadyExists(err) != nil {
 		t.Fatal(err)
 	}
+	whole := corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")}
+	bound.Spec.Resources = &corev1.ResourceRequirements{Requests: whole, Limits: whole} // for the pod as a whole
 	create(t, pool, node, bound, waiting)
 
 	labels := `arch="amd64",instance_type="m7i.xlarge",managed="true",node_name="shown-node",nodepool="shown",.*`
@@ -113,6 +115,7 @@ func TestO12_O16_O45_ClusterStateIsShown(t *testing.T) {
 		`karpenter_nodes_allocatable{` + labels + `resource_type="cpu",.*} 3`,
 		`karpenter_nodes_system_overhead{` + labels + `resource_type="cpu",.*} 1`,
 		`karpenter_nodes_total_pod_requests{` + labels + `resource_type="cpu",.*} 0.75`,
+		`karpenter_nodes_total_pod_requests{` + labels + `resource_type="memory",.*} 2.68435456e\+08`,
 		`karpenter_nodes_total_pod_limits{` + labels + `resource_type="cpu",.*} 0.75`,
 		`karpenter_nodes_current_lifetime_seconds{` + labels + `} .*`,
 		`karpenter_cluster_utilization_percent{resource_type="cpu"} 25`,

@@ -182,6 +182,10 @@ func podTotals(spec *corev1.PodSpec) (requests, limits corev1.ResourceList) {
 	}
 	requests = sum(func(c *corev1.Container) corev1.ResourceList { return c.Resources.Requests })
 	limits = sum(func(c *corev1.Container) corev1.ResourceList { return c.Resources.Limits })
+	if spec.Resources != nil { // what the pod says for all of its containers replaces what they add up to
+		maps.Copy(requests, spec.Resources.Requests)
+		maps.Copy(limits, spec.Resources.Limits)
+	}
 	plus(requests, spec.Overhead)
 	return requests, limits
 }

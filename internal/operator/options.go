@@ -25,6 +25,7 @@ const (
 // Options are what flags and environment say. Settings lists where each comes from.
 type Options struct {
 	BatchMaxDuration, BatchIdleDuration time.Duration
+	InitializationTimeout               time.Duration // none if 0
 	PreferencePolicy                    PreferencePolicy
 	MinValuesPolicy                     MinValuesPolicy
 	Gates                               Gates

@@ -27,7 +27,7 @@ func TestO60_O73_Defaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &Options{
-		BatchMaxDuration: 10 * time.Second, BatchIdleDuration: time.Second, PreferencePolicy: "Respect", MinValuesPolicy: "Strict",
+		BatchMaxDuration: 10 * time.Second, BatchIdleDuration: time.Second, InitializationTimeout: 30 * time.Minute, PreferencePolicy: "Respect", MinValuesPolicy: "Strict",
 		Gates: Gates{ReservedCapacity: true}, IgnoreDRARequests: true, NominatePods: true, CPURequests: 1000, MemoryLimitBytes: -1, KubeClientQPS: 200, KubeClientBurst: 300,
 		MetricsPort: 8080, HealthProbePort: 8081, DecisionAPI: true, LeaderElectionName: "karpenter-leader-election", DisableControllerWarmup: true,
 		LogLevel: "info", LogEncoding: "json", LogOutputPaths: []string{"stdout"}, LogErrorOutputPaths: []string{"stderr"}, SystemNamespace: "kube-system",

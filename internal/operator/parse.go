@@ -32,6 +32,18 @@ func duration(least time.Duration, of func(*Options) pDuration) func(*Options, s
 	}
 }
 
+// durationOrNone is a duration, or 0 for none.
+func durationOrNone(of func(*Options) pDuration) func(*Options, string) error {
+	return func(o *Options, v string) error {
+		d, err := time.ParseDuration(v)
+		if err != nil || d < 0 {
+			return errors.New("must be a duration such as 30m or 1h, or 0")
+		}
+		*of(o) = d
+		return nil
+	}
+}
+
 func choice(put func(*Options, string), values ...string) func(*Options, string) error {
 	return func(o *Options, v string) error {
 		if !slices.Contains(values, v) {

@@ -7,15 +7,21 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"runtime"
 	"time"
 
 	sdkaws "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
@@ -146,15 +152,23 @@ func (p *process) run(ctx context.Context, lease *rest.Config) error {
 		return err
 	}
 	p.log.Info("found the cluster", "cluster", cluster.Name, "endpoint", cluster.Endpoint, "version", cluster.Version, "region", p.sdk.Region)
-	m, err := p.manager(lease)
+	scheme, err := newScheme()
 	if err != nil {
 		return err
 	}
-	events, stopEvents, err := newEvents(p.config, m.GetScheme())
+	events, stopEvents, err := newEvents(p.config, scheme)
 	if err != nil {
 		return err
 	}
 	defer stopEvents()
+	lock, err := p.lock(lease, events)
+	if err != nil {
+		return err
+	}
+	m, err := p.manager(scheme, lock)
+	if err != nil {
+		return err
+	}
 	w := &wiring{process: p, m: m, clients: clients, cluster: cluster, recorder: control.NewRecorder(events, p.clock.Now)}
 	closeLedger := w.openLedger()
 	defer closeLedger()
@@ -193,11 +207,7 @@ func (p *process) run(ctx context.Context, lease *rest.Config) error {
 	}
 }
 
-func (p *process) manager(lease *rest.Config) (manager.Manager, error) {
-	scheme, err := newScheme()
-	if err != nil {
-		return nil, err
-	}
+func (p *process) manager(scheme *apiruntime.Scheme, lock resourcelock.Interface) (manager.Manager, error) {
 	o := p.options
 	duration, deadline, retry, grace := leaseDuration, renewDeadline, retryPeriod, shutdownGrace
 	fenced := rest.CopyConfig(p.config)
@@ -220,7 +230,7 @@ func (p *process) manager(lease *rest.Config) (manager.Manager, error) {
 		},
 
 		LeaderElection: !o.DisableLeaderElection, LeaderElectionID: o.LeaderElectionName, LeaderElectionNamespace: o.leaseNamespace(),
-		LeaderElectionConfig: lease, LeaderElectionReleaseOnCancel: true,
+		LeaderElectionResourceLockInterface: lock, LeaderElectionReleaseOnCancel: true,
 		LeaseDuration: &duration, RenewDeadline: &deadline, RetryPeriod: &retry, GracefulShutdownTimeout: &grace,
 
 		Controller: config.Controller{
@@ -234,6 +244,36 @@ func (p *process) manager(lease *rest.Config) (manager.Manager, error) {
 		return nil, fmt.Errorf("setting up the reconcilers: %w", err)
 	}
 	return m, nil
+}
+
+// lock is the lease that the leader holds, under the name of its pod: whoever is asked and does not lead names that one.
+func (p *process) lock(config *rest.Config, events record.EventRecorder) (resourcelock.Interface, error) {
+	if p.options.DisableLeaderElection {
+		return nil, nil
+	}
+	config = rest.CopyConfig(config)
+	config.Timeout = renewDeadline / 2 // one request that hangs must not cost the lease
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for the lease: %w", err)
+	}
+	return &resourcelock.LeaseLock{
+		LeaseMeta: metav1.ObjectMeta{Namespace: p.options.leaseNamespace(), Name: p.options.LeaderElectionName}, Client: client.CoordinationV1(),
+		LockConfig: resourcelock.ResourceLockConfig{Identity: hostName() + "_" + string(uuid.NewUUID()), EventRecorder: events},
+	}, nil
+}
+
+// hostName is the name of this pod. HOSTNAME comes before the name of the machine: in a container both are the pod's, and where a pod
+// is run as a process only the former is.
+func hostName() string {
+	if name := os.Getenv("HOSTNAME"); name != "" {
+		return name
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return "karpenter"
+	}
+	return name
 }
 
 // webhook serves v1beta1, on every replica, if there is a Service that the API server reaches it by.

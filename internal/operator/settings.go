@@ -50,6 +50,10 @@ func coreSettings() []Setting {
 			set: boolean(func(o *Options) *bool { return &o.NominatePods }),
 		},
 		{
+			Env: "INITIALIZATION_TIMEOUT", ID: "ours", Default: "30m", Help: "how long a node that has joined may take to become usable before it is replaced; 0 is for ever",
+			set: durationOrNone(func(o *Options) pDuration { return &o.InitializationTimeout }),
+		},
+		{
 			Env: "SCHEDULER_CONFIG", ID: "O65", Help: "spread constraints for pods without any, as YAML or JSON: podTopologySpread.defaultConstraints",
 			set: setSchedulerConfig,
 		},

@@ -106,7 +106,7 @@ func (s *source) Explain() *explain.Cluster {
 		return s.cluster
 	}
 	facts := s.loop.Facts(view, now)
-	opt := explain.Options{Pack: s.loop.Options.Pack, Disrupt: s.loop.Options, Now: now, Ledger: s.w.ledger.List, Moved: facts.Moved}
+	opt := explain.Options{Pack: s.loop.Options.Pack, Disrupt: s.loop.Options, Now: now, Ledger: s.w.ledger.List, Moved: facts.Moved, Limits: s.w.limits()}
 	s.mu.Lock()
 	if s.planView.Value() == view {
 		opt.Plan = s.plan

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	semver "k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,6 +22,7 @@ import (
 	"karpenter/internal/control/provision"
 	"karpenter/internal/control/repair"
 	"karpenter/internal/engine/disrupt"
+	"karpenter/internal/engine/life"
 	"karpenter/internal/engine/pack"
 	"karpenter/internal/ledger"
 	"karpenter/internal/state"
@@ -55,7 +55,7 @@ type wiring struct {
 }
 
 // served is the kind of node class that this process serves.
-var served = schema.GroupKind{Group: awsv1.Group, Kind: awsv1.EC2NodeClassKind}
+var served = awsv1.EC2NodeClassGroupKind
 
 // registered is a reconciler.
 type registered interface {
@@ -104,6 +104,7 @@ func (w *wiring) add(reconcilers ...registered) error {
 // loops hands loops to the manager, each watched.
 func (w *wiring) loops(loops ...*control.Loop) error {
 	for _, l := range loops {
+		l.Log = w.log.With("controller", l.Name)
 		if err := w.m.Add(w.dog.Guard(l)); err != nil {
 			return fmt.Errorf("%s: %w", l.Name, err)
 		}
@@ -117,15 +118,15 @@ func (w *wiring) as(controller string) cloud.Provider {
 }
 
 func (w *wiring) provisioning(context.Context) error {
-	w.creator = &provision.Creator{Client: w.m.GetClient(), Mirror: w.mirror, Clock: w.clock, Meter: w.set, Log: w.log}
+	w.creator = &provision.Creator{Client: w.m.GetClient(), Live: w.m.GetAPIReader(), Mirror: w.mirror, Clock: w.clock, Meter: w.set, Log: w.log.With("controller", "provisioner")}
 	var err error
 	if w.nominator, err = w.nominating(); err != nil {
 		return err
 	}
 	w.provisioner = &provision.Provisioner{
 		Nominator: w.nominator,
-		Mirror:    w.turn.Mirror(w.mirror), Creator: w.creator, Batch: provision.NewBatcher(w.clock, w.options.BatchIdleDuration, w.options.BatchMaxDuration),
-		Options: w.packing(), Clock: w.clock, Log: w.log, Events: w.recorder, Meter: w.set, Gate: w.health, Beat: w.dog.Beat,
+		Mirror:    w.mirror, Look: func() (*state.View, map[string]bool) { return w.turn.Look(w.mirror) }, Creator: w.creator, Batch: provision.NewBatcher(w.clock, w.options.BatchIdleDuration, w.options.BatchMaxDuration),
+		Options: w.packing(), Clock: w.clock, Log: w.log.With("controller", "provisioner"), Events: w.recorder, Meter: w.set, Gate: w.health, Beat: w.dog.Beat,
 		Ledger: w.ledger, Reading: w.reading(), Planned: w.source.planned,
 	}
 	rollouts := w.provisioner.Rollouts()
@@ -147,7 +148,7 @@ func (w *wiring) nominating() (*provision.Nominator, error) {
 		w.log.Info("pods are not nominated for nodes: that needs Kubernetes 1.35 or later", "version", w.cluster.Version)
 		off = true
 	}
-	return &provision.Nominator{Client: c, Mirror: w.mirror, Creator: w.creator, Clock: w.clock, Log: w.log, Off: off}, nil
+	return &provision.Nominator{Client: c, Mirror: w.mirror, Creator: w.creator, Clock: w.clock, Log: w.log.With("controller", "provisioner"), Off: off}, nil
 }
 
 // How many nominations are written per second, and at once.
@@ -175,7 +176,7 @@ func (w *wiring) disruption(context.Context) error {
 	w.source.loop = &disruption.Loop{
 		Client: c, Live: w.m.GetAPIReader(), Mirror: w.mirror, Creator: w.creator, Turn: &w.turn, Nominated: w.provisioner.NominatedUntil, Arrivals: w.provisioner,
 		ClassVersion: w.classes.Version, Gate: w.health, Options: disrupt.Options{Pack: w.packing(), SpotToSpot: w.options.Gates.SpotToSpotConsolidation},
-		Clock: w.clock, Log: w.log, Recorder: w.recorder, Meter: w.set, Beat: w.dog.Beat,
+		Clock: w.clock, Log: w.log.With("controller", "disruption"), Recorder: w.recorder, Meter: w.set, Beat: w.dog.Beat,
 		Ledger: w.ledger, Reading: w.reading(), Decided: w.source.decided,
 	}
 	return w.add(
@@ -188,9 +189,17 @@ func (w *wiring) disruption(context.Context) error {
 	)
 }
 
+// limits are how long a claim may take for each of its steps.
+func (w *wiring) limits() life.Limits {
+	limits := life.DefaultLimits
+	limits.Initialize = w.options.InitializationTimeout
+	return limits
+}
+
 func (w *wiring) claims(context.Context) error {
 	c := w.m.GetClient()
 	lifecycle := &claim.Lifecycle{
+		Limits: w.limits(),
 		Client: c, Live: w.m.GetAPIReader(), Launcher: w.as("nodeclaim.lifecycle"), InstanceID: aws.ParseProviderID, Class: served, Purse: w.purse,
 		Hooks: []claim.Hook{class.Partitions{Partitioner: w.provider}}, Health: w.health, Wrote: func(o client.Object) { w.mirror.Wrote(o) }, Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log, Ledger: w.ledger,
 	}
@@ -199,7 +208,7 @@ func (w *wiring) claims(context.Context) error {
 		lifecycle.Devices = w.m.GetAPIReader()
 	}
 	err := w.add(lifecycle,
-		&claim.Consistency{Client: c, Class: served, Clock: w.clock, Recorder: w.recorder},
+		&claim.Consistency{Client: c, Class: served, Clock: w.clock, Recorder: w.recorder, Meter: w.set},
 		&claim.Expire{Client: c, Class: served, Clock: w.clock, Meter: w.set, Log: w.log, Ledger: w.ledger},
 		&claim.Hydrate{Client: c, Class: served, Clock: w.clock},
 		&claim.PodEvents{Client: c, Class: served, Clock: w.clock},
@@ -209,7 +218,7 @@ func (w *wiring) claims(context.Context) error {
 	}
 	return w.loops((&claim.Collect{
 		Client: c, Live: w.m.GetAPIReader(), Fleet: w.as("nodeclaim.garbagecollection"), InstanceID: aws.ParseProviderID, Class: served,
-		Purse: w.purse, Clock: w.clock, Meter: w.set, Log: w.log, Ledger: w.ledger,
+		Purse: w.purse, Clock: w.clock, Meter: w.set, Log: w.log.With("controller", "nodeclaim.garbagecollection"), Ledger: w.ledger,
 	}).Loop(nil))
 }
 
@@ -242,7 +251,7 @@ func (w *wiring) nodeClasses(context.Context) error {
 		return err
 	}
 	if w.options.EnableZonalShift {
-		if err := w.loops((&class.Shifts{Client: c, Shifter: w.provider, Clock: w.clock, Recorder: w.recorder, Log: w.log}).Loop(nil)); err != nil {
+		if err := w.loops((&class.Shifts{Client: c, Shifter: w.provider, Clock: w.clock, Recorder: w.recorder, Log: w.log.With("controller", "zonalshift.events")}).Loop(nil)); err != nil {
 			return err
 		}
 	}
@@ -250,11 +259,11 @@ func (w *wiring) nodeClasses(context.Context) error {
 		(&class.Collect{Client: c, Leavings: w.provider, Clock: w.clock, Log: w.log}).Loop(nil),
 		(&class.Ailing{
 			Client: c, Clinic: w.provider, InstanceID: aws.ParseProviderID, Purse: w.purse,
-			Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log, Ledger: w.ledger,
+			Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log.With("controller", "interruption.instancestatus"), Ledger: w.ledger,
 		}).Loop(nil),
 		(&class.Reservations{
 			Client: c, Lister: w.provider, InstanceID: aws.ParseProviderID,
-			Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log,
+			Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log.With("controller", "capacityreservation"),
 		}).Loop(nil),
 	)
 }
@@ -265,7 +274,7 @@ func (w *wiring) interruption(context.Context) error {
 	}
 	return w.loops((&class.Interruption{
 		Client: w.m.GetClient(), Inbox: aws.NewQueue(w.clients.SQS, w.options.InterruptionQueue), Interrupted: w.provider.Interrupted,
-		InstanceID: aws.ParseProviderID, Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log, Ledger: w.ledger,
+		InstanceID: aws.ParseProviderID, Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log.With("controller", "interruption"), Ledger: w.ledger,
 	}).Loops(nil)...)
 }
 

@@ -112,7 +112,7 @@ func (w *wiring) cloud(ctx context.Context) error {
 			again, first := headStart(ctx, do)
 			do, w.asked = again, append(w.asked, first)
 		}
-		loop := &control.Loop{Name: refresh.name, Clock: w.clock, Log: w.log, Do: func(ctx context.Context) (time.Duration, error) {
+		loop := &control.Loop{Name: refresh.name, Clock: w.clock, Log: w.log.With("controller", refresh.name), Do: func(ctx context.Context) (time.Duration, error) {
 			if err := do(ctx); err != nil {
 				return 0, err
 			}
@@ -185,6 +185,7 @@ func (w *wiring) reading() state.Options {
 	return state.Options{
 		Aliases:             map[string]string{awsv1.LabelCSIZone: corev1.LabelTopologyZone},
 		ProviderDomains:     []string{awsv1.Group, "topology.k8s.aws"},
+		Class:               served,
 		DefaultSpread:       w.options.DefaultSpread,
 		AllowResourceClaims: !w.options.IgnoreDRARequests,
 	}

@@ -33,6 +33,22 @@ func (m *Mirror) Assume(claims ...*v1.NodeClaim) {
 	}
 }
 
+// Refute says that a claim which was assumed does not exist. One that has been shown since stays.
+func (m *Mirror) Refute(claim string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.unassume(claim)
+}
+
+// unassume ends an assumption.
+func (m *Mirror) unassume(claim string) {
+	if e := m.claims[claim]; m.assumed[claim] {
+		delete(m.assumed, claim)
+		e.assumed = time.Time{}
+		m.setClaim(e, nil)
+	}
+}
+
 // Leaving says that a claim is about to be deleted: its node is no target any more and its pods want a place, until the claim
 // itself shows it, or for a minute.
 func (m *Mirror) Leaving(claim string) {
@@ -128,10 +144,8 @@ func (m *Mirror) expire() {
 		return false
 	}
 	for name := range m.assumed {
-		if e := m.claims[name]; over(e.assumed) {
-			delete(m.assumed, name)
-			e.assumed = time.Time{}
-			m.setClaim(e, nil)
+		if over(m.claims[name].assumed) {
+			m.unassume(name)
 		}
 	}
 	for name, until := range m.leaving {

@@ -2,19 +2,18 @@ package state
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	storagev1 "k8s.io/api/storage/v1"
 
 	v1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/world"
 )
 
-// Difference is something that a mirror sees otherwise than the API has it. An empty text stands for nothing there.
+// Difference is something that a mirror shows otherwise than its objects say, or than the API has it. An empty text stands for
+// nothing there.
 type Difference struct {
 	Kind   string
 	Name   string
@@ -33,101 +32,157 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s %s: the mirror has %s, the API %s", d.Kind, d.Name, text(d.Mirror), text(d.API))
 }
 
-// Put adds an object. One of a kind that planning does not read is left out.
-func (o *Objects) Put(obj Object) {
-	switch x := obj.(type) {
-	case *corev1.Pod:
-		o.Pods = append(o.Pods, FromPod(x))
-	case *corev1.Node:
-		o.Nodes = append(o.Nodes, x)
-	case *v1.NodeClaim:
-		o.Claims = append(o.Claims, x)
-	case *v1.NodePool:
-		o.Pools = append(o.Pools, x)
-	case *appsv1.DaemonSet:
-		o.DaemonSets = append(o.DaemonSets, x)
-	case *policyv1.PodDisruptionBudget:
-		o.Budgets = append(o.Budgets, x)
-	case *corev1.PersistentVolumeClaim:
-		o.VolumeUses = append(o.VolumeUses, x)
-	case *corev1.PersistentVolume:
-		o.Volumes = append(o.Volumes, x)
-	case *storagev1.StorageClass:
-		o.Storage = append(o.Storage, x)
-	case *storagev1.CSINode:
-		o.CSINodes = append(o.CSINodes, x)
-	case *corev1.Namespace:
-		o.Namespaces = append(o.Namespaces, x)
-	case *corev1.Service:
-		o.Services = append(o.Services, x)
-	case *appsv1.ReplicaSet:
-		o.ReplicaSets = append(o.ReplicaSets, x)
-	case *appsv1.StatefulSet:
-		o.StatefulSet = append(o.StatefulSet, x)
-	}
-}
-
-// Audit builds everything anew from what the API has and says where the mirror differs. Lists and events are never of the same
-// moment, so that a difference counts only if the next audit finds it too. Claims that are assumed or leaving are left out. If
-// something differs, whatever the mirror has derived from its own objects is derived again.
-func (m *Mirror) Audit(objects *Objects) []Difference {
-	other := NewMirror(MirrorOptions{Options: m.opt.Options, Types: m.opt.Types, Now: m.opt.Now})
-	other.load(objects)
-	theirs, ours := other.View().World, m.View().World
+// Recheck derives again what the mirror shows of the next few nodes after that name, and says where that is something else. last is
+// the name to go on after; "" once the last node, and with it what is pending, has been looked at. What was wrong is right afterwards.
+func (m *Mirror) Recheck(after string, count int) (differences []Difference, last string) {
 	m.mu.Lock()
-	skip := map[string]bool{}
-	for name := range m.assumed {
-		skip[name] = true
-	}
-	for name := range m.leaving {
-		skip[name] = true
-	}
-	m.mu.Unlock()
-	out := compare(newTeller(ours, skip), newTeller(theirs, skip))
-	if len(out) > 0 {
-		m.mu.Lock()
-		m.renumber(true)
-		m.mu.Unlock()
-	}
-	return out
-}
-
-// compare tells both snapshots piece by piece.
-func compare(ours, theirs *teller) []Difference {
-	var out []Difference
-	for _, piece := range []func(*teller, func(kind, name string, text func() string)){(*teller).nodes, (*teller).pending, (*teller).pools, (*teller).daemons} {
-		have := map[[2]string]func() string{}
-		piece(theirs, func(kind, name string, text func() string) { have[[2]string{kind, name}] = text })
-		piece(ours, func(kind, name string, text func() string) {
-			key := [2]string{kind, name}
-			d := Difference{Kind: kind, Name: name, Mirror: text()}
-			if other := have[key]; other != nil {
-				d.API = other()
-				delete(have, key)
-			}
-			if d.Mirror != d.API {
-				out = append(out, d)
-			}
-		})
-		for key, text := range have {
-			out = append(out, Difference{Kind: key[0], Name: key[1], API: text()})
+	defer m.mu.Unlock()
+	m.refresh()
+	before, hosts := m.view, []*host{}
+	at, _ := slices.BinarySearchFunc(m.nodes, after, func(n *Node, name string) int { return compareUnits(n.World.InFlight, n.World.Name, false, name) })
+	for _, n := range m.nodes[at:] {
+		if n.World.InFlight || len(hosts) == count {
+			break
+		}
+		if h := m.hosts[n.World.Name]; h != nil && h.name != after {
+			hosts, last = append(hosts, h), h.name
 		}
 	}
-	slices.SortFunc(out, func(x, y Difference) int { return strings.Compare(x.Kind+"/"+x.Name, y.Kind+"/"+y.Name) })
+	if len(hosts) < count {
+		last = ""
+		for _, e := range m.pending {
+			m.enqueue(e, reread)
+		}
+	}
+	for _, h := range hosts {
+		m.touchHost(h)
+		for _, e := range h.pods {
+			m.enqueue(e, reread)
+		}
+	}
+	m.refresh()
+	if m.view.World == before.World {
+		return nil, last
+	}
+	was, is := newTeller(before.World), newTeller(m.view.World)
+	for _, h := range hosts {
+		d := Difference{Kind: "Node", Name: h.name}
+		if n := before.Node(h.name); n != nil {
+			d.Mirror = was.node(n.World)
+		}
+		if h.unit != nil {
+			d.API = is.node(h.unit.World)
+		}
+		if d.Mirror != d.API {
+			differences = append(differences, d)
+		}
+	}
+	return append(differences, comparePending(was, is)...), last
+}
+
+// comparePending says which pending pods are not the same in both.
+func comparePending(was, is *teller) (out []Difference) {
+	have := map[string]string{}
+	for _, p := range is.s.Pending {
+		have[is.s.PodName(p)] = is.pod(p)
+	}
+	for _, p := range was.s.Pending {
+		name, text := was.s.PodName(p), was.pod(p)
+		if have[name] != text {
+			out = append(out, Difference{Kind: "Pod", Name: name, Mirror: text, API: have[name]})
+		}
+		delete(have, name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(have)) {
+		out = append(out, Difference{Kind: "Pod", Name: name, API: have[name]})
+	}
 	return out
+}
+
+// Holds is the object of a kind and name that the mirror has now, or nil; kept is false for kinds of which it does not keep the
+// objects. Those are pods, nodes, claims and pools. A claim that is only assumed is none.
+func (m *Mirror) Holds(kind Object, namespace, name string) (obj Object, kept bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch kind.(type) {
+	case *corev1.Pod:
+		if e := m.pods[namespace][name]; e != nil && !e.gone && e.pod != nil {
+			return e.pod, true
+		}
+	case *corev1.Node:
+		if h := m.hosts[name]; h != nil && h.node != nil {
+			return h.node, true
+		}
+	case *v1.NodeClaim:
+		if e := m.claims[name]; e != nil && e.obj != nil && e.assumed.IsZero() {
+			return e.obj, true
+		}
+	case *v1.NodePool:
+		if e := m.pools[name]; e != nil {
+			return e.obj, true
+		}
+	default:
+		return nil, false
+	}
+	return nil, true
+}
+
+// All lists what Holds has of a kind.
+func (m *Mirror) All(kind Object) (list []Object, kept bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch kind.(type) {
+	case *corev1.Pod:
+		for _, space := range m.pods {
+			for _, e := range space {
+				if !e.gone && e.pod != nil {
+					list = append(list, e.pod)
+				}
+			}
+		}
+	case *corev1.Node:
+		for _, h := range m.hosts {
+			if h.node != nil {
+				list = append(list, h.node)
+			}
+		}
+	case *v1.NodeClaim:
+		for _, e := range m.claims {
+			if e.obj != nil && e.assumed.IsZero() {
+				list = append(list, e.obj)
+			}
+		}
+	case *v1.NodePool:
+		for _, e := range m.pools {
+			list = append(list, e.obj)
+		}
+	default:
+		return nil, false
+	}
+	return list, true
+}
+
+// Serves says whether the mirror takes in an object of one of those kinds at all.
+func (m *Mirror) Serves(obj Object) bool {
+	switch o := obj.(type) {
+	case *v1.NodeClaim:
+		return m.serves(o.Spec.NodeClassRef)
+	case *v1.NodePool:
+		return m.serves(o.Spec.Template.Spec.NodeClassRef)
+	}
+	return true
 }
 
 // teller writes pieces of a snapshot down so that equal meaning is equal text: numbers of classes and resources, which depend on
 // history, are spelt out.
 type teller struct {
 	s       *world.Snapshot
-	skip    map[string]bool
 	reads   map[string]bool
 	classes map[int32]string
 }
 
-func newTeller(s *world.Snapshot, skip map[string]bool) *teller {
-	t := &teller{s: s, skip: skip, reads: map[string]bool{}, classes: map[int32]string{}}
+func newTeller(s *world.Snapshot) *teller {
+	t := &teller{s: s, reads: map[string]bool{}, classes: map[int32]string{}}
 	used := make([]bool, len(s.Classes)) // of a class without pods nobody knows when it goes
 	note := func(pods []*world.Pod) {
 		for _, p := range pods {
@@ -145,37 +200,6 @@ func newTeller(s *world.Snapshot, skip map[string]bool) *teller {
 		note(n.Pods)
 	}
 	return t
-}
-
-func (t *teller) nodes(yield func(kind, name string, text func() string)) {
-	for _, n := range t.s.Nodes {
-		if t.skip[n.Claim] && n.Claim != "" {
-			continue
-		}
-		kind := "Node"
-		if n.InFlight {
-			kind = "NodeClaim"
-		}
-		yield(kind, n.Name, func() string { return t.node(n) })
-	}
-}
-
-func (t *teller) pending(yield func(kind, name string, text func() string)) {
-	for _, p := range t.s.Pending {
-		yield("Pod", t.s.PodName(p), func() string { return t.pod(p) })
-	}
-}
-
-func (t *teller) pools(yield func(kind, name string, text func() string)) {
-	for _, p := range t.s.Pools {
-		yield("NodePool", p.Name, func() string { return t.pool(p) })
-	}
-}
-
-func (t *teller) daemons(yield func(kind, name string, text func() string)) {
-	for _, d := range t.s.Daemons {
-		yield("DaemonSet", d.Name, func() string { return t.class(d.Class) })
-	}
 }
 
 func (t *teller) node(n *world.Node) string {
@@ -219,20 +243,6 @@ func (t *teller) class(c *world.Class) string {
 	}
 	return fmt.Sprintf("ns=%s labels=%v requests=%s priority=%d needs=%v volumes=%v prefers=%v tolerations=%v spread=%v affinity=%v anti=%v ports=%v shared=%v refused=%q",
 		c.Namespace, labels, t.resources(c.Requests), c.Priority, c.Needs, volumes, c.Prefers, c.Tolerations, c.Spread, c.Affinity, c.AntiAffinity, c.Ports, shared, c.Refused)
-}
-
-func (t *teller) pool(p *world.Pool) string {
-	var limits []string
-	for _, l := range p.Limits {
-		limits = append(limits, fmt.Sprintf("%s=%d", t.s.Resources[l.Resource], l.Max))
-	}
-	slices.Sort(limits)
-	var b strings.Builder
-	fmt.Fprintf(&b, "weight=%d need=%v labels=%v taints=%v provided=%v limits=%v nodes=%d node-cost=%g static=%t refused=%q", p.Weight, p.Need, p.Labels, p.Taints, p.Provided, limits, p.MaxNodes, p.NodeCost, p.Static, p.Refused)
-	for _, x := range p.Types {
-		fmt.Fprintf(&b, "\n  %s capacity=%s allocatable=%s offerings=%d", x.Name, t.resources(x.Capacity), t.resources(x.Allocatable), len(x.Offerings))
-	}
-	return b.String()
 }
 
 func (t *teller) resources(r world.Resources) string {

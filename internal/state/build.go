@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"karpenter/internal/engine/world"
 )
@@ -17,6 +18,9 @@ type Options struct {
 	// WellKnown lists further label keys that a provider resolves, ProviderDomains domains of which it resolves every key.
 	WellKnown       []string `json:"wellKnown,omitempty"`
 	ProviderDomains []string `json:"providerDomains,omitempty"`
+	// Class is the kind of node class whose pools and claims count; others are another provider's, and their nodes are nodes that
+	// somebody else makes and ends. Without it all count.
+	Class schema.GroupKind `json:"class,omitzero"`
 	// DefaultSpread is applied to pods that have no topology spread constraint of their own.
 	DefaultSpread []corev1.TopologySpreadConstraint `json:"defaultSpread,omitempty"`
 	// AllowResourceClaims plans pods with dynamic resource claims as if they had none, instead of refusing them.

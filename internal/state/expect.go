@@ -11,14 +11,28 @@ import (
 )
 
 // Expect is the view's world with pods that want a place on the nodes where they are expected: expected names a claim by the
-// pod's UID. Pods that want no place any more and claims that are gone count for nothing.
+// pod's UID. Pods that want no place any more and claims that are gone count for nothing. A pod that is expected where it is stays
+// there, though its node is being shut.
 func (v *View) Expect(expected map[string]string) *world.Snapshot {
 	if len(expected) == 0 {
 		return v.World
 	}
 	moved, at := map[string]bool{}, map[*world.Node][]*world.Pod{}
+	for _, n := range v.World.Nodes {
+		if !n.Deleting {
+			continue
+		}
+		for _, pod := range n.Pods {
+			if pod.Movable && n.Claim != "" && expected[pod.UID] == n.Claim {
+				stays := *pod
+				stays.Movable = false
+				moved[pod.UID] = true
+				at[n] = append(at[n], &stays)
+			}
+		}
+	}
 	for _, pod := range v.World.Over().Wanting() {
-		if claim := expected[pod.UID]; claim != "" {
+		if claim := expected[pod.UID]; claim != "" && !moved[pod.UID] {
 			if n := v.Claim(claim); n != nil {
 				moved[pod.UID] = true
 				at[n.World] = append(at[n.World], pod)

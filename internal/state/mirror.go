@@ -201,9 +201,17 @@ func (m *Mirror) put(obj Object) {
 	case *corev1.Node:
 		m.putNode(o)
 	case *v1.NodeClaim:
-		m.putClaim(o)
+		if m.serves(o.Spec.NodeClassRef) {
+			m.putClaim(o)
+		} else if e := m.claims[o.Name]; e != nil && e.obj != nil {
+			m.dropClaim(e.obj) // another provider's has its name now
+		}
 	case *v1.NodePool:
-		m.putPool(o)
+		if m.serves(o.Spec.Template.Spec.NodeClassRef) {
+			m.putPool(o)
+		} else if e := m.pools[o.Name]; e != nil {
+			m.dropPool(e.obj)
+		}
 	case *appsv1.DaemonSet:
 		m.putDaemon(o)
 	case *policyv1.PodDisruptionBudget:
@@ -225,6 +233,11 @@ func (m *Mirror) put(obj Object) {
 	case *corev1.Service, *appsv1.ReplicaSet, *appsv1.StatefulSet:
 		m.putWorkload(obj)
 	}
+}
+
+// serves says whether a pool or claim is this provider's (L20). This is the only place where that is decided for plans and moves.
+func (m *Mirror) serves(ref *v1.NodeClassReference) bool {
+	return m.opt.Class.Empty() || ref.Is(m.opt.Class)
 }
 
 // Drop tells the mirror that an object is gone. The end of an earlier object of the same name is ignored.

@@ -522,28 +522,44 @@ func TestPanicsBecomeProblems(t *testing.T) {
 	}
 }
 
-func TestAuditFindsWhatIsMissing(t *testing.T) {
+func TestS12_RecheckFindsWhatIsDerivedWrongly(t *testing.T) {
 	l := newLab()
-	n, p, q := l.node("host-1", ""), l.pod("p", "host-1"), l.pod("q", "")
-	l.put(n, p, q)
+	l.put(l.node("host-1", ""), l.node("host-2", ""), l.pod("p", "host-1"), l.pod("q", ""))
 	l.Assume(l.claim("general-1"))
-	all := &Objects{Nodes: []*corev1.Node{n}, Pods: []*PodObject{FromPod(p), FromPod(q)}}
-	if d := l.Audit(all); len(d) > 0 {
-		t.Errorf("differences %v", d)
+	before := l.View()
+	for last, looks := "", 0; ; looks++ {
+		d, next := l.Recheck(last, 1)
+		if len(d) > 0 {
+			t.Fatalf("differences %v", d)
+		}
+		if last = next; last == "" {
+			if looks != 2 {
+				t.Errorf("%d looks at one node each, want one for each of two and one for what is pending", looks+1)
+			}
+			break
+		}
 	}
-	grown := again(l, n, func(n *corev1.Node) { n.Status.Allocatable["cpu"] = resource.MustParse("99") })
-	d := l.Audit(&Objects{Nodes: []*corev1.Node{grown, l.node("host-2", "")}, Pods: []*PodObject{FromPod(p)}})
+	if l.View().World != before.World {
+		t.Error("a look has changed what decisions see")
+	}
+	host, pod := l.hosts["host-1"], l.pods["default"]["q"]
+	host.facts = withPods(host.facts, nil, nil)
+	host.facts.Pool = "another"
+	l.markHost(host)
+	pod.world = &world.Pod{Name: "q", UID: "wrong", Class: pod.class}
+	l.View()
+	d, _ := l.Recheck("", 10)
 	var names []string
 	for _, x := range d {
 		names = append(names, x.Kind+" "+x.Name)
 	}
-	if diff := cmp.Diff([]string{"Node host-1", "Node host-2", "Pod default/q"}, names); diff != "" {
-		t.Error(diff)
+	if diff := cmp.Diff([]string{"Node host-1"}, names); diff != "" || !strings.Contains(d[0].Mirror, "pool=another") || strings.Contains(d[0].API, "pool=another") {
+		t.Errorf("%s %v", diff, d)
 	}
-	if !strings.Contains(d[1].String(), "the mirror has nothing") || !strings.Contains(d[2].String(), "the API nothing") {
-		t.Errorf("%s\n%s", d[1], d[2])
+	check(t, l.View(), "host-1 p; host-2; general-1(general-1) in flight; pending q")
+	if d, _ := l.Recheck("", 10); len(d) > 0 {
+		t.Errorf("what was put right is found again: %v", d)
 	}
-	check(t, l.View(), "host-1 p; general-1(general-1) in flight; pending q")
 }
 
 // TestNumberingIsBounded lets a lot of classes, labels and resources come and go.

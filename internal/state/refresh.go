@@ -12,6 +12,12 @@ import (
 func (m *Mirror) View() *View {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.refresh()
+	return m.view
+}
+
+// refresh makes the view show what is known now.
+func (m *Mirror) refresh() {
 	m.now = m.clock()
 	m.expire()
 	m.tidy()
@@ -22,7 +28,6 @@ func (m *Mirror) View() *View {
 	m.refreshDaemons()
 	m.refreshUnits()
 	m.publish()
-	return m.view
 }
 
 // tidy numbers classes, or everything, anew once too much of the numbering is waste.

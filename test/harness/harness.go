@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -70,7 +71,8 @@ func Scheme() *runtime.Scheme {
 	return scheme
 }
 
-// Main is the body of a TestMain: it starts a cluster, hands it to set, runs the tests and stops it.
+// Main is the body of a TestMain: it starts a cluster, hands it to set, runs the tests and stops it. Tests that leave goroutines of the
+// product behind fail.
 func Main(m *testing.M, opts Options, set func(*Cluster)) int {
 	log.SetLogger(logr.Discard()) // controller-runtime's own; without one it complains
 	dir, err := os.MkdirTemp("", "karpenter-test-")
@@ -84,9 +86,14 @@ func Main(m *testing.M, opts Options, set func(*Cluster)) int {
 		fmt.Fprintln(os.Stderr, "harness:", err)
 		return 1
 	}
-	defer cluster.Stop()
 	set(cluster)
-	return m.Run()
+	code := m.Run()
+	cluster.Stop()
+	if stacks := leaked(); code == 0 && len(stacks) > 0 {
+		fmt.Fprintf(os.Stderr, "harness: %d goroutines outlive the tests that have started them:\n\n%s\n", len(stacks), strings.Join(stacks, "\n\n"))
+		return 1
+	}
+	return code
 }
 
 // Start gives one test a cluster of its own.

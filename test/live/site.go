@@ -59,6 +59,10 @@ func (b *bench) launch(ctx context.Context, opts local.Options) (*site, error) {
 	}
 	opts.Binary, opts.Dir, opts.ClusterName, opts.Region = b.kube, dir, "my-cluster", region
 	opts.Controller, opts.Tell = []string{b.karpenter, "controller"}, tell
+	if opts.ControllersQPS == 0 { // what is measured is Karpenter, not what makes and binds pods
+		opts.ControllersQPS, opts.ControllersBurst = 1000, 2000
+	}
+	opts.SchedulerQPS, opts.SchedulerBurst = 1000, 2000
 	cluster, err := local.Start(ctx, opts)
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
@@ -158,6 +159,24 @@ func TestMachinesBecomeNodes(t *testing.T) {
 			}
 			return err == nil && running == 2
 		})
+	})
+	t.Run("a pod takes the grace period that it asks for", func(t *testing.T) {
+		slow := podOn("slow-to-end", "first")
+		slow.Spec.TerminationGracePeriodSeconds, slow.Spec.Containers[0].Resources = new(int64(4)), corev1.ResourceRequirements{}
+		if err := kube.Create(t.Context(), slow); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, kube, slow, func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
+		begin := time.Now()
+		if err := kube.Delete(t.Context(), slow); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "it to be gone", func() bool {
+			return apierrors.IsNotFound(kube.Get(t.Context(), client.ObjectKeyFromObject(slow), slow))
+		})
+		if took := time.Since(begin); took < 3*time.Second { // times of the API server are in whole seconds
+			t.Errorf("it was gone after %s, though it has 4 s", took)
+		}
 	})
 	t.Run("it goes with its instance, and its pods go too", func(t *testing.T) {
 		if _, err := api.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{id}}); err != nil {

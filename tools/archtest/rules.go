@@ -149,9 +149,9 @@ var Rules = []Rule{
 	},
 	{
 		Package: "internal/control/...",
-		Imports: imports(kubernetes, clients, []string{"internal/control/...", "internal/ledger", "internal/state", "internal/engine/...", "internal/cloud", "internal/meter", "api/..."}),
+		Imports: imports(kubernetes, clients, []string{"internal/control/...", "internal/ledger", "internal/state", "internal/engine/...", "internal/cloud", "internal/meter", "api/...", "github.com/go-logr/logr"}),
 		Bans:    bans(banClock, banRandom, banEnv, banContext),
-		Reason:  "thin reconcilers: the only writers to Kubernetes; a cloud is what package cloud says, whichever it is",
+		Reason:  "thin reconcilers: the only writers to Kubernetes; a cloud is what package cloud says, whichever it is; logr is how the manager hands on who reconciles what",
 	},
 	{
 		Package: "internal/web/...", Imports: imports(kubernetes, []string{"internal/ledger", "internal/explain", "internal/state", "internal/engine/...", "api/..."}),

@@ -12,6 +12,9 @@ const Group = "karpenter.k8s.aws"
 // EC2NodeClassKind is the kind as it appears in manifests.
 const EC2NodeClassKind = "EC2NodeClass"
 
+// EC2NodeClassGroupKind is the kind with its group, which another provider's class of the same name does not have.
+var EC2NodeClassGroupKind = schema.GroupKind{Group: Group, Kind: EC2NodeClassKind}
+
 // SchemeGroupVersion is karpenter.k8s.aws/v1.
 var SchemeGroupVersion = schema.GroupVersion{Group: Group, Version: "v1"}
 

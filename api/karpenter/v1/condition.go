@@ -29,5 +29,5 @@ type Condition struct {
 	// message is for people.
 	// +kubebuilder:validation:MaxLength=32768
 	// +optional
-	Message string `json:"message,omitempty"`
+	Message string `json:"message"`
 }

@@ -2,6 +2,7 @@ package v1
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -235,4 +236,12 @@ func TestConditionSet_RootFollows(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A38: clients that read conditions as metav1.Condition want a message, if an empty one.
+func TestA38_AnEmptyMessageIsWritten(t *testing.T) {
+	text, err := json.Marshal(Condition{Type: "Ready", Status: "True"})
+	if err != nil || !strings.Contains(string(text), `"message":""`) {
+		t.Errorf("%s %v", text, err)
+	}
 }

@@ -61,6 +61,8 @@ const (
 	// FailedReplacementsAnnotationKey, on a pool, says how often in a row replacements of its nodes have come to nothing, why, and
 	// until when none is tried.
 	FailedReplacementsAnnotationKey = Group + "/failed-replacements"
+	// RetryAnnotationKey, on a pool whose machines did not join, ends the pause before it tries again: write any other value than before.
+	RetryAnnotationKey = Group + "/retry"
 	// RestartCostAnnotationKey, on a pool or a pod, is what restarting a pod costs, in dollars: a move for cost has to pay for it.
 	RestartCostAnnotationKey = Group + "/restart-cost"
 	// ExamplePodAnnotationKey marks imaginary pods that show what a workload will create. No such pod is ever written to the cluster.

@@ -3,6 +3,7 @@ package v1
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Operators that only Karpenter's own requirements know; pod node affinity has no such words (A31).
@@ -97,4 +98,9 @@ type NodeClassReference struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +required
 	Group string `json:"group"`
+}
+
+// Is says whether the reference points at a class of that group and kind. One that is not given points at none.
+func (r *NodeClassReference) Is(kind schema.GroupKind) bool {
+	return r != nil && r.Group == kind.Group && r.Kind == kind.Kind
 }

@@ -21,6 +21,7 @@
   (list "MIN_VALUES_POLICY" $settings.minValuesPolicy)
   (list "IGNORE_DRA_REQUESTS" $settings.ignoreDRARequests)
   (list "NOMINATE_PODS" $settings.nominatePods)
+  (list "INITIALIZATION_TIMEOUT" $settings.initializationTimeout)
   (list "SCHEDULER_CONFIG" $settings.schedulerConfig)
   (list "DISABLE_CLUSTER_STATE_OBSERVABILITY" $settings.disableClusterStateObservability)
   (list "DECISION_API" $settings.decisionAPI)

@@ -19,6 +19,7 @@ import (
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/control"
 	"karpenter/internal/engine/life"
+	"karpenter/internal/meter"
 )
 
 const (
@@ -35,6 +36,7 @@ type Consistency struct {
 	Class    schema.GroupKind
 	Clock    control.Clock
 	Recorder *control.Recorder
+	Meter    *meter.Set
 }
 
 // Register makes the manager run the reconciler for every claim.
@@ -59,6 +61,9 @@ func (r *Consistency) Reconcile(ctx context.Context, request reconcile.Request) 
 	before := claim.DeepCopy()
 	if short := shortages(claim, node); len(short) > 0 {
 		message := fmt.Sprintf("Node %s has less than its instance type promised: %s", node.Name, strings.Join(short, ", "))
+		if had := claim.StatusConditions().Get(karpv1.ConditionConsistentStateFound); had == nil || had.Status != metav1.ConditionFalse {
+			r.Meter.Add(meter.ConsistencyErrors, 1, "check", "NodeShape")
+		}
 		claim.StatusConditions().Set(karpv1.Condition{
 			Type: karpv1.ConditionConsistentStateFound, Status: metav1.ConditionFalse, Reason: eventInconsistent, Message: message,
 		}, r.Clock.Now())

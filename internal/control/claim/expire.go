@@ -55,7 +55,7 @@ func (r *Expire) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	if removed {
 		control.CountDisrupted(r.Meter, claim, causeExpired)
 		r.Ledger.Removed(claim, ledger.Removal, causeExpired, fmt.Sprintf("has reached its age (expireAfter %s) and goes", claim.Spec.ExpireAfter))
-		r.Log.Info("deleted nodeclaim", "NodeClaim", claim.Name, "NodePool", claim.Labels[karpv1.NodePoolLabelKey], "Node", claim.Status.NodeName,
+		control.Logger(ctx, r.Log).Info("deleted nodeclaim", "NodeClaim", claim.Name, "NodePool", claim.Labels[karpv1.NodePoolLabelKey], "Node", claim.Status.NodeName,
 			"provider-id", claim.Status.ProviderID, "reason", causeExpired, "message", fmt.Sprintf("expireAfter is %s", claim.Spec.ExpireAfter))
 	}
 	return reconcile.Result{RequeueAfter: soon}, err

@@ -110,12 +110,12 @@ func (r *Lifecycle) fly(ctx context.Context, batch string, asking *karpv1.NodeCl
 		return 0, err
 	}
 	answers := r.ask(ctx, batch, members, taken)
-	worst = r.worst(answers)
+	worst = r.worst(ctx, answers)
 	return soon, r.settle(ctx, answers)
 }
 
 // worst is the class of failure that decides when the batch is tried again; empty if no claim needs that.
-func (r *Lifecycle) worst(answers []answer) cloud.Class {
+func (r *Lifecycle) worst(ctx context.Context, answers []answer) cloud.Class {
 	var found cloud.Class
 	var first error
 	for _, a := range answers {
@@ -128,7 +128,7 @@ func (r *Lifecycle) worst(answers []answer) cloud.Class {
 		}
 	}
 	if first != nil && !errors.Is(first, context.Canceled) {
-		r.Log.Error("could not launch nodeclaims, trying again", "batch", cloud.BatchID(answers[0].claim), "count", len(answers), "class", string(found),
+		control.Logger(ctx, r.Log).Error("could not launch nodeclaims, trying again", "batch", cloud.BatchID(answers[0].claim), "count", len(answers), "class", string(found),
 			"reason", cloud.ReasonOf(first), "error", first)
 	}
 	return found
@@ -204,7 +204,7 @@ func (r *Lifecycle) ask(ctx context.Context, batch string, members []*karpv1.Nod
 	for _, group := range alike(members) {
 		results := r.Launcher.Launch(ctx, cloud.Batch{ID: batch, Claims: group, Taken: maps.Clone(taken)})
 		if len(results) > 0 && results[0].Advice != "" {
-			r.Log.Info("launched with little choice", "batch", batch, "NodePool", group[0].Labels[karpv1.NodePoolLabelKey], "advice", results[0].Advice)
+			control.Logger(ctx, r.Log).Info("launched with little choice", "batch", batch, "NodePool", group[0].Labels[karpv1.NodePoolLabelKey], "advice", results[0].Advice)
 		}
 		for i, claim := range group {
 			result := cloud.Result{Err: &cloud.Error{Class: cloud.Unknown, Op: "launch batch " + batch, Reason: "NoAnswer"}}
@@ -293,7 +293,7 @@ func (r *Lifecycle) record(ctx context.Context, claim *karpv1.NodeClaim, in *clo
 	if written {
 		pool := claim.Labels[karpv1.NodePoolLabelKey]
 		r.Meter.Add(meter.NodeClaimsLaunched, 1, "nodepool", pool)
-		r.Log.Info("launched nodeclaim", "NodeClaim", claim.Name, "NodePool", pool, "provider-id", in.ProviderID,
+		control.Logger(ctx, r.Log).Info("launched nodeclaim", "NodeClaim", claim.Name, "NodePool", pool, "provider-id", in.ProviderID,
 			"instance-type", in.Type, "zone", in.Zone, "capacity-type", in.CapacityType, "allocatable", amounts(in.Allocatable))
 	}
 	return written, err

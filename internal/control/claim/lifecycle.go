@@ -349,7 +349,7 @@ func (r *Lifecycle) remove(ctx context.Context, claim *karpv1.NodeClaim, cause, 
 	removed, err = remove(ctx, r.Client, claim)
 	if removed {
 		control.CountDisrupted(r.Meter, claim, cause)
-		r.Log.Info("deleted nodeclaim", "NodeClaim", claim.Name, "NodePool", claim.Labels[karpv1.NodePoolLabelKey], "Node", claim.Status.NodeName,
+		control.Logger(ctx, r.Log).Info("deleted nodeclaim", "NodeClaim", claim.Name, "NodePool", claim.Labels[karpv1.NodePoolLabelKey], "Node", claim.Status.NodeName,
 			"provider-id", claim.Status.ProviderID, "reason", cause, "message", message)
 	}
 	return removed, err

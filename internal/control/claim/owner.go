@@ -53,8 +53,7 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 
 // ours says whether the claim is of a class that this process serves (L20).
 func ours(claim *karpv1.NodeClaim, class schema.GroupKind) bool {
-	ref := claim.Spec.NodeClassRef
-	return ref != nil && ref.Group == class.Group && ref.Kind == class.Kind
+	return claim.Spec.NodeClassRef.Is(class)
 }
 
 // workers are the options of a controller with so many of them. It waits in the time of the injected clock.

@@ -61,7 +61,7 @@ func (r *Lifecycle) register(ctx context.Context, t *task) (more bool, after tim
 	pool := claim.Labels[karpv1.NodePoolLabelKey]
 	r.Meter.Add(meter.NodeClaimsRegistered, 1, "nodepool", pool)
 	r.Meter.Add(meter.NodesCreated, 1, "nodepool", pool, "zone", claim.Labels[corev1.LabelTopologyZone])
-	r.Log.Info("registered nodeclaim", "NodeClaim", claim.Name, "NodePool", pool, "Node", node.Name, "provider-id", claim.Status.ProviderID)
+	control.Logger(ctx, r.Log).Info("registered nodeclaim", "NodeClaim", claim.Name, "NodePool", pool, "Node", node.Name, "provider-id", claim.Status.ProviderID)
 	if r.Health != nil {
 		r.Health.Joined(claim)
 	}
@@ -161,7 +161,7 @@ func (r *Lifecycle) runHooks(ctx context.Context, claim *karpv1.NodeClaim) (hook
 	before := claim.DeepCopy()
 	for i, answer := range answers {
 		if errs[i] != nil {
-			r.Log.Error("registration hook failed, asking again", "NodeClaim", claim.Name, "hook", r.Hooks[i].Name(), "error", errs[i])
+			control.Logger(ctx, r.Log).Error("registration hook failed, asking again", "NodeClaim", claim.Name, "hook", r.Hooks[i].Name(), "error", errs[i])
 		}
 		if errs[i] != nil || answer.Pending {
 			out.pending = append(out.pending, r.Hooks[i].Name())
@@ -225,7 +225,7 @@ func (r *Lifecycle) initialize(ctx context.Context, t *task) (more bool, after t
 	if written {
 		pool := claim.Labels[karpv1.NodePoolLabelKey]
 		r.Meter.Add(meter.NodeClaimsInitialized, 1, "nodepool", pool)
-		r.Log.Info("initialized nodeclaim", "NodeClaim", claim.Name, "NodePool", pool, "Node", node.Name,
+		control.Logger(ctx, r.Log).Info("initialized nodeclaim", "NodeClaim", claim.Name, "NodePool", pool, "Node", node.Name,
 			"provider-id", claim.Status.ProviderID, "allocatable", amounts(node.Status.Allocatable))
 	}
 	return written, soon, err

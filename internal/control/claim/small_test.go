@@ -71,7 +71,7 @@ func TestD18_ExpiryKeepsToNoBudget(t *testing.T) {
 
 func TestL16_Consistency(t *testing.T) {
 	b := newBench(t)
-	r := &Consistency{Client: b.client, Class: class, Clock: b.clock, Recorder: b.recorder}
+	r := &Consistency{Client: b.client, Class: class, Clock: b.clock, Recorder: b.recorder, Meter: b.meter}
 	b.registered("shrunk", machine(1).ProviderID)
 	b.node("shrunk-node", b.get("shrunk"))
 	claim := b.get("shrunk")
@@ -93,6 +93,10 @@ func TestL16_Consistency(t *testing.T) {
 		t.Errorf("condition %+v", c) // memory is short too, but nobody asked for it
 	}
 	b.expectEvent("FailedConsistencyCheck")
+	b.run(r, "shrunk")
+	if n := b.counted(meter.ConsistencyErrors, "check", "NodeShape"); n != 1 {
+		t.Errorf("A76: %v errors are counted, want one for each time that a node is found to be too small", n)
+	}
 	b.report("shrunk-node", corev1.ConditionTrue, corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("3900m"), corev1.ResourcePods: resource.MustParse("29")})
 	b.run(r, "shrunk")
 	if got := b.condition("shrunk", karpv1.ConditionConsistentStateFound); got != "True/ConsistentStateFound" {

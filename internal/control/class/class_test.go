@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,6 +28,7 @@ import (
 	"karpenter/internal/cloud/aws"
 	"karpenter/internal/control"
 	"karpenter/internal/control/class"
+	"karpenter/internal/meter"
 	"karpenter/test/harness"
 	"karpenter/test/harness/rig"
 )
@@ -205,8 +207,9 @@ func TestD60_T12_NoticesAreActedOnOnceAndForOwnMachinesOnly(t *testing.T) {
 		{Receipt: "g", Notice: cloud.Notice{ID: "5", Kind: cloud.SpotInterrupted, Instances: []string{"i-0000000000000004"}, At: now.Add(-2 * time.Hour)}},
 	}}
 	events := record.NewFakeRecorder(100)
-	dry := 0
+	dry, series := 0, prometheus.NewRegistry()
 	r := &class.Interruption{
+		Meter:  meter.New(series),
 		Client: cluster.Client, Inbox: box, InstanceID: aws.ParseProviderID, Clock: clock.RealClock{}, Log: quiet,
 		Recorder: control.NewRecorder(events, time.Now), Interrupted: func(map[string]string) { dry++ },
 	}
@@ -220,6 +223,11 @@ func TestD60_T12_NoticesAreActedOnOnceAndForOwnMachinesOnly(t *testing.T) {
 	}
 	if dry != 1 {
 		t.Errorf("stock of the spot pool was marked %d times, want once", dry)
+	}
+	for action, want := range map[string]float64{"CordonAndDrain": 2, "NoAction": 1} {
+		if got := rig.Count(t, series, meter.InterruptionActions, "action", action); got != want {
+			t.Errorf("A76: %v times %s, want %v", got, action, want)
+		}
 	}
 	if want := "a b c d e f g"; strings.Join(box.deleted, " ") != want {
 		t.Errorf("deleted messages %v, want %s", box.deleted, want)

@@ -162,6 +162,12 @@ func (r *Interruption) handle(ctx context.Context, m cloud.Message, claims map[s
 	return nil
 }
 
+// What metrics have always called what is done about a notice.
+const (
+	actionDrain = "CordonAndDrain"
+	actionNone  = "NoAction"
+)
+
 // act does what the notice asks for one claim.
 func (r *Interruption) act(ctx context.Context, n cloud.Notice, what verdict, claim *karpv1.NodeClaim) error {
 	message := what.message
@@ -179,6 +185,7 @@ func (r *Interruption) act(ctx context.Context, n cloud.Notice, what verdict, cl
 		return nil // most often the echo of our own doing
 	}
 	if !what.remove {
+		r.Meter.Add(meter.InterruptionActions, 1, "action", actionNone)
 		r.book(what, claim, message)
 		return nil
 	}
@@ -188,6 +195,7 @@ func (r *Interruption) act(ctx context.Context, n cloud.Notice, what verdict, cl
 	for _, obj := range about {
 		r.Recorder.Tell(control.Event{Object: obj, Warning: true, Reason: "TerminatingOnInterruption", Message: "Replacing the node: " + message})
 	}
+	r.Meter.Add(meter.InterruptionActions, 1, "action", actionDrain)
 	control.CountDisrupted(r.Meter, claim, string(n.Kind))
 	r.Ledger.Removed(claim, ledger.Interruption, what.reason, "is replaced: "+message)
 	r.Log.Info("deleted nodeclaim", "NodeClaim", claim.Name, "Node", claim.Status.NodeName, "provider-id", claim.Status.ProviderID, "reason", n.Kind, "message", message)

@@ -76,8 +76,7 @@ func (r *Shifts) Check(ctx context.Context) (time.Duration, error) {
 		return 0, fmt.Errorf("listing pools: %w", err)
 	}
 	for i := range pools.Items {
-		ref := pools.Items[i].Spec.Template.Spec.NodeClassRef
-		if ref == nil || ref.Group != awsv1.Group {
+		if !pools.Items[i].Spec.Template.Spec.NodeClassRef.Is(awsv1.EC2NodeClassGroupKind) {
 			continue
 		}
 		for _, e := range said {

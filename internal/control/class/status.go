@@ -117,13 +117,12 @@ func (r *Status) finish(ctx context.Context, class *awsv1.EC2NodeClass) (reconci
 }
 
 func usesClass(ref *karpv1.NodeClassReference, name string) bool {
-	return ref != nil && ref.Group == awsv1.Group && ref.Kind == awsv1.EC2NodeClassKind && ref.Name == name
+	return ref.Is(awsv1.EC2NodeClassGroupKind) && ref.Name == name
 }
 
 // mine says whether a claim's machine is an EC2 instance of ours (L20).
 func mine(claim *karpv1.NodeClaim) bool {
-	ref := claim.Spec.NodeClassRef
-	return ref != nil && usesClass(ref, ref.Name)
+	return claim.Spec.NodeClassRef.Is(awsv1.EC2NodeClassGroupKind)
 }
 
 // cut names the first few, sorted, and counts the others.

@@ -22,8 +22,8 @@ import (
 // fewer would cost more looking and more would be older when they begin.
 const atOnce = 16
 
-// beginTimeout bounds the beginning of a move, which is a few writes, because planners wait for its end. What is not done by then
-// is undone by the next pass, which finds the record.
+// beginTimeout bounds the beginning of a move, which is a few writes: until its end the pods of its nodes are planned for by nobody
+// else. What is not done by then is undone by the next pass, which finds the record.
 const beginTimeout = 30 * time.Second
 
 // errDisturbed says that something happened between a decision and its beginning.
@@ -148,7 +148,7 @@ func (p *plan) find(view *state.View, m *disrupt.Move) (nodes []*state.Node, ok 
 // begin carries a move out as far as it goes without waiting: it is written down, pods are kept off its nodes, the pods that
 // are there are looked at once more, and then either what replaces the nodes is created, or they are deleted (D52).
 func (l *Loop) begin(ctx context.Context, s *start) error {
-	defer l.Turn.begin()()
+	defer l.Turn.begin(s.nodes)()
 	ctx, cancel := context.WithTimeout(ctx, beginTimeout)
 	defer cancel()
 	drafts := l.Creator.Drafts(s.plan.view, s.move.Add, lower(s.reason))

@@ -191,7 +191,7 @@ func (r *Drift) note(ctx context.Context, claim *karpv1.NodeClaim, found finding
 	if written && found.reason != "" && was.reason == "" {
 		pool := claim.Labels[karpv1.NodePoolLabelKey]
 		r.Meter.Add(meter.NodeClaimsDrifted, 1, "nodepool", pool, "type", found.reason)
-		r.Log.Info("nodeclaim has drifted", "NodeClaim", claim.Name, "NodePool", pool, "Node", claim.Status.NodeName, "reason", found.reason, "message", found.message)
+		control.Logger(ctx, r.Log).Info("nodeclaim has drifted", "NodeClaim", claim.Name, "NodePool", pool, "Node", claim.Status.NodeName, "reason", found.reason, "message", found.message)
 	}
 	return written, err
 }

@@ -93,6 +93,7 @@ type Loop struct {
 	churn     churn
 	moves     int               // how many have begun, for their ids
 	decisions int               // how many have been made
+	zones     map[string]int    // pods that wait, by zone, as last shown
 	replaced  map[string]waited // claims that replace others, as last seen
 }
 
@@ -206,7 +207,9 @@ func (l *Loop) decide(ctx context.Context, view *state.View, list []*command) (s
 	}
 	l.last = question{}
 	options := l.options()
+	done := l.measure(in, begin)
 	decision, err := l.ponder(in, options, begin)
+	done()
 	if err != nil {
 		return 0, err
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -75,21 +76,18 @@ func awaitDeletion(t *testing.T, name string) {
 	t.Fatalf("%s was not deleted", name)
 }
 
+// Planners wait for no move, and are told which nodes are part of one that is half done.
 func TestD52_PlannersSeeMovesAsAWhole(t *testing.T) {
 	mirror := state.NewMirror(state.MirrorOptions{Options: state.Options{ProviderDomains: []string{awsv1.Group}}})
 	turn := &Turn{}
-	planner := turn.Mirror(mirror)
-	end := turn.begin()
-	seen := make(chan *state.View)
-	go func() { seen <- planner.View() }()
-	select {
-	case <-seen:
-		t.Fatal("a planner looked into the middle of a move")
-	default:
-	}
+	node := &state.Node{Claim: &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "going"}}}
+	end := turn.begin([]*state.Node{node})
 	mirror.Put(&karpv1.NodePool{})
+	if view, half := turn.Look(mirror); len(view.World.Pools) != 1 || !half["going"] {
+		t.Errorf("in the middle of a move %d pools are seen, and the claims %v as half moved", len(view.World.Pools), half)
+	}
 	end()
-	if v := <-seen; len(v.World.Pools) != 1 {
-		t.Error("the planner saw what was before the end of the move")
+	if _, half := turn.Look(mirror); len(half) > 0 {
+		t.Errorf("after the move %v are half moved", half)
 	}
 }

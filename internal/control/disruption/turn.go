@@ -1,37 +1,44 @@
 package disruption
 
 import (
+	"maps"
 	"sync"
 
-	"karpenter/internal/control/provision"
 	"karpenter/internal/state"
 )
 
 // Turn keeps plans and moves apart. Between the moment at which a node is marked as leaving and the moment at which the claims
 // that replace it are known, its pods seem to have no place: a plan made then would make a second set of nodes for them. So
-// whoever plans sees each move as a whole or not at all.
+// whoever plans is told which moves are half done, and leaves their pods where they are. Nobody waits for anybody: a move that is
+// slow to begin holds up no plan.
 type Turn struct {
-	mu sync.RWMutex
+	mu   sync.Mutex
+	half map[string]bool // by claim
 }
 
-// Mirror is the mirror as planners are to see it. It is not for a provision.Creator, which works inside of moves.
-func (t *Turn) Mirror(m provision.Mirror) provision.Mirror { return between{m, t} }
-
-// begin is the start of something that planners must not see half of. It ends with the function that is returned.
-func (t *Turn) begin() (end func()) {
-	t.mu.RLock()
-	return t.mu.RUnlock
+// Look is a view with the claims whose nodes are part of a move that is half done in it.
+func (t *Turn) Look(m interface{ View() *state.View }) (view *state.View, half map[string]bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return m.View(), maps.Clone(t.half)
 }
 
-// between is a mirror that shows nothing while moves are being written.
-type between struct {
-	provision.Mirror
-	turn *Turn
-}
-
-// View waits until no move is half done.
-func (b between) View() *state.View {
-	b.turn.mu.Lock()
-	defer b.turn.mu.Unlock()
-	return b.Mirror.View()
+// begin is the start of a move of nodes, before anything of it is written. It ends, whole or undone, with the function that is
+// returned.
+func (t *Turn) begin(nodes []*state.Node) (end func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.half == nil {
+		t.half = map[string]bool{}
+	}
+	for _, n := range nodes {
+		t.half[n.Claim.Name] = true
+	}
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		for _, n := range nodes {
+			delete(t.half, n.Claim.Name)
+		}
+	}
 }

@@ -41,8 +41,7 @@ func workers(clock control.Clock) controller.Options {
 
 // ours says whether the claim is of a class that this process serves (L20).
 func ours(claim *karpv1.NodeClaim, class schema.GroupKind) bool {
-	ref := claim.Spec.NodeClassRef
-	return ref != nil && ref.Group == class.Group && ref.Kind == class.Kind
+	return claim.Spec.NodeClassRef.Is(class)
 }
 
 func same(a, b client.Object) bool { return equality.Semantic.DeepEqual(a, b) }

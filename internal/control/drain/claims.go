@@ -85,7 +85,7 @@ func (r *claims) Reconcile(ctx context.Context, request reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	if owner != "" {
-		r.Log.Warn("nodeclaim goes without its machine, which is another's", append(claimAttrs(claim), "owner", owner)...)
+		control.Logger(ctx, r.Log).Warn("nodeclaim goes without its machine, which is another's", append(claimAttrs(claim), "owner", owner)...)
 		ok, err := r.finish(ctx, claim)
 		if err != nil || !ok {
 			return reconcile.Result{RequeueAfter: soon}, err
@@ -138,7 +138,7 @@ func (r *claims) recordDeadline(ctx context.Context, claim *karpv1.NodeClaim) (o
 	control.Annotate(claim, karpv1.TerminationTimestampAnnotationKey, deadline.UTC().Format(time.RFC3339))
 	written, err := control.Patch(ctx, r.Client, claim, before)
 	if written {
-		r.Log.Info("annotated nodeclaim", append(claimAttrs(claim), karpv1.TerminationTimestampAnnotationKey, deadline.UTC().Format(time.RFC3339))...)
+		control.Logger(ctx, r.Log).Info("annotated nodeclaim", append(claimAttrs(claim), karpv1.TerminationTimestampAnnotationKey, deadline.UTC().Format(time.RFC3339))...)
 	}
 	return written, err
 }
@@ -327,6 +327,6 @@ func (r *claims) finish(ctx context.Context, claim *karpv1.NodeClaim) (ok bool, 
 	if c := before.StatusConditions().Get(karpv1.ConditionInstanceTerminating); c != nil && c.Status == metav1.ConditionTrue {
 		r.Meter.Observe(meter.NodeClaimsInstanceTerminationDuration, max(0, now.Sub(c.LastTransitionTime.Time).Seconds()), "nodepool", pool)
 	}
-	r.Log.Info("deleted nodeclaim", append(claimAttrs(before), "duration", took.Round(time.Millisecond))...)
+	control.Logger(ctx, r.Log).Info("deleted nodeclaim", append(claimAttrs(before), "duration", took.Round(time.Millisecond))...)
 	return true, nil
 }

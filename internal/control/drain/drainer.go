@@ -114,8 +114,7 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 
 // ours says whether the claim is of a class that this process serves.
 func (d *Drainer) ours(claim *karpv1.NodeClaim) bool {
-	ref := claim.Spec.NodeClassRef
-	return ref != nil && ref.Group == d.Class.Group && ref.Kind == d.Class.Kind
+	return claim.Spec.NodeClassRef.Is(d.Class)
 }
 
 // ourNode says the same of a node, by the label that names its class.

@@ -207,7 +207,7 @@ func (r *nodes) cordon(ctx context.Context, v *visit) (bool, time.Duration, erro
 	if err != nil || !written {
 		return false, soon, err
 	}
-	r.Log.Info("tainted node", append(nodeAttrs(v.node), "taint.Key", taint.Key, "taint.Value", taint.Value, "taint.Effect", string(taint.Effect))...)
+	control.Logger(ctx, r.Log).Info("tainted node", append(nodeAttrs(v.node), "taint.Key", taint.Key, "taint.Value", taint.Value, "taint.Effect", string(taint.Effect))...)
 	return true, 0, nil
 }
 
@@ -264,6 +264,6 @@ func (r *nodes) finish(ctx context.Context, v *visit) (ok bool, err error) {
 	}
 	r.Meter.Observe(meter.NodesTerminationDuration, took.Seconds(), "nodepool", pool)
 	r.Meter.Observe(meter.NodesLifetimeDuration, max(0, now.Sub(before.CreationTimestamp.Time).Seconds()), "nodepool", pool)
-	r.Log.Info("deleted node", append(nodeAttrs(before), "duration", took.Round(time.Millisecond))...)
+	control.Logger(ctx, r.Log).Info("deleted node", append(nodeAttrs(before), "duration", took.Round(time.Millisecond))...)
 	return true, nil
 }

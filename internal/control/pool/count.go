@@ -37,6 +37,8 @@ type Count struct {
 	NoGauges bool
 
 	shown map[string]bool
+	// unpriced are the nodes whose price is not known, by name.
+	unpriced map[string]bool
 }
 
 // Loop is what the manager runs.
@@ -60,6 +62,7 @@ func (r *Count) Once(ctx context.Context) (time.Duration, error) {
 			cost[n.Pool] += n.Price
 		}
 	}
+	r.countUnpriced(view)
 	var failed error
 	there := map[string]bool{}
 	for i := range pools.Items {
@@ -79,6 +82,21 @@ func (r *Count) Once(ctx context.Context) (time.Duration, error) {
 	}
 	r.clear(there)
 	return countEvery, failed
+}
+
+// countUnpriced counts each node of ours that turns out to have no price once (O27). Until it has been launched nobody knows it.
+func (r *Count) countUnpriced(view *state.View) {
+	now := map[string]bool{}
+	for _, n := range view.Nodes {
+		w := n.World
+		if n.Claim == nil || n.Claim.Status.ProviderID == "" || w.Price > 0 || w.Deleting {
+			continue
+		}
+		if now[w.Claim] = true; !r.unpriced[w.Claim] {
+			r.Meter.Add(meter.NodePoolsCostErrors, 1, "nodepool", w.Pool)
+		}
+	}
+	r.unpriced = now
 }
 
 func sums(view *state.View, use state.Usage) corev1.ResourceList {

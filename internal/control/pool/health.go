@@ -35,10 +35,27 @@ type Health struct {
 	news  chan event.TypedGenericEvent[types.NamespacedName]
 }
 
-// health is what is remembered of one pool as it is now: another spec, or another class, starts afresh.
+// chance is what machines are made from: whenever it is another, the pool starts afresh.
+type chance struct {
+	uid         types.UID
+	spec, class int64
+	// answered is when the class last became ready or ceased to be: what AWS allows, or has, may have changed.
+	answered time.Time
+	// retry is what somebody has written on the pool to have it try again.
+	retry string
+}
+
+func chanceOf(pool *karpv1.NodePool) chance {
+	c := chance{uid: pool.UID, spec: pool.Generation, class: pool.Status.NodeClassObservedGeneration, retry: pool.Annotations[karpv1.RetryAnnotationKey]}
+	if ready := pool.StatusConditions().Get(karpv1.ConditionNodeClassReady); ready != nil {
+		c.answered = ready.LastTransitionTime.Time
+	}
+	return c
+}
+
+// health is what is remembered of one pool.
 type health struct {
-	uid             types.UID
-	spec, class     int64
+	chance
 	ring            life.Ring
 	last            time.Time
 	reason, message string
@@ -76,9 +93,11 @@ func (r *Health) note(claim *karpv1.NodeClaim, joined bool, reason, message stri
 		r.mu.Unlock()
 		return // not seen yet, or the claim is of an earlier pool of that name
 	}
-	h.ring.Add(joined)
 	h.last = r.Clock.Now()
-	if !joined {
+	if joined {
+		h.ring.Joined()
+	} else {
+		h.ring.Failed(claim.CreationTimestamp.Time, h.last)
 		h.reason, h.message = reason, message
 	}
 	r.mu.Unlock()
@@ -109,7 +128,8 @@ func (r *Health) Paused(pool string) (until time.Time, why string) {
 	if !r.Clock.Now().Before(until) {
 		return time.Time{}, ""
 	}
-	return until, fmt.Sprintf("its last machines did not join the cluster (%s: %s); trying again at %s", h.reason, h.message, until.UTC().Format(time.RFC3339))
+	return until, fmt.Sprintf("its last machines did not join the cluster (%s: %s); trying again at %s, or once the pool, its class or the pool's annotation %s changes",
+		h.reason, h.message, until.UTC().Format(time.RFC3339), karpv1.RetryAnnotationKey)
 }
 
 // Reconcile writes the verdict on one pool.
@@ -142,7 +162,7 @@ func (r *Health) verdict(pool *karpv1.NodePool) (life.Status, string, string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	h := r.pools[pool.Name]
-	fresh := health{uid: pool.UID, spec: pool.Generation, class: pool.Status.NodeClassObservedGeneration}
+	fresh := health{chance: chanceOf(pool)}
 	switch {
 	case h == nil: // after a restart, what was on record goes on
 		h = &fresh
@@ -150,7 +170,7 @@ func (r *Health) verdict(pool *karpv1.NodePool) (life.Status, string, string) {
 			h.ring = life.SeedRing(status(was.Status))
 			h.last, h.reason, h.message = was.LastTransitionTime.Time, was.Reason, was.Message
 		}
-	case h.uid != fresh.uid || h.spec != fresh.spec || h.class != fresh.class:
+	case h.chance != fresh.chance:
 		h = &fresh
 	}
 	r.pools[pool.Name] = h

@@ -70,6 +70,29 @@ func TestL14_PoolsWhoseMachinesDoNotJoinAreHeldBack(t *testing.T) {
 
 	judge(pool.NewHealth(cluster.Client, clock), metav1.ConditionFalse) // a restart does not forget
 
+	r.Failed(claim, "LaunchFailed", "no such image")
+	claim.CreationTimestamp = metav1.NewTime(clock.Now().Add(time.Second))
+	r.Failed(claim, "LaunchFailed", "no such image")
+	if until, _ := r.Paused(p.Name); until.Sub(clock.Now()) != 5*time.Minute {
+		t.Errorf("paused until %s, want five minutes after a second burst", until)
+	}
+	p.Annotations = map[string]string{karpv1.RetryAnnotationKey: "now"} // somebody wants it to be tried
+	if err := cluster.Client.Update(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	judge(r, metav1.ConditionUnknown)
+	if until, why := r.Paused(p.Name); !until.IsZero() {
+		t.Errorf("still paused until %s: %s", until, why)
+	}
+	r.Failed(claim, "Unauthorized", "not allowed")
+	r.Failed(claim, "Unauthorized", "not allowed")
+	judge(r, metav1.ConditionFalse)
+	p.StatusConditions().SetTrue(karpv1.ConditionNodeClassReady, clock.Now().Add(time.Minute)) // AWS allows it now
+	if err := cluster.Client.Status().Update(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	judge(r, metav1.ConditionUnknown)
+
 	p.Spec.Weight = new(int32(7)) // somebody has changed something: a new chance
 	if err := cluster.Client.Update(t.Context(), p); err != nil {
 		t.Fatal(err)

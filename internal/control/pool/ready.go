@@ -62,8 +62,7 @@ func (r *Ready) Reconcile(ctx context.Context, request reconcile.Request) (recon
 // mine says whether the pool's nodes are this program's to make. Others belong to another provider's, which may run in
 // the same cluster (L20).
 func mine(pool *karpv1.NodePool) bool {
-	ref := pool.Spec.Template.Spec.NodeClassRef
-	return ref != nil && ref.Group == awsv1.Group && ref.Kind == awsv1.EC2NodeClassKind
+	return pool.Spec.Template.Spec.NodeClassRef.Is(awsv1.EC2NodeClassGroupKind)
 }
 
 // classCondition is the pool's NodeClassReady condition, and the generation of the class that it was judged by.
@@ -100,7 +99,7 @@ func (r *Ready) poolsOf(ctx context.Context, class client.Object) []reconcile.Re
 	}
 	var requests []reconcile.Request
 	for i := range pools.Items {
-		if ref := pools.Items[i].Spec.Template.Spec.NodeClassRef; ref != nil && ref.Name == class.GetName() {
+		if pool := &pools.Items[i]; mine(pool) && pool.Spec.Template.Spec.NodeClassRef.Name == class.GetName() {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&pools.Items[i])})
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "karpenter/api/karpenter/v1"
@@ -39,6 +40,8 @@ type Mirror interface {
 	View() *state.View
 	// Assume counts claims as in flight from now on, before any watch has shown them.
 	Assume(claims ...*karpv1.NodeClaim)
+	// Refute ends the counting of a claim that turns out not to have been created.
+	Refute(claim string)
 	// Synced says whether the mirror has been filled once.
 	Synced() bool
 }
@@ -46,6 +49,8 @@ type Mirror interface {
 // Creator creates claims within the limits of their pools. Everything that makes nodes uses one and the same.
 type Creator struct {
 	Client client.Client
+	// Live reads from the API server itself: there, claims are looked for whose creation got no answer.
+	Live   client.Reader
 	Mirror Mirror
 	Clock  control.Clock
 	Meter  *meter.Set
@@ -57,6 +62,8 @@ type Creator struct {
 	pins     pins
 	// roomy are the claims with room for pods that are known to come.
 	roomy map[string]bool
+	// doubts are the claims of which nobody knows whether they were created.
+	doubts map[string]*doubt
 
 	// Coming, if any, says whether pods are still being created that nodes with room for them should wait for; ComingWait is how long
 	// they wait at most.
@@ -90,7 +97,7 @@ func (c *Creator) World(view *state.View) *world.Snapshot {
 
 // Expected says on which claim's node pods are expected that want a place, by their UID.
 func (c *Creator) Expected(view *state.View) map[string]string {
-	return c.pins.apply(view, c.Clock.Now()).Expected
+	return c.pins.expected(look{view: view, now: c.Clock.Now(), pins: c.pins.count()}).Expected
 }
 
 // Drafts makes claims for the nodes of a plan over the view. Nothing is created yet.
@@ -172,7 +179,7 @@ func (c *Creator) reserve(list []*Draft) ([]charge, []error) {
 // create creates one claim.
 func (c *Creator) create(ctx context.Context, d *Draft, paid charge) error {
 	made, err := c.send(ctx, d.Claim)
-	c.settle(d, paid, made != no)
+	c.settle(d, paid, made)
 	if err != nil {
 		return fmt.Errorf("creating NodeClaim %s: %w", d.Claim.Name, err)
 	}
@@ -184,10 +191,13 @@ func (c *Creator) create(ctx context.Context, d *Draft, paid charge) error {
 }
 
 // settle hands what a draft has reserved over to the mirror, if the claim exists or may exist, or gives it back.
-func (c *Creator) settle(d *Draft, paid charge, exists bool) {
+func (c *Creator) settle(d *Draft, paid charge, made outcome) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if exists {
+	if made == maybe {
+		c.doubt(d.Claim.Name)
+	}
+	if made != no {
 		c.Mirror.Assume(d.Claim)
 		c.pins.add(d.Claim.Name, d.Node.Pods, c.Clock.Now())
 		if slices.ContainsFunc(d.Node.Why, func(r why.Reason) bool { return r.Code == why.Room }) {
@@ -220,7 +230,7 @@ func (c *Creator) send(ctx context.Context, claim *karpv1.NodeClaim) (outcome, e
 			return yes, nil
 		case refused(err):
 			return made, err
-		case !apierrors.IsTooManyRequests(err):
+		case !apierrors.IsTooManyRequests(err) && !utilnet.IsConnectionRefused(err): // neither got as far as storing it
 			made = maybe
 		}
 		if attempt == createAttempts || !c.pause(ctx, createWait<<(attempt-1)) {

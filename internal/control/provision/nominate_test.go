@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -162,7 +163,7 @@ func (x *stage) nominateAs(i int, node string) {
 
 func (x *stage) sweep() {
 	view := x.s.View()
-	x.Creator.pins.apply(view, x.s.clock.Now())
+	x.Creator.pins.apply(look{view: view, now: x.s.clock.Now(), pins: math.MaxUint64})
 	x.Sweep(x.t.Context(), view)
 }
 
@@ -190,7 +191,7 @@ func TestNodesOfAPlanOpenTogether(t *testing.T) {
 	}
 	// In the mirror they count as on their nodes, which the pins know.
 	view := x.s.View()
-	if len(view.World.Pending) != 0 || x.Creator.pins.apply(view, x.s.clock.Now()).Pods != 0 || len(x.Creator.pins.of) != 3 {
+	if len(view.World.Pending) != 0 || x.Creator.pins.apply(look{view: view, now: x.s.clock.Now(), pins: math.MaxUint64}).Pods != 0 || len(x.Creator.pins.of) != 3 {
 		t.Errorf("%d pods are pending, %d expected somewhere", len(view.World.Pending), len(x.Creator.pins.of))
 	}
 }

@@ -3,6 +3,7 @@ package provision
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -32,7 +33,10 @@ const (
 // claims which pods they were made for.
 type pins struct {
 	mu sync.Mutex
+	// of are never changed, only replaced, so that whoever only reads may work on a copy of the map.
 	of map[types.UID]*pin
+	// added counts the expectations that were ever added.
+	added uint64
 	// bound is when the scheduler last bound a pod.
 	bound time.Time
 	// read says that the claims that were there at first have been read.
@@ -42,6 +46,8 @@ type pins struct {
 type pin struct {
 	claim string
 	until time.Time
+	// number is its place among all that were ever added.
+	number uint64
 	// started is when the claim's node was first seen to be up, refused when the scheduler last looked at the pod in vain.
 	started, refused time.Time
 }
@@ -55,15 +61,19 @@ func (p *pins) add(claim string, pods []*world.Pod, now time.Time) {
 	}
 	for _, pod := range pods {
 		if have := p.of[uid(pod)]; have == nil || have.claim != claim {
-			p.of[uid(pod)] = &pin{claim: claim, until: now.Add(maxPin)}
+			p.added++
+			p.of[uid(pod)] = &pin{claim: claim, until: now.Add(maxPin), number: p.added}
 		}
 	}
 }
 
-// restore expects pods where a process before this one did, as the claims tell. Of two claims that were made for a pod the later
-// one counts: the pod was planned anew because it could not go to the first.
-func (p *pins) restore(view *state.View) {
-	p.read = true
+// restored is what a process before this one expected, as the claims tell, beside what this one does. Of two claims that were made
+// for a pod the later one counts: the pod was planned anew because it could not go to the first.
+func (p *pins) restored(view *state.View) map[types.UID]*pin {
+	of := maps.Clone(p.of)
+	if of == nil {
+		of = map[types.UID]*pin{}
+	}
 	made := map[string]*state.Node{}
 	for _, n := range view.Nodes {
 		if n.Claim == nil || n.World.Deleting {
@@ -81,18 +91,16 @@ func (p *pins) restore(view *state.View) {
 	}
 	for _, pod := range pods {
 		n := made[podKey(pod)]
-		if n == nil || p.of[uid(pod)] != nil {
+		if n == nil || of[uid(pod)] != nil {
 			continue
-		}
-		if p.of == nil {
-			p.of = map[types.UID]*pin{}
 		}
 		x := &pin{claim: n.Claim.Name, until: n.Claim.CreationTimestamp.Add(maxPin)}
 		if up := n.Claim.StatusConditions().Get(karpv1.ConditionInitialized); up != nil && up.Status == metav1.ConditionTrue {
 			x.started, x.until = up.LastTransitionTime.Time, up.LastTransitionTime.Add(pinAfterStart)
 		}
-		p.of[uid(pod)] = x
+		of[uid(pod)] = x
 	}
+	return of
 }
 
 // plannedPods is what is written on a claim about the pods that it is made for.
@@ -120,64 +128,117 @@ type pinned struct {
 	Claims []string
 }
 
-// apply finds where pods that want a place are expected, and forgets those that do not want one any more.
-func (p *pins) apply(view *state.View, now time.Time) pinned {
+// look is what expectations are held against.
+type look struct {
+	view *state.View
+	now  time.Time
+	// half are the claims whose nodes are being shut for a move: until what replaces them is known, their pods stay where they are.
+	half map[string]bool
+	// pins is how many expectations had been added when the view was taken: it says nothing about later ones.
+	pins uint64
+}
+
+// count is how many expectations have been added; see look.
+func (p *pins) count() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.added
+}
+
+// apply finds where pods that want a place are expected, and forgets those that do not want one any more. It is for those who plan:
+// others read.
+func (p *pins) apply(l look) pinned {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out, keep := p.find(l)
+	p.of, p.read = keep, true
+	return out
+}
+
+// expected is what apply would find, and forgets nothing: a view may be an old one, or nobody's but a reader's.
+func (p *pins) expected(l look) pinned {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out, _ := p.find(l)
+	return out
+}
+
+// find says where pods that want a place are expected, and which expectations still hold.
+func (p *pins) find(l look) (out pinned, keep map[types.UID]*pin) {
+	of := p.of
 	if !p.read {
-		p.restore(view)
+		of = p.restored(l.view)
 	}
-	if len(p.of) == 0 {
-		return pinned{}
+	keep = map[types.UID]*pin{}
+	if len(of) == 0 && len(l.half) == 0 {
+		return pinned{}, keep
 	}
-	out := pinned{Expected: map[string]string{}}
-	room := map[*world.Node]world.Resources{}
-	keep := map[types.UID]*pin{}
+	out = pinned{Expected: map[string]string{}}
+	view, now, room := l.view, l.now, map[*world.Node]world.Resources{}
+	for uid, x := range of {
+		if x.number > l.pins {
+			keep[uid] = x
+		}
+	}
 	for _, pod := range view.World.Over().Wanting() {
-		x := p.of[uid(pod)]
+		x := of[uid(pod)]
 		if x == nil {
 			continue
 		}
-		n := p.target(view, x, now)
+		x, n := p.target(view, x, now)
 		if n == nil || !fits(view.World, n, pod, room) && !p.settling(x, now) {
 			continue
 		}
 		keep[uid(pod)] = x
 		out.Expected[pod.UID] = x.claim
 	}
-	out.Pods = len(keep)
-	for _, x := range view.Nominees { // they count as on the node already
-		if pin := p.of[x.Pod.UID]; x.Seated && pin != nil && p.target(view, pin, now) != nil {
-			keep[x.Pod.UID] = pin
-			room[view.Claim(pin.claim).World] = nil
+	for _, n := range view.World.Nodes {
+		if !n.Deleting || !l.half[n.Claim] {
+			continue
+		}
+		for _, pod := range n.Pods {
+			if pod.Movable && out.Expected[pod.UID] == "" {
+				out.Expected[pod.UID] = n.Claim
+			}
 		}
 	}
-	if p.of = keep; len(keep) > 0 {
+	out.Pods = len(out.Expected)
+	for _, x := range view.Nominees { // they count as on the node already
+		if pin := of[x.Pod.UID]; x.Seated && pin != nil {
+			if pin, n := p.target(view, pin, now); n != nil {
+				keep[x.Pod.UID] = pin
+				room[view.Claim(pin.claim).World] = nil
+			}
+		}
+	}
+	if len(room) > 0 {
 		for _, n := range view.World.Nodes {
 			if _, taken := room[n]; taken {
 				out.Claims = append(out.Claims, n.Claim)
 			}
 		}
 	}
-	return out
+	return out, keep
 }
 
-// target is the node that a pod is expected on, or nil when that is over.
-func (p *pins) target(view *state.View, x *pin, now time.Time) *world.Node {
+// target is the node that a pod is expected on, or nil when that is over, and the expectation with what was found out about it.
+func (p *pins) target(view *state.View, x *pin, now time.Time) (*pin, *world.Node) {
 	n := view.Claim(x.claim)
 	if n == nil || n.World.Deleting {
-		return nil
+		return x, nil
 	}
 	if n.World.Initialized && x.started.IsZero() {
-		x.started, x.until = now, now.Add(pinAfterStart)
+		c := *x
+		c.started, c.until = now, now.Add(pinAfterStart)
 		if up := n.Claim.StatusConditions().Get(karpv1.ConditionInitialized); up.Status == metav1.ConditionTrue { // this look may be late
-			x.started = earlier(now, up.LastTransitionTime.Time)
+			c.started = earlier(now, up.LastTransitionTime.Time)
 		}
+		x = &c
 	}
 	if !now.Before(p.ends(x)) {
-		return nil
+		return x, nil
 	}
-	return n.World
+	return x, n.World
 }
 
 // ends is when the pod is not expected there any more.
@@ -224,7 +285,9 @@ func (p *pins) refuse(uid types.UID, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if x := p.of[uid]; x != nil {
-		x.refused = now
+		c := *x
+		c.refused = now
+		p.of[uid] = &c
 	}
 }
 

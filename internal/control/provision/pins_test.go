@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/pack"
 	"karpenter/internal/engine/world"
+	"karpenter/internal/state"
 )
 
 // TestP71_PodsKeepTheirPlace: a pod that fits everywhere must not take the place of one that fits only there.
@@ -52,13 +54,13 @@ func TestP71_ARestartPlansNothingTwice(t *testing.T) {
 		if n := len(stored(t, "taken-over")); n != len(made) {
 			t.Fatalf("%d claims after a restart, %d before", n, len(made))
 		}
-		if n := next.Creator.pins.apply(s.View(), s.clock.Now()).Pods; n != 4 {
+		if n := next.Creator.pins.apply(look{view: s.View(), now: s.clock.Now(), pins: math.MaxUint64}).Pods; n != 4 {
 			t.Errorf("%d pods are expected on claims, want 4", n)
 		}
 	}
 	t.Run("not for ever", func(t *testing.T) {
 		s.clock.Step(maxPin)
-		if n := newDesk(t, s).Creator.pins.apply(s.View(), s.clock.Now()).Pods; n != 0 {
+		if n := newDesk(t, s).Creator.pins.apply(look{view: s.View(), now: s.clock.Now(), pins: math.MaxUint64}).Pods; n != 0 {
 			t.Errorf("%d pods are expected on claims that have come to nothing", n)
 		}
 	})
@@ -73,7 +75,7 @@ func TestP71_TheLaterClaimCounts(t *testing.T) {
 	early.Claim.CreationTimestamp, late.Claim.CreationTimestamp = metav1.NewTime(s.clock.Now()), metav1.NewTime(s.clock.Now().Add(time.Second))
 	s.Assume(late.Claim, early.Claim)
 	anew := &Creator{Client: yesMan(), Mirror: s, Clock: s.clock, Log: silent}
-	if got := anew.pins.apply(s.View(), s.clock.Now()); len(got.Claims) != 1 || got.Claims[0] != late.Claim.Name {
+	if got := anew.pins.apply(look{view: s.View(), now: s.clock.Now(), pins: math.MaxUint64}); len(got.Claims) != 1 || got.Claims[0] != late.Claim.Name {
 		t.Errorf("expected on %v, want %s", got.Claims, late.Claim.Name)
 	}
 }
@@ -124,7 +126,7 @@ func TestP71_PlacesAreGivenUp(t *testing.T) {
 			list := plan(s, cr)
 			cr.Create(t.Context(), list)
 			c.then(s, list[0].Claim)
-			if got := cr.pins.apply(s.View(), s.clock.Now()); got.Pods != c.kept || len(cr.pins.of) != c.kept {
+			if got := cr.pins.apply(look{view: s.View(), now: s.clock.Now(), pins: math.MaxUint64}); got.Pods != c.kept || len(cr.pins.of) != c.kept {
 				t.Errorf("%d pods keep their place and %d are remembered, want %d", got.Pods, len(cr.pins.of), c.kept)
 			}
 		})
@@ -136,12 +138,12 @@ func TestP71_PlacesAreGivenUp(t *testing.T) {
 		list := plan(s, cr)
 		cr.Create(t.Context(), list)
 		s.Put(node(launch(s, list[0].Claim)))
-		cr.pins.apply(s.View(), s.clock.Now())
+		cr.pins.apply(look{view: s.View(), now: s.clock.Now(), pins: math.MaxUint64})
 		return s, cr
 	}
 	keep := func(t *testing.T, s *shelf, cr *Creator, want int) {
 		t.Helper()
-		if got := cr.pins.apply(s.View(), s.clock.Now()).Pods; got != want {
+		if got := cr.pins.apply(look{view: s.View(), now: s.clock.Now(), pins: math.MaxUint64}).Pods; got != want {
 			t.Errorf("%d pods keep their place, want %d", got, want)
 		}
 	}
@@ -180,7 +182,7 @@ func TestP71_PlacesAreGivenUp(t *testing.T) {
 		cr.Create(t.Context(), list)
 		s.Put(node(launch(s, list[0].Claim)))
 		for i, want := range []int{1, 1, 0} {
-			if got := cr.pins.apply(s.View(), s.clock.Now()).Pods; got != want {
+			if got := cr.pins.apply(look{view: s.View(), now: s.clock.Now(), pins: math.MaxUint64}).Pods; got != want {
 				t.Errorf("look %d: %d pods keep their place, want %d", i, got, want)
 			}
 			s.clock.Step(pinAfterStart / 2)
@@ -216,4 +218,53 @@ func TestP10_PodsOfNodesThatGoKeepTheirPlace(t *testing.T) {
 	if at["old"] != 0 || at[list[0].Claim.Name] != 1 {
 		t.Errorf("pods by node: %v", at)
 	}
+}
+
+// TestP71_ReadingForgetsNothing: whoever shows the cluster, from whatever view, changes no decision.
+func TestP71_ReadingForgetsNothing(t *testing.T) {
+	s := newShelf(typesOf(twoZones, 2), newPool("shown"))
+	s.put(newPod("a", "1"))
+	cr := &Creator{Client: yesMan(), Mirror: s, Clock: s.clock, Log: silent}
+	old := s.View()
+	cr.pins.apply(look{view: old, now: s.clock.Now()}) // so that nothing is read from claims any more
+	cr.Create(t.Context(), plan(s, cr))
+	if got := cr.Expected(old); len(got) > 0 {
+		t.Errorf("a view without the claim expects pods on it: %v", got)
+	}
+	if got := cr.Expected(s.View()); len(got) != 1 {
+		t.Errorf("after a look at an old view %v are expected, want one pod", got)
+	}
+	if got := cr.pins.apply(look{view: old, now: s.clock.Now()}); got.Pods != 0 || len(cr.pins.of) != 1 {
+		t.Errorf("a plan over a view from before the claim has forgotten it: %d pods expected, %d remembered", got.Pods, len(cr.pins.of))
+	}
+}
+
+// TestD52_PodsOfHalfAMoveStay: a move that is slow to begin holds up no other pod, and its own get no second set of nodes.
+func TestD52_PodsOfHalfAMoveStay(t *testing.T) {
+	s := newShelf(typesOf(twoZones, 4), newPool("half"))
+	s.put(newPod("moves", "1"))
+	d := newDesk(t, s)
+	d.pass()
+	claim := s.inFlight()[0].DeepCopy()
+	claim.Status.ProviderID, claim.Status.NodeName = "aws:///a/i-1", "n"
+	claim.Status.Allocatable, claim.Status.Capacity = claim.Spec.Resources.Requests, claim.Spec.Resources.Requests
+	s.Put(claim)
+	s.Put(&corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n", Labels: map[string]string{world.LabelPool: "half", karpv1.NodeInitializedLabelKey: "true", karpv1.NodeRegisteredLabelKey: "true"}},
+		Spec:       corev1.NodeSpec{ProviderID: claim.Status.ProviderID, Taints: []corev1.Taint{karpv1.DisruptedTaint()}},
+		Status:     corev1.NodeStatus{Allocatable: claim.Spec.Resources.Requests, Capacity: claim.Spec.Resources.Requests},
+	})
+	s.Put(newPod("moves", "1", func(p *corev1.Pod) { p.Spec.NodeName, p.Status = "n", corev1.PodStatus{Phase: corev1.PodRunning} }))
+	s.put(newPod("new", "3"))
+	half := map[string]bool{claim.Name: true}
+	d.Look = func() (*state.View, map[string]bool) { return s.View(), half }
+	if n := len(s.View().World.Over().Wanting()); n != 2 {
+		t.Fatalf("%d pods want a place", n)
+	}
+	_, lines := d.pass()
+	want(t, 1, lines, `msg="created nodeclaim"`, "pod-count=1", "cpu:3")
+	half = nil // it was undone, and the node is shut for another reason
+	s.nudge()
+	_, lines = d.pass()
+	want(t, 1, lines, `msg="created nodeclaim"`, "pod-count=1", "cpu:1")
 }

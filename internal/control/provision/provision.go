@@ -61,6 +61,9 @@ type Provisioner struct {
 	// Ledger keeps what is decided; nil keeps nothing. Reading says how the mirror reads objects, for recordings.
 	Ledger  *ledger.Ledger
 	Reading state.Options
+	// Look, if any, is a view of Mirror with the claims whose nodes are being shut for a move: it shows their pods as if they had no place,
+	// though one is about to be made for them.
+	Look func() (view *state.View, half map[string]bool)
 	// Nominator, if any, takes nominations back that lead nowhere.
 	Nominator *Nominator
 	// Planned, if any, is shown every plan with what it was made from; a nil plan when no pod is without a place.
@@ -143,7 +146,8 @@ func (p *Provisioner) round(ctx context.Context) (time.Duration, error) {
 	if !p.Mirror.Synced() {
 		return syncing, nil
 	}
-	p.Batch.Wait(ctx, max(syncing, p.Creator.pins.next(p.Clock.Now(), retry)))
+	now := p.Clock.Now()
+	p.Batch.Wait(ctx, max(syncing, p.Creator.nextLook(now, p.Creator.pins.next(now, retry))))
 	if ctx.Err() != nil {
 		return 0, nil
 	}
@@ -152,15 +156,16 @@ func (p *Provisioner) round(ctx context.Context) (time.Duration, error) {
 
 // Pass plans once and carries the plan out. What goes wrong with single claims is told and is no error of the pass.
 func (p *Provisioner) Pass(ctx context.Context) error {
-	view := p.Mirror.View()
-	now := p.Clock.Now()
+	p.Creator.clear(ctx)
+	l := p.look()
+	view, now := l.view, l.now
 	if !p.NoPodGauges {
 		defer func() { p.track.show(p.Clock.Now()) }()
 	}
 	pods := view.World.Over().Wanting()
 	p.countZones(view.World, pods)
 	p.track.settle(view)
-	placed := p.Creator.pins.apply(view, now)
+	placed := p.Creator.pins.apply(l)
 	if p.Nominator != nil {
 		p.Nominator.Sweep(ctx, view)
 	}
@@ -205,14 +210,27 @@ func (p *Provisioner) Pass(ctx context.Context) error {
 	return nil
 }
 
+// look is the cluster as plans are to see it.
+func (p *Provisioner) look() look {
+	l := look{pins: p.Creator.pins.count()}
+	if p.Look != nil {
+		l.view, l.half = p.Look()
+	} else {
+		l.view = p.Mirror.View()
+	}
+	l.now = p.Clock.Now()
+	return l
+}
+
 // foresee answers what the next pass will ask if nothing changes until then, while the batch still waits for more pods. A claim is
 // then created as soon as the batch is complete.
 func (p *Provisioner) foresee() {
 	if !p.Mirror.Synced() || p.late.Load() {
 		return
 	}
-	view, now := p.Mirror.View(), p.Clock.Now()
-	placed := p.Creator.pins.apply(view, now)
+	l := p.look()
+	view, now := l.view, l.now
+	placed := p.Creator.pins.expected(l)
 	pods := len(view.World.Over().Wanting()) - placed.Pods
 	m, q := p.moment(view, placed, now)
 	if pods == 0 || pods > foreseen || q == p.last {
@@ -381,7 +399,7 @@ func (p *Provisioner) carryOut(ctx context.Context, m *moment, plan *pack.Plan) 
 func (p *Provisioner) countZones(snap *world.Snapshot, pods []*world.Pod) {
 	var zones map[string]int
 	if len(pods) > 0 {
-		zones = podsByZone(snap, pods)
+		zones = PodsByZone(snap, pods)
 	}
 	for zone, n := range zones {
 		p.Meter.Set(meter.SchedulerPendingZones, float64(n), "controller", name, "zone", zone)

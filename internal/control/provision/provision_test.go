@@ -2,6 +2,7 @@ package provision
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/record"
@@ -322,6 +324,49 @@ func TestP8_AClaimThatFailsIsToldAndPlannedAgain(t *testing.T) {
 	d.pass()
 	if n := len(stored(t, "fails-once")); n != 1 {
 		t.Errorf("%d claims", n)
+	}
+}
+
+// TestP8_AnUnansweredClaimIsLookedFor: a claim whose creation got no answer counts only until the API server has said that it is not
+// there, which takes seconds.
+func TestP8_AnUnansweredClaimIsLookedFor(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		before, after func(string, int) error
+	}{
+		{"unanswered-absent", func(string, int) error { return errors.New("connection reset by peer") }, fine},
+		{"unanswered-there", fine, func(_ string, n int) error {
+			if n == 1 {
+				return errors.New("connection reset by peer")
+			}
+			return apierrors.NewInternalError(errors.New("no quorum"))
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newShelf(typesOf(twoZones, 2), newPool(c.name))
+			s.put(newPod("a", "1"))
+			d := newDesk(t, s)
+			good := d.Creator.Client
+			d.Creator.Client, d.Creator.Live = faulty(c.before, c.after), good
+			begin := d.clock.Now()
+			patient(t, d.clock, func() { d.pass() })
+			d.Creator.Client = good
+			stays := len(stored(t, c.name))
+			for len(stored(t, c.name)) == 0 && d.clock.Since(begin) < time.Minute {
+				d.clock.Step(max(syncing, d.Creator.nextLook(d.clock.Now(), retry)))
+				d.pass()
+			}
+			if took := d.clock.Since(begin); stays == 0 && took > 10*time.Second {
+				t.Errorf("the pod was planned for again after %s", took)
+			}
+			for range 10 { // nothing is made twice
+				d.clock.Step(doubtEvery)
+				d.pass()
+			}
+			if n := len(stored(t, c.name)); n != 1 || len(s.inFlight()) != 1 || len(d.Creator.doubts) != 0 {
+				t.Errorf("%d claims are stored, %d assumed, %d in doubt", n, len(s.inFlight()), len(d.Creator.doubts))
+			}
+		})
 	}
 }
 

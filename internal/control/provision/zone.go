@@ -12,8 +12,8 @@ const (
 	zoneNone     = "none"     // no zone that there is would do
 )
 
-// podsByZone counts pods by the zone that they are bound to by node selector, affinity and volumes.
-func podsByZone(snap *world.Snapshot, pods []*world.Pod) map[string]int {
+// PodsByZone counts pods by the zone that they are bound to by node selector, affinity and volumes.
+func PodsByZone(snap *world.Snapshot, pods []*world.Pod) map[string]int {
 	zones := zonesOf(snap)
 	of := map[int32]string{}
 	out := map[string]int{}

@@ -159,8 +159,7 @@ func (r *Repair) claimOf(ctx context.Context, node *corev1.Node) (*karpv1.NodeCl
 		return nil, nil
 	}
 	claim := &list.Items[0]
-	ref := claim.Spec.NodeClassRef
-	if ref == nil || ref.Group != r.Class.Group || ref.Kind != r.Class.Kind {
+	if !claim.Spec.NodeClassRef.Is(r.Class) {
 		return nil, nil
 	}
 	return claim, nil
@@ -199,7 +198,13 @@ func (r *Repair) affordable(ctx context.Context, claim *karpv1.NodeClaim) (ok bo
 	if err := r.Client.List(ctx, claims, client.UnsafeDisableDeepCopy); err != nil {
 		return false, "", fmt.Errorf("listing claims: %w", err)
 	}
-	if !r.Purse.Take(len(claims.Items)) {
+	fleet := 0
+	for i := range claims.Items {
+		if claims.Items[i].Spec.NodeClassRef.Is(r.Class) {
+			fleet++
+		}
+	}
+	if !r.Purse.Take(fleet) {
 		return false, "too many machines have been replaced in the last minutes without anybody asking for it", nil
 	}
 	r.paid.Store(claim.UID, struct{}{})
@@ -233,7 +238,7 @@ func (r *Repair) replace(ctx context.Context, claim *karpv1.NodeClaim, illness l
 		"capacity_type", claim.Labels[karpv1.CapacityTypeLabelKey], "image_id", claim.Status.ImageID)
 	control.CountDisrupted(r.Meter, claim, "unhealthy")
 	r.Ledger.Removed(claim, ledger.Removal, "Unhealthy", "is replaced: "+illness.String())
-	r.Log.Info("deleting unhealthy node", "NodeClaim", claim.Name, "Node", claim.Status.NodeName, "NodePool", pool,
+	control.Logger(ctx, r.Log).Info("deleting unhealthy node", "NodeClaim", claim.Name, "Node", claim.Status.NodeName, "NodePool", pool,
 		"provider-id", claim.Status.ProviderID, "reason", "unhealthy", "message", illness.String())
 	return true, nil
 }

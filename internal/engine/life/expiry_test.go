@@ -94,8 +94,13 @@ func TestL14_Ring(t *testing.T) {
 		{"which recovers", False, "sss", True, 0},
 	} {
 		r := SeedRing(tt.seed)
-		for _, o := range tt.outcomes {
-			r.Add(o == 's')
+		for i, o := range tt.outcomes { // each is asked for after the one before has failed
+			asked := time.Unix(int64(100*i), 0)
+			if o == 's' {
+				r.Joined()
+			} else {
+				r.Failed(asked, asked.Add(time.Minute))
+			}
 		}
 		if got, pause := r.Verdict(), r.Pause(); got != tt.want || pause != tt.pause {
 			t.Errorf("%s: verdict %v pause %v, want %v %v", tt.name, got, pause, tt.want, tt.pause)

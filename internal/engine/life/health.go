@@ -11,7 +11,11 @@ const (
 // Ring remembers how the last machines of a pool fared: whether they joined the cluster. The zero value remembers nothing.
 type Ring struct {
 	outcomes []bool // oldest first
-	failures int    // in a row, also beyond the ring
+	// failures count the bursts in a row that failed, also beyond the ring. begun is when the last of them was noticed, several that more
+	// than one of its machines failed.
+	failures int
+	begun    time.Time
+	several  bool
 }
 
 // SeedRing is a ring that gives the verdict which was on record before a restart.
@@ -19,24 +23,37 @@ func SeedRing(verdict Status) Ring {
 	var r Ring
 	switch verdict {
 	case True:
-		r.Add(true)
+		r.Joined()
 	case False:
 		for range ringFails {
-			r.Add(false)
+			r.Failed(time.Time{}, time.Time{})
 		}
 	}
 	return r
 }
 
-// Add remembers one more outcome.
-func (r *Ring) Add(joined bool) {
+// Joined remembers that a machine has joined.
+func (r *Ring) Joined() {
+	r.add(true)
+	r.failures, r.begun, r.several = 0, time.Time{}, false
+}
+
+// Failed remembers that a machine which was asked for at a time has not. Machines that were asked for before the first failure was
+// noticed are one burst: they say no more than it did. A burst counts once, and twice if more than one of it has failed.
+func (r *Ring) Failed(asked, now time.Time) {
+	r.add(false)
+	switch {
+	case r.failures == 0 || asked.After(r.begun):
+		r.failures, r.begun, r.several = r.failures+1, now, false
+	case !r.several:
+		r.failures, r.several = r.failures+1, true
+	}
+}
+
+func (r *Ring) add(joined bool) {
 	r.outcomes = append(r.outcomes, joined)
 	if len(r.outcomes) > ringSize {
 		r.outcomes = append([]bool(nil), r.outcomes[1:]...)
-	}
-	r.failures++
-	if joined {
-		r.failures = 0
 	}
 }
 
@@ -59,7 +76,7 @@ func (r *Ring) Verdict() Status {
 	return Unknown
 }
 
-// pauses is how long a pool makes no more machines after that many in a row did not join.
+// pauses is how long a pool makes no more machines after so many failures in a row.
 var pauses = []time.Duration{0, 0, time.Minute, 5 * time.Minute, 15 * time.Minute, time.Hour}
 
 // Pause is how long the pool should make no more machines, counted from the last outcome.

@@ -34,11 +34,11 @@ func (i Illness) String() string {
 }
 
 // Diagnose finds the condition that a policy names and that is due first; ok is false if the node is healthy. Of equals the one
-// named first counts.
+// named first counts. A condition that does not say since when it holds is no verdict: it may have come this moment.
 func Diagnose(conditions []NodeCondition, policies []RepairPolicy) (found Illness, ok bool) {
 	for _, c := range conditions {
 		for _, p := range policies {
-			if c.Type != p.Type || c.Status != p.Status {
+			if c.Type != p.Type || c.Status != p.Status || c.Since.IsZero() {
 				continue
 			}
 			if due := c.Since.Add(p.Tolerated); !ok || due.Before(found.Due) {

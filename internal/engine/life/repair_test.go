@@ -23,6 +23,7 @@ func TestD58_Diagnose(t *testing.T) {
 		{"healthy", []life.NodeCondition{{"Ready", "True", t0}}, "", time.Time{}},
 		{"a condition that no policy names", []life.NodeCondition{{"DiskPressure", "True", t0}}, "", time.Time{}},
 		{"not ready", []life.NodeCondition{{"Ready", "False", t0}}, "Ready", at(1800)},
+		{"nobody knows since when", []life.NodeCondition{{"Ready", "False", time.Time{}}}, "", time.Time{}},
 		{"unknown", []life.NodeCondition{{"Ready", "Unknown", t0}}, "Ready", at(1800)},
 		{"the one that is due first, not the older one", []life.NodeCondition{{"Ready", "False", t0}, {"AcceleratedHardwareReady", "False", at(60)}}, "AcceleratedHardwareReady", at(660)},
 		{"in any order", []life.NodeCondition{{"AcceleratedHardwareReady", "False", at(60)}, {"Ready", "False", t0}}, "AcceleratedHardwareReady", at(660)},

@@ -1,7 +1,6 @@
 package plane
 
 import (
-	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -149,7 +148,7 @@ func (p *Plane) startClients(ctx context.Context) error {
 		}})
 	}
 	if p.opts.Scheduler {
-		wanted = append(wanted, component{name: "kube-scheduler", port: p.ports.scheduler})
+		wanted = append(wanted, component{name: "kube-scheduler", port: p.ports.scheduler, qps: p.opts.SchedulerQPS, burst: p.opts.SchedulerBurst})
 	}
 	for _, c := range wanted {
 		kubeconfig, err := p.kubeconfig(identity{file: c.name, user: "system:" + c.name})
@@ -161,9 +160,10 @@ func (p *Plane) startClients(ctx context.Context) error {
 			"--kubeconfig=" + kubeconfig, "--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig,
 			"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", c.port), "--leader-elect=false",
 			"--tls-cert-file=" + serving.cert, "--tls-private-key-file=" + serving.key,
-			// Unless somebody wants it, they must not be what a thousand pods wait for.
-			fmt.Sprintf("--kube-api-qps=%d", cmp.Or(c.qps, 1000)), fmt.Sprintf("--kube-api-burst=%d", cmp.Or(c.burst, 2000)),
 		}, c.args...)
+		if c.qps > 0 {
+			args = append(args, fmt.Sprintf("--kube-api-qps=%d", c.qps), fmt.Sprintf("--kube-api-burst=%d", max(c.burst, c.qps)))
+		}
 		if _, err := p.spawn(c.name, args...); err != nil {
 			return err
 		}

@@ -32,10 +32,12 @@ type Options struct {
 	// runs Deployments.
 	Controllers bool
 	// ControllersQPS and ControllersBurst are how many requests a second each controller of kube-controller-manager may send, and how
-	// many at once; zero is more than a thousand pods need. Kubernetes' own defaults are 20 and 30.
+	// many at once; zero is Kubernetes' own default, 20 and 30.
 	ControllersQPS, ControllersBurst int
 	// Scheduler starts kube-scheduler.
 	Scheduler bool
+	// SchedulerQPS and SchedulerBurst are the same for kube-scheduler, whose defaults are 50 and 100.
+	SchedulerQPS, SchedulerBurst int
 	// AuditPolicy is a policy file by which the API server notes requests in logs/audit.log; without one it notes none.
 	AuditPolicy string
 	// NoWatchCache makes the API server answer lists from etcd itself. Its cache of a kind waits up to a tenth of a second to be as

@@ -81,11 +81,16 @@ func TestTwoPlanesSideBySide(t *testing.T) {
 func TestWholePlaneJudgesAPod(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	p, err := Start(t.Context(), Options{Binary: binary(), Dir: dir, Controllers: true, Scheduler: true})
+	p, err := Start(t.Context(), Options{Binary: binary(), Dir: dir, Controllers: true, Scheduler: true, ControllersQPS: 40})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer p.Stop()
+	for _, child := range p.processes { // Kubernetes' own limits, unless others are asked for
+		if limits := strings.Contains(strings.Join(child.cmd.Args, " "), "--kube-api-qps"); limits != (child.name == "kube-controller-manager") {
+			t.Errorf("%s is started with %q", child.name, child.cmd.Args)
+		}
+	}
 	clients, err := kubernetes.NewForConfig(p.Config)
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,97 @@
+package provision
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	karpv1 "karpenter/api/karpenter/v1"
+)
+
+const (
+	// doubtEvery is how often the API server is asked for a claim whose creation got no answer, and doubtWait how long it may take to
+	// say so: the pods that the claim is for wait meanwhile.
+	doubtEvery = time.Second
+	doubtWait  = 2 * time.Second
+	// absentFor is how long a claim must have been absent before it counts as not created: a request that was cut off may still be on its
+	// way through the API server at the first look.
+	absentFor = 4 * time.Second
+)
+
+// doubt is what is known of a claim whose creation got no answer.
+type doubt struct {
+	// next is when to look again, absent when it was first seen not to be there.
+	next, absent time.Time
+}
+
+// doubt notes that a claim may have been created.
+func (c *Creator) doubt(claim string) {
+	if c.Live == nil {
+		return
+	}
+	if c.doubts == nil {
+		c.doubts = map[string]*doubt{}
+	}
+	c.doubts[claim] = &doubt{next: c.Clock.Now().Add(doubtEvery)}
+}
+
+// nextLook is how long it is until a claim in doubt is looked for again, at most so long.
+func (c *Creator) nextLook(now time.Time, most time.Duration) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, d := range c.doubts {
+		most = min(most, max(0, d.next.Sub(now)))
+	}
+	return most
+}
+
+// clear looks for the claims in doubt whose time has come. One that is there is in no doubt any more; one that has been absent for
+// a while was not created, and its pods are planned anew.
+func (c *Creator) clear(ctx context.Context) {
+	c.mu.Lock()
+	var due []string
+	for name, d := range c.doubts {
+		if !c.Clock.Now().Before(d.next) {
+			due = append(due, name)
+		}
+	}
+	c.mu.Unlock()
+	if len(due) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, doubtWait)
+	defer cancel()
+	var wg sync.WaitGroup
+	gate := make(chan struct{}, createWorkers)
+	for _, name := range due {
+		gate <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-gate }()
+			c.judge(name, c.Live.Get(ctx, client.ObjectKey{Name: name}, &karpv1.NodeClaim{}))
+		})
+	}
+	wg.Wait()
+}
+
+// judge takes in what the API server has said about a claim in doubt.
+func (c *Creator) judge(name string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	d, now := c.doubts[name], c.Clock.Now()
+	switch {
+	case err == nil:
+		delete(c.doubts, name)
+		return
+	case apierrors.IsNotFound(err) && d.absent.IsZero():
+		d.absent = now
+	case apierrors.IsNotFound(err) && now.Sub(d.absent) >= absentFor:
+		delete(c.doubts, name)
+		c.Mirror.Refute(name)
+		c.Log.Info("nodeclaim was not created, planning for its pods again", "NodeClaim", name)
+		return
+	}
+	d.next = now.Add(doubtEvery)
+}
