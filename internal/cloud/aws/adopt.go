@@ -27,7 +27,7 @@ func (p *Provider) lookUp(ctx context.Context, batch string) ([]*cloud.Instance,
 func (p *Provider) lookUpAll(ctx context.Context, batches []string) (map[string][]*cloud.Instance, error) {
 	found := map[string][]*cloud.Instance{}
 	err := p.eachInstance(ctx, append(p.owned(), filter("tag:"+cloud.BatchAnnotationKey, batches...)), func(i *types.Instance) {
-		if in := p.toInstance(i); p.ours(in) {
+		if in := p.toInstance(i); !in.Unmarked && !p.foreign(in) {
 			found[in.Batch] = append(found[in.Batch], in)
 		}
 	})
