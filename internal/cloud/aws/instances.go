@@ -26,11 +26,12 @@ const instancesPage = 1000
 // providerID is the name that a node of the instance carries.
 func providerID(zone, id string) string { return "aws:///" + zone + "/" + id }
 
-// ParseProviderID returns the instance id in a provider ID such as aws:///us-east-1a/i-0123456789abcdef0.
+// ParseProviderID returns the instance id in a provider ID such as aws:///us-east-1a/i-0123456789abcdef0. Whatever comes before the id
+// is somebody's way to write it: other cloud controllers have other names for the provider.
 func ParseProviderID(providerID string) (id string, err error) {
-	rest, ok := strings.CutPrefix(providerID, "aws:///")
-	_, id, slash := strings.Cut(rest, "/")
-	if !ok || !slash || !strings.HasPrefix(id, "i-") || strings.Contains(id, "/") {
+	prefix, path, ok := strings.Cut(providerID, ":///")
+	slash := strings.LastIndexByte(path, '/')
+	if id = path[slash+1:]; !ok || prefix == "" || slash < 0 || !strings.HasPrefix(id, "i-") {
 		return "", fmt.Errorf("provider ID %q is not of the form aws:///ZONE/INSTANCE", providerID)
 	}
 	return id, nil
@@ -151,7 +152,7 @@ func (p *Provider) Delete(ctx context.Context, id string) (err error) {
 		err = outcome
 	}
 	switch err = writeError(op, err); {
-	case cloud.ClassOf(err) == cloud.NotFound || err == nil && !answered:
+	case cloud.ClassOf(err) == cloud.NotFound || codeOf(err) == codeMalformedID || err == nil && !answered:
 		return p.absent(op, id)
 	case err != nil:
 		p.opt.Meter.Add(meter.TerminationFailures, 1, "zone", zone, "zone_id", zoneID)
@@ -168,21 +169,27 @@ func (p *Provider) describeByID(ctx context.Context, ids []string) (map[string]*
 	return out, err
 }
 
-// terminate ends instances and says for each what came of it. One id that EC2 does not know fails a whole call, so after
-// that each is asked for alone.
+// terminate ends instances and says for each what came of it. One id that EC2 does not know, or that one may not end, fails a whole
+// call, so after that each half is asked for alone. Any other failure says nothing of single ids.
 func (p *Provider) terminate(ctx context.Context, ids []string) (map[string]error, error) {
-	out, err := p.opt.Clients.EC2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: ids})
+	var out *ec2.TerminateInstancesOutput
+	err := p.ends.do(ctx, fmt.Sprintf("terminate %d instances", len(ids)), func() (err error) {
+		out, err = p.opt.Clients.EC2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: ids}, once)
+		return err
+	})
 	results := map[string]error{}
-	switch {
+	switch class := cloud.ClassOf(err); {
 	case err == nil:
 		for _, i := range out.TerminatingInstances {
 			results[aws.ToString(i.InstanceId)] = nil
 		}
-	case len(ids) == 1:
-		results[ids[0]] = err
+	case len(ids) > 1 && (class == cloud.NotFound || class == cloud.Invalid || class == cloud.Denied):
+		for _, half := range [][]string{ids[:len(ids)/2], ids[len(ids)/2:]} {
+			some, _ := p.terminate(ctx, half)
+			maps.Copy(results, some)
+		}
 	default:
 		for _, id := range ids {
-			_, err := p.opt.Clients.EC2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{id}})
 			results[id] = err
 		}
 	}
@@ -219,7 +226,11 @@ func (p *Provider) Tag(ctx context.Context, id string, tags map[string]string) e
 func (p *Provider) eachInstance(ctx context.Context, filters []types.Filter, visit func(*types.Instance)) error {
 	pages := ec2.NewDescribeInstancesPaginator(p.opt.Clients.EC2, &ec2.DescribeInstancesInput{Filters: filters, MaxResults: aws.Int32(instancesPage)})
 	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx, lean)
+		var page *ec2.DescribeInstancesOutput
+		err := p.reads.do(ctx, "describe instances", func() (err error) {
+			page, err = pages.NextPage(ctx, lean)
+			return err
+		})
 		if err != nil {
 			return err
 		}

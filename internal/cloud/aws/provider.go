@@ -50,6 +50,7 @@ type Clients struct {
 
 // NewClients makes clients that share a configuration. Prices are asked in the region that serves them.
 func NewClients(cfg aws.Config) Clients {
+	cfg = bounded(cfg)
 	return Clients{
 		EC2: ec2.NewFromConfig(cfg), IAM: iam.NewFromConfig(cfg), SSM: ssm.NewFromConfig(cfg),
 		EKS: eks.NewFromConfig(cfg), SQS: sqs.NewFromConfig(cfg), Shift: arczonalshift.NewFromConfig(cfg),
@@ -129,8 +130,8 @@ type Provider struct {
 	terminating gather[error]
 	looking     gather[[]*cloud.Instance] // by batch
 
-	// fleets and tags pace the calls that a burst of claims makes many of; templates have a pace of their own.
-	fleets, tags *pace
+	// fleets, tags, reads and ends pace the calls that a burst of claims makes many of; templates have a pace of their own.
+	fleets, tags, reads, ends *pace
 
 	// launches holds one lock per batch that is being launched, so that two calls for one batch follow each other.
 	launches keyed
@@ -151,7 +152,7 @@ func New(opt Options) *Provider {
 		*note = func(size int, waited time.Duration) { p.gathered(batcher, size, waited) }
 	}
 	p.describing.clock, p.terminating.clock, p.looking.clock = opt.Clock, opt.Clock, opt.Clock
-	p.fleets, p.tags = newPace(opt.Clock), newPace(opt.Clock)
+	p.fleets, p.tags, p.reads, p.ends = newPace(opt.Clock), newPace(opt.Clock), newPace(opt.Clock), newPace(opt.Clock)
 	p.templates.onMake = func(done bool) { p.reach(StepTemplate, done) }
 	return p
 }

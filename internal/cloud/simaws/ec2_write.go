@@ -79,7 +79,7 @@ func (c *call) writeAttachments(in *instance) {
 	x.opt("instanceLifecycle", in.Lifecycle)
 	x.opt("spotInstanceRequestId", in.SpotRequest)
 	x.opt("clientToken", in.ClientToken)
-	x.tagSet(in.Tags)
+	x.tagSet(c.tagsOf(in))
 	x.str("hypervisor", "xen")
 	x.open("networkInterfaceSet")
 	for i := range in.ENIs {

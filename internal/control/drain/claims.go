@@ -229,10 +229,11 @@ func (r *claims) end(ctx context.Context, claim *karpv1.NodeClaim) (gone bool, a
 // on record may have one all the same: the process that launched it may have ended before it could write that down.
 func (r *claims) machineOf(ctx context.Context, claim *karpv1.NodeClaim) (id string, known bool, err error) {
 	if claim.Status.ProviderID != "" {
-		if id, err = r.InstanceID(claim.Status.ProviderID); err != nil {
-			return "", false, fmt.Errorf("reading status.providerID of NodeClaim %s: %w", claim.Name, err)
+		if id, err = r.InstanceID(claim.Status.ProviderID); err == nil {
+			return id, true, nil
 		}
-		return id, true, nil
+		// No machine has such an id. If the claim has one, its tags say so.
+		r.tellStuck(claim, fmt.Errorf("reading status.providerID of NodeClaim %s: %w; looking for its machine by tags", claim.Name, err))
 	}
 	deleted := claim.DeletionTimestamp.Time
 	from := deleted
@@ -286,7 +287,8 @@ func (r *claims) spareOf(ctx context.Context, claim *karpv1.NodeClaim, all *roll
 		other := &list.Items[i]
 		switch {
 		case other.Status.ProviderID != "":
-			free = slices.DeleteFunc(free, func(in *cloud.Instance) bool { return in.ProviderID == other.Status.ProviderID })
+			id, _ := r.InstanceID(other.Status.ProviderID)
+			free = slices.DeleteFunc(free, func(in *cloud.Instance) bool { return in.ID == id })
 		case cloud.BatchID(other) == cloud.BatchID(claim) && (other.DeletionTimestamp.IsZero() || other.Name < claim.Name):
 			before++
 		}

@@ -228,10 +228,9 @@ func (r *nodes) end(ctx context.Context, v *visit) (bool, time.Duration, error) 
 		return true, 0, nil
 	}
 	id, err := r.InstanceID(v.node.Spec.ProviderID)
-	if err != nil {
-		err = fmt.Errorf("reading spec.providerID of Node %s: %w", v.node.Name, err)
-		r.tellStuck(v.node, err)
-		return false, 0, err
+	if err != nil { // no machine has such an id; one that the claim has is the claim's to end
+		r.tellStuck(v.node, fmt.Errorf("reading spec.providerID of Node %s: %w; the node goes without a machine", v.node.Name, err))
+		return true, 0, nil
 	}
 	if err := r.marked(ctx, v, id); err != nil {
 		r.tellStuck(v.node, err)
