@@ -26,6 +26,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 
 	awsv1 "karpenter/api/aws/v1"
+	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/cloud"
 	"karpenter/internal/meter"
 )
@@ -83,6 +84,9 @@ type Options struct {
 	// Class returns the node class of that name with its status, or nil. It must not block, and must return the same pointer
 	// for as long as the object has not changed.
 	Class func(name string) *awsv1.EC2NodeClass
+
+	// Pools returns the pools that name the class, from memory; optional. A trial launches what they allow.
+	Pools func(class string) []*karpv1.NodePool
 
 	// MemoryOverhead is the share of memory that machines are expected to lack (VM_MEMORY_OVERHEAD_PERCENT).
 	MemoryOverhead float64
