@@ -290,6 +290,9 @@ func (c *call) writeStatus(in *instance) {
 		detail := map[string]string{"impaired": "failed", "ok": "passed"}[result]
 		x.in(name, func() {
 			x.str("status", result)
+			if result == "not-applicable" { // nothing was checked
+				return
+			}
 			x.in("details", func() {
 				x.in("item", func() {
 					x.str("name", "reachability")
