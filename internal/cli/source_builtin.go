@@ -184,7 +184,7 @@ func (c *builtInCache) load(ctx context.Context, f *facts) (catalogues map[strin
 	}
 	words = fmt.Sprintf("prices are the built-in list of %s for %s, spot prices typical ones", built.PricesAt.Format(time.DateOnly), f.region)
 	if built.Foreign {
-		words = fmt.Sprintf("prices are the built-in list of %s for another region than %s", built.PricesAt.Format(time.DateOnly), f.region)
+		words = fmt.Sprintf("prices in %s are not known; they are estimated from the built-in list of %s for another region", f.region, built.PricesAt.Format(time.DateOnly))
 	}
 	if f.guessed {
 		words += ", as no node says which region this is"

@@ -34,6 +34,10 @@ const (
 // by itself, where not showing it is none.
 const ReasonTerminated = "InstanceTerminated"
 
+// ReasonNotOurs is the reason of a Denied error about a machine that is another cluster's. It is there, whosever it is: that proves
+// nothing about the claim that names it.
+const ReasonNotOurs = "NotOurs"
+
 // ReasonNotLoaded is the reason of an error from a provider that does not know yet what the cloud sells: it has just started.
 const ReasonNotLoaded = "InstanceTypesNotLoaded"
 

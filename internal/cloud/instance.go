@@ -43,6 +43,9 @@ type Instance struct {
 	Pool  string
 	Class string
 
+	// Unmarked says that the machine does not carry this cluster's tags. It is ours only if a claim has it on record.
+	Unmarked bool
+
 	Tags map[string]string
 	// Labels and Annotations are what the claim gets from having this machine; Capacity and Allocatable are what it has
 	// room for. They are set by Launch only.

@@ -44,15 +44,15 @@ type Result struct {
 
 // Fleet finds and ends machines of this cluster.
 type Fleet interface {
-	// Get looks one machine up at the cloud itself. NotFound means that the cloud does not list it now, which alone is no
-	// proof that it is gone.
+	// Get looks one machine up at the cloud itself, whatever tags it has. NotFound means that the cloud does not list it now,
+	// which alone is no proof that it is gone unless the reason is ReasonTerminated.
 	Get(ctx context.Context, id string) (*Instance, error)
 	// List returns every machine that carries this cluster's tags, oldest first, ended ones excluded.
 	List(ctx context.Context) ([]*Instance, error)
-	// Delete asks the cloud to end the machine. It may be called any number of times; NotFound means that there is
-	// nothing left to end.
+	// Delete asks the cloud to end a machine that List shows or a claim has on record. It may be called any number of times;
+	// NotFound means that there is nothing left to end, and ReasonNotOurs that it is another cluster's.
 	Delete(ctx context.Context, id string) error
-	// Tag puts tags on a machine of this cluster. A tag that the machine has keeps its value: it may be the user's own.
+	// Tag puts tags on a machine that a claim has on record. A tag that the machine has keeps its value: it may be the user's own.
 	Tag(ctx context.Context, id string, tags map[string]string) error
 }
 

@@ -39,6 +39,8 @@ const (
 	ClusterStateUnsynced Name = "cluster_state_unsynced_time_seconds"
 	// ClusterStateDifferences counts what the self-audit finds. Label kind is that of the object.
 	ClusterStateDifferences Name = "cluster_state_differences_total"
+	// GarbageCollectionHeld is what is collected later than usual. Label kind is nodeclaims or instances.
+	GarbageCollectionHeld Name = "garbage_collection_held"
 )
 
 // Pods (O16–O24).

@@ -89,6 +89,10 @@ func clusterMetrics() []Metric {
 			Name: ClusterStateDifferences, Kind: Counter, ID: "W", Labels: []string{"kind"},
 			Help: "Objects that Karpenter still saw otherwise a minute after the API server had them, or that did not mean what they should.",
 		},
+		{
+			Name: GarbageCollectionHeld, Kind: Gauge, ID: "W", Labels: []string{"kind"},
+			Help: "NodeClaims without an instance, or instances without a NodeClaim, that are kept for now because there are suspiciously many.",
+		},
 	}
 }
 

@@ -78,7 +78,7 @@ var golden = map[string][]string{
 		"karpenter_consolidation_savings_dollars_per_hour_total counter nodepool", "karpenter_nodepools_pods gauge nodepool",
 		"karpenter_pods_bound_as_planned_total counter outcome",
 	},
-	"W": {"karpenter_metrics_refused_total counter cause,metric", "karpenter_cluster_state_differences_total counter kind"},
+	"W": {"karpenter_metrics_refused_total counter cause,metric", "karpenter_cluster_state_differences_total counter kind", "karpenter_garbage_collection_held gauge kind"},
 	"aws-7.5": {
 		"karpenter_interruption_received_messages_total counter message_type", "karpenter_interruption_deleted_messages_total counter",
 		"karpenter_interruption_message_queue_duration_seconds histogram", "karpenter_interruption_instance_status_unhealthy_total counter category",

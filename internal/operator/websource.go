@@ -124,10 +124,7 @@ func (s *source) About() web.About {
 	known := s.w.provider.Known()
 	about := web.About{
 		Version: s.w.build.Version, Cluster: s.w.cluster.Name, Region: s.w.sdk.Region, Started: s.w.began,
-		Prices: []web.PriceList{{Name: "on-demand", At: known.OnDemandAt}, {Name: "spot", At: known.SpotAt}},
-	}
-	if known.Embedded {
-		about.Prices[0].Name = "on-demand, built in"
+		Prices: []web.PriceList{{Name: known.OnDemandName(), At: known.OnDemandAt}, {Name: "spot", At: known.SpotAt}},
 	}
 	for _, o := range known.Outages {
 		about.StockOuts = append(about.StockOuts, web.StockOut{Type: o.Type, Zone: o.Zone, CapacityType: o.CapacityType, Until: o.Until})

@@ -52,6 +52,8 @@ type wiring struct {
 	provisioner *provision.Provisioner
 	creator     *provision.Creator
 	nominator   *provision.Nominator
+	// lifecycle launches claims; who ends them asks it what is under way.
+	lifecycle *claim.Lifecycle
 }
 
 // served is the kind of node class that this process serves.
@@ -198,16 +200,16 @@ func (w *wiring) limits() life.Limits {
 
 func (w *wiring) claims(context.Context) error {
 	c := w.m.GetClient()
-	lifecycle := &claim.Lifecycle{
+	w.lifecycle = &claim.Lifecycle{
 		Limits: w.limits(),
 		Client: c, Live: w.m.GetAPIReader(), Launcher: w.as("nodeclaim.lifecycle"), InstanceID: aws.ParseProviderID, Class: served, Purse: w.purse,
 		Hooks: []claim.Hook{class.Partitions{Partitioner: w.provider}}, Health: w.health, Wrote: func(o client.Object) { w.mirror.Wrote(o) }, Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log, Ledger: w.ledger,
 	}
-	lifecycle.Opener, w.nominator.Wake = w.nominator, lifecycle.Wake
+	w.lifecycle.Opener, w.nominator.Wake = w.nominator, w.lifecycle.Wake
 	if !w.options.IgnoreDRARequests {
-		lifecycle.Devices = w.m.GetAPIReader()
+		w.lifecycle.Devices = w.m.GetAPIReader()
 	}
-	err := w.add(lifecycle,
+	err := w.add(w.lifecycle,
 		&claim.Consistency{Client: c, Class: served, Clock: w.clock, Recorder: w.recorder, Meter: w.set},
 		&claim.Expire{Client: c, Class: served, Clock: w.clock, Meter: w.set, Log: w.log, Ledger: w.ledger},
 		&claim.Hydrate{Client: c, Class: served, Clock: w.clock},
@@ -218,14 +220,14 @@ func (w *wiring) claims(context.Context) error {
 	}
 	return w.loops((&claim.Collect{
 		Client: c, Live: w.m.GetAPIReader(), Fleet: w.as("nodeclaim.garbagecollection"), InstanceID: aws.ParseProviderID, Class: served,
-		Purse: w.purse, Clock: w.clock, Meter: w.set, Log: w.log.With("controller", "nodeclaim.garbagecollection"), Ledger: w.ledger,
+		Purse: w.purse, Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log.With("controller", "nodeclaim.garbagecollection"), Ledger: w.ledger,
 	}).Loop(nil))
 }
 
 func (w *wiring) termination(context.Context) error {
 	return w.add(&drain.Drainer{
 		Client: w.m.GetClient(), Live: w.m.GetAPIReader(), Fleet: w.as("node.termination"), InstanceID: aws.ParseProviderID, Class: served,
-		Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log,
+		Launches: w.lifecycle, Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log,
 	})
 }
 

@@ -80,6 +80,21 @@ func (w *wiring) indexes(ctx context.Context) error {
 	return nil
 }
 
+// poolsOf are the pools that name a class, as the cache shows them; none while it does not.
+func (w *wiring) poolsOf(ctx context.Context, class string) (out []*karpv1.NodePool) {
+	list := &karpv1.NodePoolList{}
+	if err := w.m.GetClient().List(ctx, list); err != nil {
+		return nil // the trial goes on with any type that the class can use
+	}
+	for i := range list.Items {
+		ref := list.Items[i].Spec.Template.Spec.NodeClassRef
+		if ref != nil && ref.Group == served.Group && ref.Kind == served.Kind && ref.Name == class {
+			out = append(out, &list.Items[i])
+		}
+	}
+	return out
+}
+
 // cloud makes the provider and keeps what it knows of AWS current, on every replica: one that takes over knows it already. AWS is
 // asked for the first time while the caches fill.
 func (w *wiring) cloud(ctx context.Context) error {
@@ -89,6 +104,7 @@ func (w *wiring) cloud(ctx context.Context) error {
 	}
 	options := w.awsOptions(w.clients, w.cluster)
 	options.Class, options.Meter = w.classes.Get, w.set
+	options.Pools = func(class string) []*karpv1.NodePool { return w.poolsOf(ctx, class) }
 	w.provider = aws.New(options)
 	for _, refresh := range []struct {
 		name  string

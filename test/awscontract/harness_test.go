@@ -128,7 +128,7 @@ func newWorld(t *testing.T, client string, edit func(*simaws.Options)) *world {
 		t.Fatal(err)
 	}
 	w.sim = sim
-	server := httptest.NewServer(sim.Handler())
+	server := httptest.NewServer(judged(t, sim.Handler()))
 	t.Cleanup(server.Close)
 	w.url = server.URL
 	w.use("test")

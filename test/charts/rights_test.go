@@ -157,9 +157,10 @@ func policies(t *testing.T, s *site) {
 	pool.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{{Key: "kubernetes.io/arch", Operator: "In", Values: []string{"amd64"}}}
 	for _, object := range []client.Object{
 		node("foreign", nil), node("ours", map[string]string{"karpenter.sh/nodepool": "general"}),
+		node("alone", map[string]string{"karpenter.sh/registered": "true"}),
 		node("joining", nil, corev1.Taint{Key: "karpenter.sh/unregistered", Effect: corev1.TaintEffectNoExecute}),
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "default"}},
-		pod("on-foreign", "foreign"), pod("on-ours", "ours"), pod("nowhere", ""), pod("nominee", ""), pool, class("default"),
+		pod("on-foreign", "foreign"), pod("on-ours", "ours"), pod("on-alone", "alone"), pod("nowhere", ""), pod("nominee", ""), pool, class("default"),
 	} {
 		if err := s.Client.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
 			t.Fatal(err)
@@ -181,6 +182,7 @@ func policies(t *testing.T, s *site) {
 	}{
 		{"change a node of ours", true, func() error { return ours.Patch(ctx, node("ours", nil), note) }},
 		{"change a node that joins", true, func() error { return ours.Patch(ctx, node("joining", nil), note) }},
+		{"A40 change a node without a pool", true, func() error { return ours.Patch(ctx, node("alone", nil), note) }},
 		{"change a foreign node", false, func() error { return ours.Patch(ctx, node("foreign", nil), note) }},
 		{"take a foreign node", false, func() error {
 			return ours.Patch(ctx, node("foreign", nil), patch(t, map[string]any{"metadata": map[string]any{"labels": map[string]any{"karpenter.sh/nodepool": "general"}}}))
@@ -188,6 +190,7 @@ func policies(t *testing.T, s *site) {
 		{"delete a foreign node", false, func() error { return ours.Delete(ctx, node("foreign", nil)) }},
 		{"delete a pod on a foreign node", false, func() error { return ours.Delete(ctx, pod("on-foreign", "")) }},
 		{"delete a pod on our node", true, func() error { return ours.Delete(ctx, pod("on-ours", "")) }},
+		{"A40 delete a pod on a node without a pool", true, func() error { return ours.Delete(ctx, pod("on-alone", "")) }},
 		{"delete a pod without a node", true, func() error { return ours.Delete(ctx, pod("nowhere", "")) }},
 		{"nominate a pod", true, func() error { return ours.Status().Patch(ctx, pod("nominee", ""), nominated) }},
 		{"take a nomination back", true, func() error {
@@ -201,6 +204,7 @@ func policies(t *testing.T, s *site) {
 			return ours.Status().Patch(ctx, pod("nominee", ""), patch(t, map[string]any{"metadata": map[string]any{"labels": map[string]any{"a": "b"}}}))
 		}},
 		{"delete a node of ours", true, func() error { return ours.Delete(ctx, node("ours", nil)) }},
+		{"A40 delete a node without a pool", true, func() error { return ours.Delete(ctx, node("alone", nil)) }},
 		{"note something on a pool", true, func() error { return ours.Patch(ctx, pool.DeepCopy(), note) }},
 		{"change the spec of a pool", false, func() error { return ours.Patch(ctx, pool.DeepCopy(), heavier) }},
 		{"note something on a class", true, func() error { return ours.Patch(ctx, class("default"), note) }},

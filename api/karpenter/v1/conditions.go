@@ -32,6 +32,8 @@ const (
 	ConditionVolumesDetached = "VolumesDetached"
 	// ConditionInstanceTerminating says that the cloud has been told to end the machine.
 	ConditionInstanceTerminating = "InstanceTerminating"
+	// ConditionInstanceMissing is True while the cloud does not show the machine and the claim is kept all the same.
+	ConditionInstanceMissing = "InstanceMissing"
 	// ConditionConsistentStateFound says whether the node is as large as the instance type promised.
 	ConditionConsistentStateFound = "ConsistentStateFound"
 	// ConditionDisruptionReason is True while a disruption holds the node; the reason is a DisruptionReason.

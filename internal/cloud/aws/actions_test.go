@@ -38,6 +38,7 @@ func (w *testWorld) tour(name string) error {
 	}
 	_, err := FindCluster(w.ctx, w.opt.Clients, "test")
 	try(err)
+	_, _, _ = w.fleetRecord(w.ctx, nil, "fleet-00000000-0000-0000-0000-000000000000") // which there is none of
 	_, err = w.RefreshShifts(w.ctx)
 	try(err)
 	try(w.Reach(w.ctx))

@@ -3,9 +3,11 @@ package aws
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -27,7 +29,7 @@ func (p *Provider) lookUp(ctx context.Context, batch string) ([]*cloud.Instance,
 func (p *Provider) lookUpAll(ctx context.Context, batches []string) (map[string][]*cloud.Instance, error) {
 	found := map[string][]*cloud.Instance{}
 	err := p.eachInstance(ctx, append(p.owned(), filter("tag:"+cloud.BatchAnnotationKey, batches...)), func(i *types.Instance) {
-		if in := p.toInstance(i); p.ours(in) {
+		if in := p.toInstance(i); !in.Unmarked && !p.foreign(in) {
 			found[in.Batch] = append(found[in.Batch], in)
 		}
 	})
@@ -48,6 +50,67 @@ func (p *Provider) launchedBefore(ctx context.Context, batch cloud.Batch, used e
 		return all(results, used)
 	}
 	return all(results, noneLeft(batch.ID))
+}
+
+// unsaid handles an answer that names neither machines nor errors. AWS promises of a repeated call only that it succeeds, so the fleet
+// may have been filled all the same: its machines are looked for by their tags and by the fleet's own record, and until something
+// turns up, or nothing can any more, the outcome is not known.
+func (p *Provider) unsaid(ctx context.Context, o *order, fleet string) []cloud.Result {
+	results, batch := make([]cloud.Result, len(o.batch.Claims)), o.batch
+	found, err := p.lookUp(ctx, batch.ID)
+	var refused []types.CreateFleetError
+	if err == nil && len(found) == 0 && fleet != "" {
+		found, refused, err = p.fleetRecord(ctx, o, fleet)
+	}
+	switch {
+	case err != nil:
+		return all(results, err)
+	case len(found) > 0:
+		return p.adopt(batch, found)
+	case len(refused) > 0:
+		p.attempts.raise(batch.ID)
+		return all(results, refusal(batch.ID, refused))
+	case p.opt.Clock.Now().Sub(p.attempts.unsaid(batch.ID, p.opt.Clock.Now())) < settled:
+		return all(results, &cloud.Error{Class: cloud.Unknown, Op: "launch batch " + batch.ID, Reason: "LaunchedBefore", Err: fmt.Errorf("EC2 says neither what fleet %s has launched nor why it has not", fleet)})
+	}
+	return all(results, noneLeft(batch.ID))
+}
+
+// fleetRecord is what EC2 has on record for a fleet: its machines, and what it was refused. A role that may not ask, and a
+// fleet that EC2 does not know any more, tell nothing.
+func (p *Provider) fleetRecord(ctx context.Context, o *order, fleet string) (found []*cloud.Instance, refused []types.CreateFleetError, err error) {
+	op := "look at fleet " + fleet
+	out, err := p.opt.Clients.EC2.DescribeFleets(ctx, &ec2.DescribeFleetsInput{FleetIds: []string{fleet}})
+	switch err = readError(op, err); cloud.ClassOf(err) {
+	case "":
+	case cloud.Denied, cloud.Invalid, cloud.NotFound:
+		return nil, nil, nil
+	default:
+		return nil, nil, err
+	}
+	if len(out.Fleets) == 0 {
+		return nil, nil, nil
+	}
+	var ids []string
+	for _, i := range out.Fleets[0].Instances {
+		ids = append(ids, i.InstanceIds...)
+	}
+	for _, e := range out.Fleets[0].Errors {
+		refused = append(refused, types.CreateFleetError{ErrorCode: e.ErrorCode, ErrorMessage: e.ErrorMessage, LaunchTemplateAndOverrides: e.LaunchTemplateAndOverrides})
+	}
+	for _, id := range ids {
+		raw, shown, err := p.describing.get(ctx, id)
+		if err != nil {
+			return nil, nil, readError(op, err)
+		}
+		if !shown {
+			return nil, nil, &cloud.Error{Class: cloud.Unknown, Op: op, Reason: "InstanceNotVisibleYet", Err: fmt.Errorf("instance %s is not shown yet", id)}
+		}
+		in := p.toInstance(raw)
+		in.Batch, in.Pool, in.Class = o.batch.ID, o.tags[awsv1.TagNodePool], o.in.class.Name // its tags may not show yet
+		found = append(found, in)
+	}
+	return found, refused, nil
 }
 
 func noneLeft(batch string) *cloud.Error {

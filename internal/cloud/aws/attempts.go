@@ -3,6 +3,7 @@ package aws
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"karpenter/internal/cloud"
 )
@@ -17,6 +18,8 @@ type attempts struct {
 	count map[string]int
 	// made are the machines of the last answer.
 	made map[string][]string
+	// silent is when an answer first said nothing at all.
+	silent map[string]time.Time
 }
 
 func (a *attempts) of(batch string) int {
@@ -33,6 +36,20 @@ func (a *attempts) raise(batch string) {
 	}
 	a.count[batch]++
 	delete(a.made, batch)
+	delete(a.silent, batch)
+}
+
+// unsaid notes an answer that said nothing, and returns when the first of them was.
+func (a *attempts) unsaid(batch string, now time.Time) time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.silent == nil || len(a.silent) >= maxAttempts {
+		a.silent = map[string]time.Time{}
+	}
+	if _, known := a.silent[batch]; !known {
+		a.silent[batch] = now
+	}
+	return a.silent[batch]
 }
 
 // answered notes the machines of an answer.

@@ -28,7 +28,12 @@ func (bubbleClock) After(d time.Duration) <-chan time.Time { return time.After(d
 // inProcess hands requests to the pocket AWS without a socket, on which a bubble's time could not pass.
 type inProcess struct{ handler http.Handler }
 
-func (p inProcess) Do(r *http.Request) (*http.Response, error) {
+func (p inProcess) Do(r *http.Request) (_ *http.Response, err error) {
+	defer func() {
+		if cut := recover(); cut != nil {
+			err = errCut
+		}
+	}()
 	in := r.Clone(r.Context())
 	in.Body = http.NoBody
 	if r.Body != nil {

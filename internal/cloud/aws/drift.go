@@ -55,8 +55,9 @@ func (p *Provider) Drifted(ctx context.Context, claim *karpv1.NodeClaim) (reason
 		return "", readError(op, err)
 	case !found:
 		return "", p.absent(op, id)
-	case !p.ours(p.toInstance(raw)):
-		return "", &cloud.Error{Class: cloud.NotFound, Op: op, Reason: "InstanceNotFound"}
+	}
+	if err := p.reachable(op, p.toInstance(raw)); err != nil {
+		return "", err
 	}
 	return driftOfInstance(in, claim, tiesOf(raw)), nil
 }

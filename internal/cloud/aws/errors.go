@@ -44,6 +44,8 @@ const (
 	codeInvalidValue   = "InvalidParameterValue"
 	codeInvalidParam   = "InvalidParameter"
 	codeInvalidCombo   = "InvalidParameterCombination"
+	// codeMalformedID is about an id that no instance can have.
+	codeMalformedID = "InvalidInstanceID.Malformed"
 
 	reasonTemplateNotFound = "LaunchTemplateNotFound"
 )
@@ -91,21 +93,21 @@ var meanings = map[string]meaning{
 	"ParameterNotFound":                           {cloud.NotFound, "ParameterNotFound", scopeNone},
 	"ParameterVersionNotFound":                    {cloud.NotFound, "ParameterNotFound", scopeNone},
 
-	"InvalidInstanceID.Malformed": {cloud.Invalid, "InvalidInstanceID", scopeNone},
-	"InvalidAMIID.NotFound":       {cloud.Invalid, "AMINotFound", scopeNone},
-	"InvalidAMIID.Malformed":      {cloud.Invalid, "InvalidAMIID", scopeNone},
-	"InvalidAMIID.Unavailable":    {cloud.Invalid, "InvalidAMIID", scopeNone},
-	"InvalidUserData.Malformed":   {cloud.Invalid, "UserDataSizeLimitExceeded", scopeNone},
-	"InvalidSubnetID.NotFound":    {cloud.Invalid, "SubnetNotFound", scopeNone},
-	"InvalidSubnetId.NotFound":    {cloud.Invalid, "SubnetNotFound", scopeNone},
-	"InvalidGroup.NotFound":       {cloud.Invalid, "SecurityGroupNotFound", scopeNone},
-	codeInvalidValue:              {cloud.Invalid, "InvalidParameter", scopeNone},
-	codeInvalidParam:              {cloud.Invalid, "InvalidParameter", scopeNone},
-	codeInvalidCombo:              {cloud.Invalid, "InvalidParameter", scopeNone},
-	"MissingParameter":            {cloud.Invalid, "InvalidParameter", scopeNone},
-	"ValidationError":             {cloud.Invalid, "InvalidParameter", scopeNone},
-	"MaxTemplateLimitExceeded":    {cloud.NoCapacity, "LaunchTemplateQuotaExceeded", scopeNone},
-	"LimitExceeded":               {cloud.NoCapacity, "QuotaExceeded", scopeNone},
+	codeMalformedID:             {cloud.Invalid, "InvalidInstanceID", scopeNone},
+	"InvalidAMIID.NotFound":     {cloud.Invalid, "AMINotFound", scopeNone},
+	"InvalidAMIID.Malformed":    {cloud.Invalid, "InvalidAMIID", scopeNone},
+	"InvalidAMIID.Unavailable":  {cloud.Invalid, "InvalidAMIID", scopeNone},
+	"InvalidUserData.Malformed": {cloud.Invalid, "UserDataSizeLimitExceeded", scopeNone},
+	"InvalidSubnetID.NotFound":  {cloud.Invalid, "SubnetNotFound", scopeNone},
+	"InvalidSubnetId.NotFound":  {cloud.Invalid, "SubnetNotFound", scopeNone},
+	"InvalidGroup.NotFound":     {cloud.Invalid, "SecurityGroupNotFound", scopeNone},
+	codeInvalidValue:            {cloud.Invalid, "InvalidParameter", scopeNone},
+	codeInvalidParam:            {cloud.Invalid, "InvalidParameter", scopeNone},
+	codeInvalidCombo:            {cloud.Invalid, "InvalidParameter", scopeNone},
+	"MissingParameter":          {cloud.Invalid, "InvalidParameter", scopeNone},
+	"ValidationError":           {cloud.Invalid, "InvalidParameter", scopeNone},
+	"MaxTemplateLimitExceeded":  {cloud.NoCapacity, "LaunchTemplateQuotaExceeded", scopeNone},
+	"LimitExceeded":             {cloud.NoCapacity, "QuotaExceeded", scopeNone},
 
 	codeTokenReused: {cloud.Unknown, "LaunchedBefore", scopeNone},
 }

@@ -9,8 +9,13 @@ import (
 // maxGathered is how many ids one call carries; EC2 takes 200 values in a filter.
 const maxGathered = 200
 
+// leaveBehind is how long questions wait for a call that is under way before the next one is made beside it. Calls have deadlines,
+// so that few can be left behind at a time.
+const leaveBehind = 5 * time.Second
+
 // gather turns many questions about single ids into few calls: whoever asks while a call is under way waits for the next one,
-// which asks for all of them. Nobody waits longer than for two calls, and one question alone waits for nothing.
+// which asks for all of them. Nobody waits longer than for two calls, one question alone waits for nothing, and a call that hangs
+// keeps only those waiting who asked it.
 type gather[T any] struct {
 	// ask answers for ids; an id that has no answer is left out.
 	ask func(ctx context.Context, ids []string) (map[string]T, error)
@@ -75,10 +80,15 @@ func (g *gather[T]) run(ctx context.Context) {
 			}
 		}
 		g.made(len(batch), g.clock.Now().Sub(batch[0].asked))
-		values, err := g.ask(ctx, ids)
-		for _, q := range batch {
-			v, found := values[q.id]
-			q.answer <- reply[T]{v, found, err}
-		}
+		done, cancel := context.WithTimeout(ctx, leaveBehind)
+		go func() {
+			defer cancel()
+			values, err := g.ask(ctx, ids)
+			for _, q := range batch {
+				v, found := values[q.id]
+				q.answer <- reply[T]{v, found, err}
+			}
+		}()
+		<-done.Done()
 	}
 }

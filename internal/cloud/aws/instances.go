@@ -26,11 +26,12 @@ const instancesPage = 1000
 // providerID is the name that a node of the instance carries.
 func providerID(zone, id string) string { return "aws:///" + zone + "/" + id }
 
-// ParseProviderID returns the instance id in a provider ID such as aws:///us-east-1a/i-0123456789abcdef0.
+// ParseProviderID returns the instance id in a provider ID such as aws:///us-east-1a/i-0123456789abcdef0. Whatever comes before the id
+// is somebody's way to write it: other cloud controllers have other names for the provider.
 func ParseProviderID(providerID string) (id string, err error) {
-	rest, ok := strings.CutPrefix(providerID, "aws:///")
-	_, id, slash := strings.Cut(rest, "/")
-	if !ok || !slash || !strings.HasPrefix(id, "i-") || strings.Contains(id, "/") {
+	prefix, path, ok := strings.Cut(providerID, ":///")
+	slash := strings.LastIndexByte(path, '/')
+	if id = path[slash+1:]; !ok || prefix == "" || slash < 0 || !strings.HasPrefix(id, "i-") {
 		return "", fmt.Errorf("provider ID %q is not of the form aws:///ZONE/INSTANCE", providerID)
 	}
 	return id, nil
@@ -39,11 +40,10 @@ func ParseProviderID(providerID string) (id string, err error) {
 // TagClusterUID tells apart the machines of clusters that have the same name, one after the other or at once.
 const TagClusterUID = karpv1.Group + "/cluster-uid"
 
-// owned are the filters that this cluster's machines pass.
+// owned are the filters that this cluster's machines pass: tags that every version has put on them at birth. The tag
+// eks:eks-cluster-name is not among those, older versions do not know it.
 func (p *Provider) owned() []types.Filter {
-	return []types.Filter{
-		filter("tag-key", awsv1.TagNodePool), filter("tag-key", awsv1.TagNodeClass), filter("tag:"+awsv1.TagEKSClusterName, p.opt.Cluster.Name),
-	}
+	return []types.Filter{filter("tag-key", awsv1.TagNodePool, awsv1.TagNodeClass), filter("tag:"+awsv1.TagClusterPrefix+p.opt.Cluster.Name, awsv1.TagClusterOwned)}
 }
 
 // living are the states of machines that are not gone.
@@ -60,13 +60,13 @@ func (p *Provider) List(ctx context.Context) (list []*cloud.Instance, err error)
 		return nil, readError("list instances", err)
 	}
 	p.listed.set(all)
-	list = slices.DeleteFunc(list, func(in *cloud.Instance) bool { return !p.ours(in) })
+	list = slices.DeleteFunc(list, func(in *cloud.Instance) bool { return in.Unmarked || p.foreign(in) })
 	slices.SortFunc(list, func(a, b *cloud.Instance) int { return cmp.Or(a.Launched.Compare(b.Launched), byID(a, b)) })
 	return list, nil
 }
 
-// Get implements cloud.Fleet. An instance that is terminated, or that does not carry this cluster's tags, is not found; one
-// that was launched a moment ago and does not show yet is a Transient error.
+// Get implements cloud.Fleet. An instance that is terminated is not found, and the reason says so; one that was launched a moment
+// ago and does not show yet is a Transient error. One that its tags give to another cluster is Denied: it is there.
 func (p *Provider) Get(ctx context.Context, id string) (in *cloud.Instance, err error) {
 	op := "get instance " + id
 	raw, found, err := p.describing.get(ctx, id)
@@ -76,14 +76,11 @@ func (p *Provider) Get(ctx context.Context, id string) (in *cloud.Instance, err 
 	if !found {
 		return nil, p.absent(op, id)
 	}
-	switch in := p.toInstance(raw); {
-	case !p.ours(in):
-		return nil, &cloud.Error{Class: cloud.NotFound, Op: op, Reason: "InstanceNotFound"}
-	case in.State == cloud.Terminated:
-		return nil, &cloud.Error{Class: cloud.NotFound, Op: op, Reason: cloud.ReasonTerminated}
-	default:
-		return in, nil
+	in = p.toInstance(raw)
+	if err := p.reachable(op, in); err != nil {
+		return nil, err
 	}
+	return in, nil
 }
 
 // absent is the error for a machine that EC2 does not show. While a zone is shifted away from, EC2 may not show machines in
@@ -95,14 +92,46 @@ func (p *Provider) absent(op, id string) error {
 	return p.recent.absent(op, id)
 }
 
-// ours says whether the machine carries this cluster's tags.
-func (p *Provider) ours(in *cloud.Instance) bool {
-	uid := in.Tags[TagClusterUID] // machines of other controllers have none
-	return in.Tags[awsv1.TagEKSClusterName] == p.opt.Cluster.Name && in.Tags[awsv1.TagNodePool] != "" && in.Tags[awsv1.TagNodeClass] != "" &&
-		(uid == "" || p.opt.Cluster.UID == "" || uid == p.opt.Cluster.UID)
+// reachable says why nothing may be done with a machine that was looked up by its id: it has ended, or is another cluster's.
+func (p *Provider) reachable(op string, in *cloud.Instance) error {
+	switch {
+	case in.State == cloud.Terminated:
+		return &cloud.Error{Class: cloud.NotFound, Op: op, Reason: cloud.ReasonTerminated}
+	case p.foreign(in):
+		return &cloud.Error{Class: cloud.Denied, Op: op, Reason: cloud.ReasonNotOurs, Err: fmt.Errorf("the tags of the instance give it to another cluster than %s (UID %s)", p.opt.Cluster.Name, p.opt.Cluster.UID)}
+	}
+	return nil
 }
 
-// Delete implements cloud.Fleet. It looks first, so that only machines of this cluster are ended, and none twice. A machine that
+// marked says whether the machine carries the tags of this cluster's machines. A stand-alone claim's has no pool, and the value of
+// its tag is empty; one that an older version made has no tag for the class.
+func (p *Provider) marked(tags map[string]string) bool {
+	_, pool := tags[awsv1.TagNodePool]
+	_, class := tags[awsv1.TagNodeClass]
+	cluster := tags[awsv1.TagEKSClusterName] == p.opt.Cluster.Name || tags[awsv1.TagClusterPrefix+p.opt.Cluster.Name] == awsv1.TagClusterOwned
+	return cluster && (pool || class)
+}
+
+// foreign says whether the machine's tags give it to another cluster. A machine without any such tag is nobody else's.
+func (p *Provider) foreign(in *cloud.Instance) bool {
+	if uid := in.Tags[TagClusterUID]; uid != "" && p.opt.Cluster.UID != "" && uid != p.opt.Cluster.UID {
+		return true
+	}
+	if name := in.Tags[awsv1.TagEKSClusterName]; name != "" {
+		return name != p.opt.Cluster.Name
+	}
+	if in.Tags[awsv1.TagClusterPrefix+p.opt.Cluster.Name] == awsv1.TagClusterOwned {
+		return false
+	}
+	for key, value := range in.Tags {
+		if strings.HasPrefix(key, awsv1.TagClusterPrefix) && value == awsv1.TagClusterOwned {
+			return true
+		}
+	}
+	return false
+}
+
+// Delete implements cloud.Fleet. It looks first, so that no machine of another cluster is ended, and none twice. A machine that
 // EC2 does not show yet is ended all the same: it may have been made a moment ago.
 func (p *Provider) Delete(ctx context.Context, id string) (err error) {
 	op := "terminate instance " + id
@@ -113,13 +142,8 @@ func (p *Provider) Delete(ctx context.Context, id string) (err error) {
 	reservation, zone, zoneID := "", "", ""
 	if found {
 		in := p.toInstance(raw)
-		switch {
-		case !p.ours(in):
-			return &cloud.Error{Class: cloud.Denied, Op: op, Reason: "NotOurs", Err: fmt.Errorf("the instance does not carry the tags of cluster %s", p.opt.Cluster.Name)}
-		case in.State == cloud.Terminated:
-			return &cloud.Error{Class: cloud.NotFound, Op: op, Reason: cloud.ReasonTerminated}
-		case in.State.Ending():
-			return nil
+		if err := p.reachable(op, in); err != nil || in.State.Ending() {
+			return err
 		}
 		reservation, zone, zoneID = in.Labels[awsv1.LabelCapacityReservationID], in.Zone, in.Labels[awsv1.LabelZoneID]
 	}
@@ -128,7 +152,7 @@ func (p *Provider) Delete(ctx context.Context, id string) (err error) {
 		err = outcome
 	}
 	switch err = writeError(op, err); {
-	case cloud.ClassOf(err) == cloud.NotFound || err == nil && !answered:
+	case cloud.ClassOf(err) == cloud.NotFound || codeOf(err) == codeMalformedID || err == nil && !answered:
 		return p.absent(op, id)
 	case err != nil:
 		p.opt.Meter.Add(meter.TerminationFailures, 1, "zone", zone, "zone_id", zoneID)
@@ -145,21 +169,27 @@ func (p *Provider) describeByID(ctx context.Context, ids []string) (map[string]*
 	return out, err
 }
 
-// terminate ends instances and says for each what came of it. One id that EC2 does not know fails a whole call, so after
-// that each is asked for alone.
+// terminate ends instances and says for each what came of it. One id that EC2 does not know, or that one may not end, fails a whole
+// call, so after that each half is asked for alone. Any other failure says nothing of single ids.
 func (p *Provider) terminate(ctx context.Context, ids []string) (map[string]error, error) {
-	out, err := p.opt.Clients.EC2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: ids})
+	var out *ec2.TerminateInstancesOutput
+	err := p.ends.do(ctx, fmt.Sprintf("terminate %d instances", len(ids)), func() (err error) {
+		out, err = p.opt.Clients.EC2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: ids}, once)
+		return err
+	})
 	results := map[string]error{}
-	switch {
+	switch class := cloud.ClassOf(err); {
 	case err == nil:
 		for _, i := range out.TerminatingInstances {
 			results[aws.ToString(i.InstanceId)] = nil
 		}
-	case len(ids) == 1:
-		results[ids[0]] = err
+	case len(ids) > 1 && (class == cloud.NotFound || class == cloud.Invalid || class == cloud.Denied):
+		for _, half := range [][]string{ids[:len(ids)/2], ids[len(ids)/2:]} {
+			some, _ := p.terminate(ctx, half)
+			maps.Copy(results, some)
+		}
 	default:
 		for _, id := range ids {
-			_, err := p.opt.Clients.EC2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{id}})
 			results[id] = err
 		}
 	}
@@ -176,8 +206,12 @@ func (p *Provider) Tag(ctx context.Context, id string, tags map[string]string) e
 	case !found:
 		return p.absent(op, id)
 	}
+	in := p.toInstance(raw)
+	if err := p.reachable(op, in); err != nil {
+		return err
+	}
 	lacking := maps.Clone(tags)
-	for key := range fromTags(raw.Tags) {
+	for key := range in.Tags {
 		delete(lacking, key)
 	}
 	if len(lacking) == 0 {
@@ -192,7 +226,11 @@ func (p *Provider) Tag(ctx context.Context, id string, tags map[string]string) e
 func (p *Provider) eachInstance(ctx context.Context, filters []types.Filter, visit func(*types.Instance)) error {
 	pages := ec2.NewDescribeInstancesPaginator(p.opt.Clients.EC2, &ec2.DescribeInstancesInput{Filters: filters, MaxResults: aws.Int32(instancesPage)})
 	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx, lean)
+		var page *ec2.DescribeInstancesOutput
+		err := p.reads.do(ctx, "describe instances", func() (err error) {
+			page, err = pages.NextPage(ctx, lean)
+			return err
+		})
 		if err != nil {
 			return err
 		}
@@ -228,7 +266,7 @@ func (p *Provider) toInstance(i *types.Instance) *cloud.Instance {
 			put(awsv1.LabelPlacementGroupPartition, fmt.Sprint(*pl.PartitionNumber))
 		}
 	}
-	out.ProviderID = providerID(out.Zone, out.ID)
+	out.ProviderID, out.Unmarked = providerID(out.Zone, out.ID), !p.marked(out.Tags)
 	out.Claim, out.Batch = out.Tags[awsv1.TagNodeClaim], out.Tags[cloud.BatchAnnotationKey]
 	out.Pool, out.Class = out.Tags[awsv1.TagNodePool], out.Tags[awsv1.TagNodeClass]
 	if out.CapacityType == karpv1.CapacityTypeReserved {

@@ -9,10 +9,7 @@ import (
 
 // Known says how current the provider's knowledge of the market is.
 type Known struct {
-	// OnDemandAt and SpotAt are when the prices were had; zero for spot prices that have not been had yet.
-	OnDemandAt, SpotAt time.Time
-	// Embedded says that on-demand prices still come from the table in the binary, Foreign that this table is another region's.
-	Embedded, Foreign bool
+	PriceState
 	// Outages are the pools that EC2 had nothing in, by type, zone and market.
 	Outages []Outage
 }
@@ -25,8 +22,7 @@ type Outage struct {
 
 // Known returns what is known of prices and shortages now.
 func (p *Provider) Known() Known {
-	t := p.prices.table()
-	k := Known{OnDemandAt: t.onDemandAt, SpotAt: t.spotAt, Embedded: t.embedded, Foreign: t.foreign}
+	k := Known{PriceState: p.PriceState()}
 	now := p.stock.clock.Now()
 	p.stock.mu.Lock()
 	for at, o := range p.stock.pools {

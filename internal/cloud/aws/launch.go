@@ -64,6 +64,9 @@ func (p *Provider) Launch(ctx context.Context, batch cloud.Batch) []cloud.Result
 	if err != nil {
 		return all(results, err)
 	}
+	if len(out.Instances) == 0 && len(out.Errors) == 0 {
+		return p.unsaid(ctx, o, aws.ToString(out.FleetId))
+	}
 	p.reach(StepLearn, false)
 	p.learn(o, out)
 	p.reach(StepLearn, true)

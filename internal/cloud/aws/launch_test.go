@@ -332,8 +332,8 @@ func TestT8_AnotherClusterOfTheSameName(t *testing.T) {
 	if n := len(w.living()); n != 0 {
 		t.Errorf("%d foreign machines are listed", n)
 	}
-	if _, err := w.Get(w.ctx, in.ID); cloud.ClassOf(err) != cloud.NotFound {
-		t.Errorf("get: %v", err)
+	if _, err := w.Get(w.ctx, in.ID); cloud.ClassOf(err) != cloud.Denied || cloud.ReasonOf(err) != cloud.ReasonNotOurs {
+		t.Errorf("get: %v, want that it is there and not ours", err)
 	}
 	if err := w.Delete(w.ctx, in.ID); cloud.ClassOf(err) != cloud.Denied || w.called("TerminateInstances") != 0 {
 		t.Errorf("delete: %v", err)

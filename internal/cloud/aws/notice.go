@@ -72,7 +72,12 @@ func ParseNotice(body string) (cloud.Notice, error) {
 	case e.Source == "aws.health" && e.DetailType == "AWS Health Event" && e.Detail.Service == "EC2" && e.Detail.Category == "scheduledChange":
 		n.Kind, n.NotBefore, ids = cloud.ScheduledChange, startTime(e.Detail.Start), nil
 		for _, entity := range e.Detail.Affected {
-			ids = append(ids, entity.Value)
+			if strings.HasPrefix(entity.Value, "i-") { // volumes and hosts may be among them
+				ids = append(ids, entity.Value)
+			}
+		}
+		if len(ids) == 0 && len(e.Detail.Affected) > 0 {
+			return cloud.Notice{ID: e.ID, Kind: cloud.NoOp, At: e.Time}, nil
 		}
 	default:
 		return n, nil

@@ -35,6 +35,8 @@ func TestAWS_5_1_ParseNotice(t *testing.T) {
 		{"11.16 case does not matter", event(ec2, state, `{"instance-id":"i-0abc","state":"Terminated"}`), one(cloud.InstanceTerminated), false},
 		{"running", event(ec2, state, `{"instance-id":"i-0abc","state":"running"}`), none, false},
 		{"health", event("aws.health", "AWS Health Event", `{"service":"EC2","eventTypeCategory":"scheduledChange","startTime":"Fri, 04 Sep 2026 00:00:00 GMT","affectedEntities":[{"entityValue":"i-2"},{"entityValue":"i-1"},{"entityValue":"i-2"}]}`), scheduled, false},
+		{"health of an instance and a volume", event("aws.health", "AWS Health Event", `{"service":"EC2","eventTypeCategory":"scheduledChange","startTime":"Fri, 04 Sep 2026 00:00:00 GMT","affectedEntities":[{"entityValue":"vol-1"},{"entityValue":"i-1"},{"entityValue":"i-2"}]}`), scheduled, false},
+		{"health of a volume", event("aws.health", "AWS Health Event", `{"service":"EC2","eventTypeCategory":"scheduledChange","affectedEntities":[{"entityValue":"vol-1"}]}`), none, false},
 		{"health of another service", event("aws.health", "AWS Health Event", `{"service":"RDS","eventTypeCategory":"scheduledChange"}`), none, false},
 		{"another source", event("aws.s3", state, `{}`), none, false},
 		{"not JSON", "hello", cloud.Notice{}, true},

@@ -90,10 +90,7 @@ type product struct {
 
 // readProduct returns the type and the price of an entry. What cannot be read has the price 0, which means none.
 func readProduct(text, region string) (name string, price float64) {
-	currency := "USD"
-	if strings.HasPrefix(region, "cn-") {
-		currency = "CNY"
-	}
+	currency := currencyOf(region)
 	var entry product
 	if json.Unmarshal([]byte(text), &entry) != nil {
 		return "", 0

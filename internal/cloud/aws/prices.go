@@ -91,12 +91,39 @@ type PriceState struct {
 	Embedded, Foreign bool
 	// Estimated is how many of them are guesses, because the types are newer than the list.
 	Estimated int
+	// Currency is that of the region's own prices; those of another region are in dollars.
+	Currency string
+}
+
+// OnDemandName says what on-demand prices are, for people: where they come from if not from the region's own list, and in what
+// currency if not in dollars.
+func (s PriceState) OnDemandName() string {
+	switch {
+	case s.Foreign:
+		return "on-demand, price unknown: estimate from " + fallbackRegion
+	case s.Embedded:
+		return "on-demand, built in"
+	case s.Currency != dollars:
+		return "on-demand, in " + s.Currency
+	}
+	return "on-demand"
+}
+
+// dollars is the currency of all regions but China's.
+const dollars = "USD"
+
+// currencyOf is what AWS counts in, in a region.
+func currencyOf(region string) string {
+	if strings.HasPrefix(region, "cn-") {
+		return "CNY"
+	}
+	return dollars
 }
 
 // PriceState returns the age and source of the prices in use.
 func (p *Provider) PriceState() PriceState {
 	t := p.prices.table()
-	return PriceState{OnDemandAt: t.onDemandAt, SpotAt: t.spotAt, Embedded: t.embedded, Foreign: t.foreign, Estimated: t.estimated}
+	return PriceState{OnDemandAt: t.onDemandAt, SpotAt: t.spotAt, Embedded: t.embedded, Foreign: t.foreign, Estimated: t.estimated, Currency: currencyOf(p.opt.Region)}
 }
 
 // pricingRegion is the region whose Pricing endpoint answers for a region.

@@ -26,6 +26,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 
 	awsv1 "karpenter/api/aws/v1"
+	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/cloud"
 	"karpenter/internal/meter"
 )
@@ -50,6 +51,7 @@ type Clients struct {
 
 // NewClients makes clients that share a configuration. Prices are asked in the region that serves them.
 func NewClients(cfg aws.Config) Clients {
+	cfg = bounded(cfg)
 	return Clients{
 		EC2: ec2.NewFromConfig(cfg), IAM: iam.NewFromConfig(cfg), SSM: ssm.NewFromConfig(cfg),
 		EKS: eks.NewFromConfig(cfg), SQS: sqs.NewFromConfig(cfg), Shift: arczonalshift.NewFromConfig(cfg),
@@ -82,6 +84,9 @@ type Options struct {
 	// Class returns the node class of that name with its status, or nil. It must not block, and must return the same pointer
 	// for as long as the object has not changed.
 	Class func(name string) *awsv1.EC2NodeClass
+
+	// Pools returns the pools that name the class, from memory; optional. A trial launches what they allow.
+	Pools func(class string) []*karpv1.NodePool
 
 	// MemoryOverhead is the share of memory that machines are expected to lack (VM_MEMORY_OVERHEAD_PERCENT).
 	MemoryOverhead float64
@@ -129,8 +134,8 @@ type Provider struct {
 	terminating gather[error]
 	looking     gather[[]*cloud.Instance] // by batch
 
-	// fleets and tags pace the calls that a burst of claims makes many of; templates have a pace of their own.
-	fleets, tags *pace
+	// fleets, tags, reads and ends pace the calls that a burst of claims makes many of; templates have a pace of their own.
+	fleets, tags, reads, ends *pace
 
 	// launches holds one lock per batch that is being launched, so that two calls for one batch follow each other.
 	launches keyed
@@ -151,7 +156,7 @@ func New(opt Options) *Provider {
 		*note = func(size int, waited time.Duration) { p.gathered(batcher, size, waited) }
 	}
 	p.describing.clock, p.terminating.clock, p.looking.clock = opt.Clock, opt.Clock, opt.Clock
-	p.fleets, p.tags = newPace(opt.Clock), newPace(opt.Clock)
+	p.fleets, p.tags, p.reads, p.ends = newPace(opt.Clock), newPace(opt.Clock), newPace(opt.Clock), newPace(opt.Clock)
 	p.templates.onMake = func(done bool) { p.reach(StepTemplate, done) }
 	return p
 }

@@ -242,7 +242,7 @@ func TestAWS_4_1_Intervals(t *testing.T) {
 	}
 	after := count()
 	for action, most := range map[string]int{
-		"GetParameter": 5 * 12, "DescribeImages": 60, "DescribeSubnets": 60, "GetInstanceProfile": 60, "CreateInstanceProfile": 0, "RunInstances": 2, "CreateLaunchTemplate": 2,
+		"GetParameter": 5 * 12, "DescribeImages": 60, "DescribeSubnets": 60, "GetInstanceProfile": 60, "CreateInstanceProfile": 0, "RunInstances": 2 * 3, "CreateLaunchTemplate": 2,
 	} {
 		if n := after[action] - before[action]; n > most {
 			t.Errorf("%d calls of %s in an hour, want at most %d", n, action, most)

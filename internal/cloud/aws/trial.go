@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	corev1 "k8s.io/api/core/v1"
 
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
@@ -76,10 +77,10 @@ func (p *Provider) Reconcile(ctx context.Context, class *awsv1.EC2NodeClass) (ag
 	return recheckUnready
 }
 
-// passed is a trial that went well: of which launch template, and until when it counts.
+// passed is a trial that went well: of what, and until when it counts.
 type passed struct {
-	template string
-	until    time.Time
+	what  string
+	until time.Time
 }
 
 // Try finds out whether the class could launch, without launching: it writes user data and launch template, and asks EC2
@@ -88,24 +89,34 @@ func (p *Provider) Try(ctx context.Context, class *awsv1.EC2NodeClass) Verdict {
 	if class.AMIFamily() == awsv1.AMIFamilyAL2023 && p.opt.Cluster.ServiceCIDR == "" {
 		return Verdict{Reason: awsv1.ReasonClusterCIDRResolutionFailed, Message: "the range of Service addresses is not known, which AL2023 needs; allow eks:DescribeCluster"}
 	}
-	b, name, verdict := p.specimen(class)
-	if b.class == nil {
+	specimens, verdict := p.specimens(class)
+	what := ""
+	for i := range specimens {
+		t, err := p.newTemplate(specimens[i].blueprint)
+		if err != nil {
+			return invalidTemplate(err)
+		}
+		specimens[i].template = t
+		what += t.name + " " + specimens[i].typ + " "
+	}
+	if len(specimens) == 0 {
 		return verdict
 	}
-	t, err := p.newTemplate(b)
-	if err != nil {
-		return invalidTemplate(err)
+	for _, s := range class.Status.Subnets {
+		what += s.ID + " "
 	}
-	p.opt.Meter.Set(meter.UserDataBytes, float64(t.userData), "nodeclass", class.Name)
+	p.opt.Meter.Set(meter.UserDataBytes, float64(specimens[0].template.userData), "nodeclass", class.Name)
 	old, _ := p.tried.Load(class.Name)
-	if last, ok := old.(passed); p.opt.DisableDryRun || ok && last.template == t.name && p.opt.Clock.Now().Before(last.until) {
+	if last, ok := old.(passed); p.opt.DisableDryRun || ok && last.what == what && p.opt.Clock.Now().Before(last.until) {
 		return Verdict{}
 	}
-	verdict = p.dryRun(ctx, class, t, name)
-	if verdict == (Verdict{}) {
-		p.tried.Store(class.Name, passed{t.name, p.opt.Clock.Now().Add(trialLife)})
+	for _, s := range specimens {
+		if verdict := p.dryRun(ctx, class, s); verdict != (Verdict{}) {
+			return verdict
+		}
 	}
-	return verdict
+	p.tried.Store(class.Name, passed{what, p.opt.Clock.Now().Add(trialLife)})
+	return Verdict{}
 }
 
 // invalidTemplate is the verdict on what cannot be written.
@@ -124,41 +135,104 @@ func invalidTemplate(err error) Verdict {
 // commonTypes are tried first: EC2 has them everywhere.
 var commonTypes = []string{"m5.large", "m6g.large"}
 
-// specimen is a launch template for some type that the class can use, and the name of the type.
-func (p *Provider) specimen(class *awsv1.EC2NodeClass) (b blueprint, typ string, verdict Verdict) {
+// maxSpecimens bounds how much is tried for one class, however many pools it has.
+const maxSpecimens = 3
+
+// specimen is a launch that is tried.
+type specimen struct {
+	blueprint
+	typ      string
+	template *template
+}
+
+// specimens are launches of types that the class can use and its pools allow, with the tenancy that they ask for: one for each pool that
+// differs in that, up to maxSpecimens, or of any type where no pool says more. If there is none, verdict says why.
+func (p *Provider) specimens(class *awsv1.EC2NodeClass) (out []specimen, verdict Verdict) {
 	in := inputs{class: class, machines: p.catalogue.now.Load()}
 	if in.machines == nil {
-		return b, "", Verdict{Err: errors.New("instance types have not been loaded")}
+		return nil, Verdict{Err: errors.New("instance types have not been loaded")}
 	}
 	if group, ok := p.placements.Load(class.Name); ok {
 		in.placement = group.(*placement)
 	}
 	shapes := p.shapes(in)
+	wishes := p.poolWishes(class.Name)
+	for _, w := range append(wishes, &wish{}) {
+		at := pickSpecimen(in, shapes, w)
+		if at < 0 || w.need == nil && len(out) > 0 {
+			continue
+		}
+		one := p.specimen(in, shapes[at], w.tenancy())
+		known := func(s specimen) bool { return s.typ == one.typ && s.tenancy == one.tenancy }
+		if !slices.ContainsFunc(out, known) && len(out) < maxSpecimens {
+			out = append(out, one)
+		}
+	}
+	if len(out) == 0 {
+		return nil, Verdict{Reason: "NoInstanceTypes", Message: p.unusable(in)}
+	}
+	return out, verdict
+}
+
+// poolWishes are what the pools of a class ask of machines, by the pools' names. One that cannot be read asks for nothing here: its own
+// status says so.
+func (p *Provider) poolWishes(class string) (out []*wish) {
+	if p.opt.Pools == nil {
+		return nil
+	}
+	pools := slices.SortedFunc(slices.Values(p.opt.Pools(class)), func(a, b *karpv1.NodePool) int { return strings.Compare(a.Name, b.Name) })
+	for _, pool := range pools {
+		claim := &karpv1.NodeClaim{Spec: karpv1.NodeClaimSpec{Requirements: pool.Spec.Template.Spec.Requirements}}
+		for key, value := range pool.Spec.Template.Labels {
+			claim.Spec.Requirements = append(slices.Clone(claim.Spec.Requirements), karpv1.NodeSelectorRequirementWithMinValues{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}})
+		}
+		if w, err := newWish(claim); err == nil {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// pickSpecimen is the index of a type that the class can use, the wish admits and a zone of the class sells, or -1; a common one if
+// there is.
+func pickSpecimen(in inputs, shapes []shaped, w *wish) int {
 	at := -1
+	zones := classZones(in.class)
 	for i := range shapes {
-		common := slices.Contains(commonTypes, shapes[i].typ.Name)
-		if shapes[i].usable && (at < 0 || common && !slices.Contains(commonTypes, shapes[at].typ.Name)) {
+		name := shapes[i].typ.Name
+		common := slices.Contains(commonTypes, name)
+		if !shapes[i].usable || at >= 0 && (!common || slices.Contains(commonTypes, shapes[at].typ.Name)) {
+			continue
+		}
+		sold := w.need == nil || slices.ContainsFunc(zones, func(z zone) bool {
+			return in.machines.zones[name][z.name] && slices.ContainsFunc([]string{karpv1.CapacityTypeOnDemand, karpv1.CapacityTypeSpot, karpv1.CapacityTypeReserved}, func(market string) bool {
+				return w.admits(&shapes[i].typ, &world.Offering{Zone: z.name, CapacityType: market, Labels: z.labels})
+			})
+		})
+		if sold {
 			at = i
 		}
 	}
-	if at < 0 {
-		return b, "", Verdict{Reason: "NoInstanceTypes", Message: p.unusable(in)}
-	}
-	t := shapes[at].typ
+	return at
+}
+
+// specimen is a launch of one type.
+func (p *Provider) specimen(in inputs, s shaped, tenancy string) specimen {
 	claim := &karpv1.NodeClaim{}
 	kubelets, _ := p.kubelets(p.settings(in))
-	kubelet, _ := kubelets.of(shapes[at].machine) // a type that it does not work out for is not usable
-	b = blueprint{
-		class: class, claim: claim, market: karpv1.CapacityTypeOnDemand, tenancy: tenancyDefault, pods: t.Capacity.Get(world.PodSlot), kubelet: kubelet,
-		image: class.Status.AMIs[pickImage(imageNeeds(class.Status.AMIs), t.Labels)],
+	kubelet, _ := kubelets.of(s.machine) // a type that it does not work out for is not usable
+	images := in.class.Status.AMIs
+	b := blueprint{
+		class: in.class, claim: claim, market: karpv1.CapacityTypeOnDemand, tenancy: tenancy, pods: s.typ.Capacity.Get(world.PodSlot), kubelet: kubelet,
+		image: images[pickImage(imageNeeds(images), s.typ.Labels)],
 	}
 	if in.placement != nil {
 		b.group = in.placement.id
 	}
-	b.tags = p.birthTags(class, cloud.Batch{ID: "trial", Claims: []*karpv1.NodeClaim{claim}})
+	b.tags = p.birthTags(in.class, cloud.Batch{ID: "trial", Claims: []*karpv1.NodeClaim{claim}})
 	delete(b.tags, cloud.BatchAnnotationKey)
 	delete(b.tags, awsv1.TagNodeClaim)
-	return b, t.Name, verdict
+	return specimen{blueprint: b, typ: s.typ.Name}
 }
 
 // unusable says why no instance type can be used: for want of an image, or because of a setting that none has.
@@ -198,9 +272,10 @@ func settingsAsked(class *awsv1.EC2NodeClass) string {
 	return strings.Join(out, " or ")
 }
 
-// dryRun asks EC2 about each call of a launch, in the order in which a launch makes them.
-func (p *Provider) dryRun(ctx context.Context, class *awsv1.EC2NodeClass, t *template, typ string) Verdict {
-	client := p.opt.Clients.EC2
+// dryRun asks EC2 about each call of a launch, in the order in which a launch makes them, and about every subnet: each may have a
+// policy, and a zone, of its own.
+func (p *Provider) dryRun(ctx context.Context, class *awsv1.EC2NodeClass, s specimen) Verdict {
+	t, client := s.template, p.opt.Clients.EC2
 	tags := func(kinds ...types.ResourceType) (out []types.TagSpecification) {
 		for _, kind := range kinds {
 			out = append(out, types.TagSpecification{ResourceType: kind, Tags: toTags(t.tags)})
@@ -211,27 +286,37 @@ func (p *Provider) dryRun(ctx context.Context, class *awsv1.EC2NodeClass, t *tem
 		return judgeTrial(class, err, awsv1.ReasonCreateLaunchTemplateAuthCheckFailed, "ec2:CreateLaunchTemplate")
 	}
 	spec := &types.FleetLaunchTemplateSpecificationRequest{LaunchTemplateName: aws.String(t.name), Version: aws.String("$Latest")}
-	subnet := class.Status.Subnets[0].ID
+	var overrides []types.FleetLaunchTemplateOverridesRequest
+	zones := map[string]bool{} // a fleet takes one subnet of each
+	for _, subnet := range class.Status.Subnets {
+		if !zones[subnet.Zone] {
+			overrides = append(overrides, types.FleetLaunchTemplateOverridesRequest{InstanceType: types.InstanceType(s.typ), SubnetId: aws.String(subnet.ID)})
+		}
+		zones[subnet.Zone] = true
+	}
 	_, err := client.CreateFleet(ctx, &ec2.CreateFleetInput{
 		DryRun: aws.Bool(true), Type: types.FleetTypeInstant, TagSpecifications: tags(types.ResourceTypeInstance, types.ResourceTypeVolume, types.ResourceTypeFleet),
 		TargetCapacitySpecification: &types.TargetCapacitySpecificationRequest{TotalTargetCapacity: aws.Int32(1), DefaultTargetCapacityType: types.DefaultTargetCapacityTypeOnDemand},
-		LaunchTemplateConfigs: []types.FleetLaunchTemplateConfigRequest{{LaunchTemplateSpecification: spec, Overrides: []types.FleetLaunchTemplateOverridesRequest{
-			{InstanceType: types.InstanceType(typ), SubnetId: aws.String(subnet)},
-		}}},
+		LaunchTemplateConfigs:       []types.FleetLaunchTemplateConfigRequest{{LaunchTemplateSpecification: spec, Overrides: overrides}},
 	}, once)
 	if v := judgeTrial(class, readError("try CreateFleet", err), awsv1.ReasonCreateFleetAuthCheckFailed, "ec2:CreateFleet"); v != (Verdict{}) {
 		return v
 	}
-	interfaces := []types.InstanceNetworkInterfaceSpecification{{NetworkCardIndex: aws.Int32(0), DeviceIndex: aws.Int32(0), SubnetId: aws.String(subnet)}}
-	for _, g := range class.Status.SecurityGroups {
-		interfaces[0].Groups = append(interfaces[0].Groups, g.ID)
+	for _, subnet := range class.Status.Subnets {
+		interfaces := []types.InstanceNetworkInterfaceSpecification{{NetworkCardIndex: aws.Int32(0), DeviceIndex: aws.Int32(0), SubnetId: aws.String(subnet.ID)}}
+		for _, g := range class.Status.SecurityGroups {
+			interfaces[0].Groups = append(interfaces[0].Groups, g.ID)
+		}
+		_, err = client.RunInstances(ctx, &ec2.RunInstancesInput{
+			DryRun: aws.Bool(true), MinCount: aws.Int32(1), MaxCount: aws.Int32(1), InstanceType: types.InstanceType(s.typ), NetworkInterfaces: interfaces,
+			LaunchTemplate:    &types.LaunchTemplateSpecification{LaunchTemplateName: aws.String(t.name), Version: aws.String("$Latest")},
+			TagSpecifications: tags(types.ResourceTypeInstance, types.ResourceTypeVolume),
+		}, once)
+		if v := judgeTrial(class, readError("try RunInstances in subnet "+subnet.ID, err), awsv1.ReasonRunInstancesAuthCheckFailed, "ec2:RunInstances"); v != (Verdict{}) {
+			return v
+		}
 	}
-	_, err = client.RunInstances(ctx, &ec2.RunInstancesInput{
-		DryRun: aws.Bool(true), MinCount: aws.Int32(1), MaxCount: aws.Int32(1), InstanceType: types.InstanceType(typ), NetworkInterfaces: interfaces,
-		LaunchTemplate:    &types.LaunchTemplateSpecification{LaunchTemplateName: aws.String(t.name), Version: aws.String("$Latest")},
-		TagSpecifications: tags(types.ResourceTypeInstance, types.ResourceTypeVolume),
-	}, once)
-	return judgeTrial(class, readError("try RunInstances", err), awsv1.ReasonRunInstancesAuthCheckFailed, "ec2:RunInstances")
+	return Verdict{}
 }
 
 // judgeTrial reads EC2's answer to a call that was only tried. A call that would be allowed comes back as an error too.
@@ -240,6 +325,8 @@ func judgeTrial(class *awsv1.EC2NodeClass, err error, reason, action string) Ver
 		return Verdict{}
 	}
 	switch cloud.ClassOf(err) {
+	case cloud.NoCapacity: // EC2 has looked at the call and has none of it here now, or does not sell it here: the class is not at fault
+		return Verdict{}
 	case cloud.Denied:
 		return Verdict{Reason: reason, Message: "the controller's IAM role may not call " + action + "; allow it in the role's policies: " + stable(err)}
 	case cloud.Invalid:
@@ -250,7 +337,7 @@ func judgeTrial(class *awsv1.EC2NodeClass, err error, reason, action string) Ver
 			return Verdict{Reason: awsv1.ReasonInstanceProfileNotFound, Message: "spec.instanceProfile: EC2 does not know the instance profile " + *class.Spec.InstanceProfile}
 		}
 		return Verdict{Reason: cloud.ReasonOf(err), Message: stable(err)}
-	case cloud.Throttled, cloud.NoCapacity, cloud.NotReady, cloud.NotFound, cloud.Transient, cloud.Unknown:
+	case cloud.Throttled, cloud.NotReady, cloud.NotFound, cloud.Transient, cloud.Unknown:
 	}
 	return Verdict{Err: err}
 }

@@ -1,6 +1,8 @@
 package aws
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,12 +45,12 @@ func TestAWS_6_DryRunDenied(t *testing.T) {
 func TestAWS_6_TrialCountsForAWhile(t *testing.T) {
 	w := newWorld(t)
 	class := w.load()
-	calls := w.called("RunInstances")
+	calls := w.called("CreateFleet")
 	for range 5 {
 		w.advance(5 * time.Minute)
 		w.Reconcile(w.ctx, class)
 	}
-	if n := w.called("RunInstances"); n != calls {
+	if n := w.called("CreateFleet"); n != calls {
 		t.Errorf("nothing changed, but the launch was tried %d times more", n-calls)
 	}
 	w.advance(10 * time.Minute)
@@ -56,7 +58,7 @@ func TestAWS_6_TrialCountsForAWhile(t *testing.T) {
 	class.Spec.UserData = aws.String("#!/bin/bash\necho hello\n")
 	class.Generation++
 	w.Reconcile(w.ctx, class)
-	if n := w.called("RunInstances"); n != calls+2 {
+	if n := w.called("CreateFleet"); n != calls+2 {
 		t.Errorf("the launch was tried %d times, want once after half an hour and once after a change", n-calls)
 	}
 	w.must(w.sim.AddFault(simaws.Fault{Kind: simaws.FaultError, Action: "ec2:RunInstances", Code: "InternalError", Status: 500}))
@@ -99,5 +101,81 @@ func TestAWS_2_3_DeniedLaunch(t *testing.T) {
 	r := w.Launch(w.ctx, w.batch("b", 1, onDemandOnly, typeIs("m5.large")))[0]
 	if cloud.ClassOf(r.Err) != cloud.Denied || cloud.ReasonOf(r.Err) != "Unauthorized" {
 		t.Errorf("got %v", r.Err)
+	}
+}
+
+// TestAWS_6_TheTrialTriesWhatPoolsAllow: a class whose pools allow certain types, of a certain tenancy, is tried with those, in every subnet.
+func TestAWS_6_TheTrialTriesWhatPoolsAllow(t *testing.T) {
+	pool := func(name string, needs ...karpv1.NodeSelectorRequirementWithMinValues) *karpv1.NodePool {
+		p := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		p.Spec.Template.Spec.Requirements = needs
+		return p
+	}
+	pools := []*karpv1.NodePool{
+		pool("a", typeIs("c5.large")), pool("b", typeIs("c5.large"), need(awsv1.LabelInstanceTenancy, "dedicated")), pool("c", typeIs("c5.large")), pool("d", typeIs("no.such")),
+	}
+	w := newWorld(t, func(_ *simaws.Options, o *Options) { o.Pools = func(string) []*karpv1.NodePool { return pools } })
+	w.load()
+	specimens, _ := w.specimens(w.class("default"))
+	var got []string
+	for _, s := range specimens {
+		got = append(got, s.typ+" "+s.tenancy)
+	}
+	if want := []string{"c5.large default", "c5.large dedicated"}; !slices.Equal(got, want) {
+		t.Errorf("tried %v, want %v", got, want)
+	}
+	if n := w.called("RunInstances"); n != 2*len(w.class("default").Status.Subnets) {
+		t.Errorf("%d trials of RunInstances for 2 kinds of machines in %d subnets", n, len(w.class("default").Status.Subnets))
+	}
+}
+
+// TestAWS_6_UnsupportedIsAnAnswer: a zone that does not sell the type that is tried says nothing against the class.
+func TestAWS_6_UnsupportedIsAnAnswer(t *testing.T) {
+	w := newWorld(t)
+	w.role(nodeRole)
+	w.refresh()
+	w.must(w.sim.AddFault(simaws.Fault{Kind: simaws.FaultError, Action: "ec2:RunInstances", Code: "Unsupported", Message: "Your requested instance type (m5.large) is not supported in your requested Availability Zone (us-west-2a)."}))
+	class := w.addClass("default")
+	if got := class.StatusConditions(true).Get(awsv1.ConditionValidationSucceeded); got.Status != metav1.ConditionTrue {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// TestAWS_3_ReservationsWithoutAPrice are offered: they are paid for.
+func TestAWS_3_ReservationsWithoutAPrice(t *testing.T) {
+	w := newWorld(t)
+	id, err := w.sim.AddReservation(simaws.ReservationSpec{Type: "m5.large", Zone: "us-west-2a", Count: 2, Tags: []simaws.Tag{{Key: "use", Value: "yes"}}})
+	w.must(err)
+	w.load(func(c *awsv1.EC2NodeClass) {
+		c.Spec.CapacityReservationSelectorTerms = []awsv1.CapacityReservationSelectorTerm{{Tags: map[string]string{"use": "yes"}}}
+	})
+	w.prices.update(func(t *priceTable) {
+		t.onDemand = maps.Clone(t.onDemand)
+		delete(t.onDemand, "m5.large")
+	})
+	for _, o := range w.typeNamed("m5.large").Offerings {
+		if o.Reservation == id && o.Available && o.Price == 0 {
+			if in := w.one("reserved", need(karpv1.CapacityTypeLabelKey, karpv1.CapacityTypeReserved), typeIs("m5.large")); in.CapacityType != karpv1.CapacityTypeReserved {
+				t.Errorf("launched %+v", in)
+			}
+			return
+		}
+	}
+	t.Errorf("reservation %s is not offered: %+v", id, w.typeNamed("m5.large").Offerings)
+}
+
+// TestAWS_3_WhatPricesAre is said where they are not the region's own.
+func TestAWS_3_WhatPricesAre(t *testing.T) {
+	for region, want := range map[string]string{
+		"us-gov-west-1": "on-demand, price unknown: estimate from us-east-1", "cn-north-1": "on-demand, price unknown: estimate from us-east-1", "eu-west-1": "on-demand, built in",
+	} {
+		if got := New(Options{Region: region, Clock: simClock()}).PriceState().OnDemandName(); got != want {
+			t.Errorf("%s: %q, want %q", region, got, want)
+		}
+	}
+	p := New(Options{Region: "cn-north-1", Clock: simClock()})
+	p.prices.setOnDemand(map[string]float64{"m5.large": 1}, epoch)
+	if got := p.PriceState().OnDemandName(); got != "on-demand, in CNY" {
+		t.Errorf("with prices of its own: %q", got)
 	}
 }

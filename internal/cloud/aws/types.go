@@ -264,10 +264,10 @@ func (o *offers) add(offering world.Offering, z zone) {
 // addReservation adds what is left of a capacity reservation.
 func (o *offers) addReservation(r *awsv1.CapacityReservation, zones []zone) {
 	i := slices.IndexFunc(zones, func(z zone) bool { return z.name == r.AvailabilityZone })
-	price, priced := o.in.prices.onDemandPrice(r.InstanceType)
-	if i < 0 || !priced {
+	if i < 0 {
 		return
 	}
+	price, _ := o.in.prices.onDemandPrice(r.InstanceType) // what is paid for already is offered whether or not it has a list price
 	left := o.in.stock.reserved[r.ID]
 	offering := world.Offering{
 		Zone: r.AvailabilityZone, CapacityType: karpv1.CapacityTypeReserved, Price: price / reservedDiscount, Reservation: r.ID, Remaining: left,

@@ -18,10 +18,11 @@ type zonalShift struct {
 
 func (z *zonalShift) active(now time.Time) bool { return !z.Cancelled && now.Before(z.Expiry) }
 
+// json is a shift as it is answered to who begins or ends it; of a resource it is told with two more words.
 func (z *zonalShift) json() map[string]any {
 	return map[string]any{
-		"appliedStatus": "APPLIED", "zonalShiftId": z.ID, "resourceIdentifier": z.Resource, "awayFrom": z.AwayFrom,
-		"expiryTime": z.Expiry.Unix(), "startTime": z.Start.Unix(), "comment": z.Comment, "shiftType": "ZONAL_SHIFT",
+		"zonalShiftId": z.ID, "resourceIdentifier": z.Resource, "awayFrom": z.AwayFrom,
+		"expiryTime": z.Expiry.Unix(), "startTime": z.Start.Unix(), "comment": z.Comment,
 	}
 }
 
@@ -36,7 +37,9 @@ func (c *call) shiftsOf(id string) (shifts []any, weights map[string]float64) {
 	shifts = []any{}
 	for z := range c.reg.Shifts.each {
 		if z.Resource == id && z.active(c.at) {
-			shifts = append(shifts, z.json())
+			one := z.json()
+			one["appliedStatus"], one["shiftType"] = "APPLIED", "ZONAL_SHIFT"
+			shifts = append(shifts, one)
 			away[z.AwayFrom] = true
 		}
 	}

@@ -323,7 +323,9 @@ func validateTemplate(c *call) error {
 		for _, p := range t.Parameters {
 			c.x.in("member", func() {
 				c.x.str("ParameterKey", p.Name)
-				c.x.str("ParameterType", p.Type)
+				if c.action == "GetTemplateSummary" {
+					c.x.str("ParameterType", p.Type)
+				}
 				if p.HasDefault {
 					c.x.str("DefaultValue", p.Default)
 				}

@@ -102,6 +102,14 @@ func (c *call) sees(in *instance) bool {
 	return in != nil && !c.empty && !in.VisibleAt.After(c.view()) && !in.Launched.After(c.view())
 }
 
+// tagsOf is what a describe shows of the instance's tags.
+func (c *call) tagsOf(in *instance) tagSet {
+	if c.at.Sub(in.Launched) < c.untagged {
+		return nil
+	}
+	return in.Tags
+}
+
 func (c *call) instanceField(in *instance) field {
 	return func(name string, out []string) ([]string, bool) {
 		switch name {
@@ -159,7 +167,7 @@ func (c *call) instanceField(in *instance) field {
 		case "launch-time":
 			return append(out, in.Launched.Format(xmlTime)), true
 		}
-		return tagField(in.Tags, name, out)
+		return tagField(c.tagsOf(in), name, out)
 	}
 }
 

@@ -324,7 +324,11 @@ func (c *call) once(action string, do func() error) error {
 		if old.Hash != hash {
 			return fail("IdempotentParameterMismatch", "Arguments on this idempotent request are inconsistent with arguments used in previous request(s).")
 		}
-		c.x.raw(old.Answer)
+		answer := old.Answer
+		if at := strings.Index(answer, "</fleetId>"); c.bare && at >= 0 {
+			answer = answer[:at] + "</fleetId>"
+		}
+		c.x.raw(answer)
 		return nil
 	}
 	start := len(c.x.b)

@@ -79,7 +79,7 @@ func (c *call) writeAttachments(in *instance) {
 	x.opt("instanceLifecycle", in.Lifecycle)
 	x.opt("spotInstanceRequestId", in.SpotRequest)
 	x.opt("clientToken", in.ClientToken)
-	x.tagSet(in.Tags)
+	x.tagSet(c.tagsOf(in))
 	x.str("hypervisor", "xen")
 	x.open("networkInterfaceSet")
 	for i := range in.ENIs {
@@ -290,6 +290,9 @@ func (c *call) writeStatus(in *instance) {
 		detail := map[string]string{"impaired": "failed", "ok": "passed"}[result]
 		x.in(name, func() {
 			x.str("status", result)
+			if result == "not-applicable" { // nothing was checked
+				return
+			}
 			x.in("details", func() {
 				x.in("item", func() {
 					x.str("name", "reachability")

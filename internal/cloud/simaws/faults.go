@@ -40,6 +40,15 @@ const (
 	FaultLatency FaultKind = "latency"
 	// FaultDrop acts and then drops the connection without an answer.
 	FaultDrop FaultKind = "drop"
+	// FaultHang acts and then never answers: the connection stays open until the
+	// client gives up.
+	FaultHang FaultKind = "hang"
+	// FaultBare answers a repeated CreateFleet with the fleet's id alone. AWS
+	// says no more than that a repetition succeeds.
+	FaultBare FaultKind = "bare"
+	// FaultUntagged makes a describe show instances that are younger than Delay
+	// without their tags.
+	FaultUntagged FaultKind = "untagged"
 	// FaultStale makes a describe show the world as it was Delay ago.
 	FaultStale FaultKind = "stale"
 	// FaultEmpty makes a describe show nothing.
@@ -80,13 +89,13 @@ func (f *Fault) check() error {
 		if f.Code == "" {
 			return errors.New("fault: kind error needs a code, such as InternalError")
 		}
-	case FaultLatency, FaultStale, FaultSlowJoin:
+	case FaultLatency, FaultStale, FaultSlowJoin, FaultUntagged:
 		if f.Delay <= 0 {
 			return fmt.Errorf("fault: kind %s needs a delay above zero", f.Kind)
 		}
-	case FaultDrop, FaultEmpty, FaultNeverJoin:
+	case FaultDrop, FaultHang, FaultBare, FaultEmpty, FaultNeverJoin:
 	default:
-		return fmt.Errorf("fault: kind %q is not error, latency, drop, stale, empty, never-join or slow-join", f.Kind)
+		return fmt.Errorf("fault: kind %q is not error, latency, drop, hang, bare, untagged, stale, empty, never-join or slow-join", f.Kind)
 	}
 	if f.Percent < 0 || f.Percent > 100 {
 		return fmt.Errorf("fault: percent %g is not between 0 and 100", f.Percent)
@@ -151,14 +160,23 @@ func (h struck) before(ctx context.Context, clock Clock, c *call) error {
 			c.behind = time.Duration(f.Delay)
 		case FaultEmpty:
 			c.empty = true
+		case FaultBare:
+			c.bare = true
+		case FaultUntagged:
+			c.untagged = time.Duration(f.Delay)
 		}
 	}
 	return nil
 }
 
-func (h struck) dropsAnswer() bool {
+// after says whether the answer is lost, at once or when the client has given up.
+func (h struck) after(ctx context.Context) (lost bool) {
 	for _, f := range h {
-		if f.Kind == FaultDrop {
+		switch f.Kind {
+		case FaultDrop:
+			return true
+		case FaultHang:
+			<-ctx.Done()
 			return true
 		}
 	}

@@ -76,6 +76,10 @@ type call struct {
 	behind time.Duration
 	// empty makes a describe show nothing, by a fault.
 	empty bool
+	// bare and untagged leave things out of the answer, see FaultBare and
+	// FaultUntagged.
+	bare     bool
+	untagged time.Duration
 }
 
 // Call is a finished request, for logs.
@@ -180,7 +184,7 @@ func (s *Sim) handle(w http.ResponseWriter, r *http.Request, c *call) error {
 	if err != nil {
 		return err
 	}
-	if hit.dropsAnswer() {
+	if hit.after(r.Context()) {
 		return errHangUp
 	}
 	return c.answer(w, answer)

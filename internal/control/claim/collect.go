@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -20,12 +22,26 @@ import (
 	"karpenter/internal/meter"
 )
 
-// collectEvery is how often claims and machines are compared (L15).
-const collectEvery = 2 * time.Minute
+const (
+	// collectEvery is how often claims and machines are compared (L15).
+	collectEvery = 2 * time.Minute
+	// lookers is how many machines are asked for at once; the provider makes few calls of them.
+	lookers = 50
+	// eventHeld is the reason of the event, and of the condition, on what is collected later than usual.
+	eventHeld = "GarbageCollectionHeld"
+)
+
+// What is collected, for the metric label kind.
+const (
+	kindClaims   = "nodeclaims"
+	kindMachines = "instances"
+)
 
 // Collect ends what has lost its other half: claims whose machine is gone, and machines whose claim is gone. What a cache says of
 // claims is enough to find that nothing is missing; otherwise both sides are read from their source. Absence needs proof: two
-// sweeps apart in time, lists that look sane, and one more question about each before it is acted on.
+// sweeps apart in time, lists that look sane, and one more question about each before it is acted on. What looks more like a fault
+// than like the truth is told and acted on later and slowly, but not never. A machine that the cloud shows to have ended needs
+// no more proof.
 type Collect struct {
 	// Client reads from a cache, Live from the API server itself.
 	Client client.Client
@@ -38,8 +54,10 @@ type Collect struct {
 	// Purse is shared with everything else that destroys on its own judgement.
 	Purse *control.Purse
 	Clock control.Clock
-	Meter *meter.Set
-	Log   *slog.Logger
+	// Recorder is optional.
+	Recorder *control.Recorder
+	Meter    *meter.Set
+	Log      *slog.Logger
 	// Ledger keeps what has been collected; optional.
 	Ledger *ledger.Ledger
 
@@ -129,6 +147,7 @@ func (r *Collect) collectClaims(ctx context.Context, machines []*cloud.Instance,
 		living[in.ID] = !in.State.Ending()
 	}
 	census := life.Census{Listed: len(machines)}
+	var suspects []string
 	for id, claim := range claims.recorded {
 		if !claim.DeletionTimestamp.IsZero() || !claim.StatusConditions().IsTrue(karpv1.ConditionRegistered) {
 			continue
@@ -142,36 +161,120 @@ func (r *Collect) collectClaims(ctx context.Context, machines []*cloud.Instance,
 			return err
 		}
 		if !slices.ContainsFunc(nodes, func(n corev1.Node) bool { return isReady(&n) }) {
-			census.Missing = append(census.Missing, id)
+			suspects = append(suspects, id)
 		}
 	}
-	slices.Sort(census.Missing)
-	verdict := r.lost.Judge(census, r.Clock.Now())
-	if verdict.Refused != "" {
-		r.Log.Error("garbage collection of nodeclaims refused", "why", verdict.Refused, "count", len(census.Missing))
-	}
+	slices.Sort(suspects)
 	var errs []error
+	looks := r.look(ctx, suspects)
+	for i, id := range suspects {
+		switch looks[i].found {
+		case ended:
+			errs = append(errs, r.collectClaim(ctx, claims.recorded[id]))
+		case absent, unknown:
+			census.Missing = append(census.Missing, id)
+		case alive: // the list is wrong about it
+		}
+		if looks[i].err != nil {
+			errs = append(errs, fmt.Errorf("looking for the machine of NodeClaim %s: %w", claims.recorded[id].Name, looks[i].err))
+		}
+	}
+	verdict := r.lost.Judge(census, r.Clock.Now())
+	r.tellHeld(ctx, kindClaims, verdict.Held, len(census.Missing))
+	for id, claim := range claims.recorded {
+		if !slices.Contains(verdict.Gone, id) {
+			_, missing := slices.BinarySearch(census.Missing, id)
+			errs = append(errs, r.mark(ctx, claim, verdict.Held, missing))
+		}
+	}
 	for _, id := range verdict.Gone {
-		errs = append(errs, r.collectClaim(ctx, id, claims.recorded[id], census.Fleet))
+		if looks[slices.Index(suspects, id)].found == absent && r.Purse.Take(census.Fleet) {
+			errs = append(errs, r.collectClaim(ctx, claims.recorded[id]))
+		}
 	}
 	return errors.Join(errs...)
 }
 
-// collectClaim deletes one claim, after a last look at its machine by its id and at its node.
-func (r *Collect) collectClaim(ctx context.Context, id string, claim *karpv1.NodeClaim, fleet int) error {
-	in, err := r.Fleet.Get(ctx, id)
+// finding is what a question about one machine, by its id, was answered with.
+type finding int
+
+const (
+	// unknown: the cloud did not say.
+	unknown finding = iota
+	alive
+	// absent: the cloud does not show it, which alone proves nothing.
+	absent
+	// ended: the cloud shows that it has ended, or is ending, which is proof.
+	ended
+)
+
+type look struct {
+	found finding
+	err   error
+}
+
+// look asks the cloud about machines by their ids, in order.
+func (r *Collect) look(ctx context.Context, ids []string) []look {
+	out := make([]look, len(ids))
+	gate := make(chan struct{}, lookers)
+	var wg sync.WaitGroup
+	for i, id := range ids {
+		gate <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-gate }()
+			in, err := r.Fleet.Get(ctx, id)
+			switch {
+			case err == nil && in.State.Ending(), cloud.ClassOf(err) == cloud.NotFound && cloud.ReasonOf(err) == cloud.ReasonTerminated:
+				out[i].found = ended
+			case err == nil:
+				out[i].found = alive
+			case cloud.ClassOf(err) == cloud.NotFound:
+				out[i].found = absent
+			default:
+				out[i].err = err
+			}
+		})
+	}
+	wg.Wait()
+	return out
+}
+
+// tellHeld says to the operator that something is collected later than usual, and why.
+func (r *Collect) tellHeld(ctx context.Context, kind, why string, count int) {
+	if why == "" {
+		count = 0
+	}
+	r.Meter.Set(meter.GarbageCollectionHeld, float64(count), "kind", kind)
+	if why != "" {
+		r.Log.ErrorContext(ctx, "garbage collection is held back", "kind", kind, "why", why, "count", count)
+	}
+}
+
+// mark says on a claim whose machine is missing that it is kept for now, and why, or takes that back.
+func (r *Collect) mark(ctx context.Context, before *karpv1.NodeClaim, why string, missing bool) error {
+	claim := before.DeepCopy() // which may be the cache's own
+	conditions := claim.StatusConditions()
 	switch {
-	case err == nil && !in.State.Ending():
+	case missing && why != "":
+		conditions.Set(karpv1.Condition{
+			Type: karpv1.ConditionInstanceMissing, Status: metav1.ConditionTrue, Reason: eventHeld,
+			Message: "The cloud does not show the machine. The claim is kept for now, because so many missing machines look like a fault of the list",
+		}, r.Clock.Now())
+		r.Recorder.Tell(control.Event{Object: claim, Warning: true, Reason: eventHeld, Every: time.Hour, Message: "The cloud does not show the machine; the claim is kept for now: " + why})
+	case !missing && conditions.IsTrue(karpv1.ConditionInstanceMissing):
+		conditions.Set(karpv1.Condition{Type: karpv1.ConditionInstanceMissing, Status: metav1.ConditionFalse, Reason: "InstanceFound"}, r.Clock.Now())
+	default:
 		return nil
-	case err != nil && cloud.ClassOf(err) != cloud.NotFound:
-		return fmt.Errorf("looking for the machine of NodeClaim %s: %w", claim.Name, err)
 	}
+	_, err := control.PatchStatus(ctx, r.Client, claim, before)
+	return err
+}
+
+// collectClaim deletes one claim, after a last look at its node.
+func (r *Collect) collectClaim(ctx context.Context, claim *karpv1.NodeClaim) error {
 	node, err := nodeOf(ctx, r.Live, claim)
-	if err != nil {
+	if err != nil || node != nil && isReady(node) {
 		return err
-	}
-	if node != nil && isReady(node) || !r.Purse.Take(fleet) {
-		return nil
 	}
 	removed, err := remove(ctx, r.Client, claim)
 	if removed {
@@ -199,8 +302,9 @@ func (r *Collect) collectMachines(ctx context.Context, machines []*cloud.Instanc
 	}
 	slices.Sort(census.Missing)
 	verdict := r.orphans.Judge(census, r.Clock.Now())
-	if verdict.Refused != "" {
-		r.Log.Error("garbage collection of machines refused", "why", verdict.Refused, "count", len(census.Missing))
+	r.tellHeld(ctx, kindMachines, verdict.Held, len(census.Missing))
+	if verdict.Held != "" {
+		r.tellPools(ctx, verdict.Held, byID)
 	}
 	if len(verdict.Gone) == 0 {
 		return nil
@@ -216,6 +320,28 @@ func (r *Collect) collectMachines(ctx context.Context, machines []*cloud.Instanc
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// tellPools has the pools of machines without claims say that these run on for now.
+func (r *Collect) tellPools(ctx context.Context, why string, orphans map[string]*cloud.Instance) {
+	count := map[string]int{}
+	for _, in := range orphans {
+		count[in.Pool]++
+	}
+	for name, n := range count {
+		pool := &karpv1.NodePool{}
+		if name == "" || r.Client.Get(ctx, client.ObjectKey{Name: name}, pool) != nil {
+			continue // what is told by log and metric all the same
+		}
+		noun := "instances"
+		if n == 1 {
+			noun = "instance"
+		}
+		r.Recorder.Tell(control.Event{
+			Object: pool, Warning: true, Reason: eventHeld, Every: time.Hour,
+			Message: fmt.Sprintf("%d %s of the pool without a NodeClaim will be ended slowly, beginning in half an hour: %s", n, noun, why),
+		})
+	}
 }
 
 // collectMachine ends one machine, after a last look at it, and takes its node out of the way of the scheduler.

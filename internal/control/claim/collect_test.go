@@ -25,8 +25,10 @@ type fleet struct {
 	machines map[string]*cloud.Instance
 	// hidden machines are missing from the list, but found by id.
 	hidden map[string]bool
-	err    error
-	ended  []string
+	// terminated machines are found by id to have ended.
+	terminated map[string]bool
+	err        error
+	ended      []string
 }
 
 func (f *fleet) List(context.Context) (out []*cloud.Instance, err error) {
@@ -41,6 +43,9 @@ func (f *fleet) List(context.Context) (out []*cloud.Instance, err error) {
 func (f *fleet) Get(_ context.Context, id string) (*cloud.Instance, error) {
 	if in := f.machines[id]; in != nil {
 		return in, nil
+	}
+	if f.terminated[id] {
+		return nil, &cloud.Error{Class: cloud.NotFound, Op: "get " + id, Reason: cloud.ReasonTerminated}
 	}
 	return nil, &cloud.Error{Class: cloud.NotFound, Op: "get " + id}
 }
@@ -69,7 +74,7 @@ func (b *bench) collector(n int) (*Collect, *fleet) {
 	}
 	return &Collect{
 		Client: b.client, Live: b.client, Fleet: f, InstanceID: awscloud.ParseProviderID, Class: class,
-		Purse: control.NewPurse(b.clock.Now), Clock: b.clock, Meter: b.meter, Log: slog.New(slog.DiscardHandler),
+		Purse: control.NewPurse(b.clock.Now), Clock: b.clock, Recorder: b.recorder, Meter: b.meter, Log: slog.New(slog.DiscardHandler),
 	}, f
 }
 
@@ -163,7 +168,7 @@ func TestL15_UnregisteredClaimsAreLeftAlone(t *testing.T) {
 	}
 }
 
-func TestR6_GarbageCollectionRefuses(t *testing.T) {
+func TestR6_GarbageCollectionWaits(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		spoil func(*fleet)
@@ -262,9 +267,13 @@ func TestT8_RestoredClaims(t *testing.T) {
 		t.Errorf("claims of yesterday ended %v", f.ended)
 	}
 	sweep(t)
-	b.sweeps(r, 10)
+	b.sweeps(r, 4)
 	if f.ended != nil {
 		t.Errorf("no claims at all ended %v", f.ended)
+	}
+	b.sweeps(r, 5) // ten minutes
+	if len(f.ended) > 4 {
+		t.Errorf("ended %v, more than a tenth of 33 in ten minutes", f.ended)
 	}
 }
 
@@ -303,4 +312,79 @@ func TestS6_OnlyMachinesOfThisCluster(t *testing.T) {
 	if w.Called("TerminateInstances") != 1 {
 		t.Errorf("%d terminations", w.Called("TerminateInstances"))
 	}
+}
+
+// TestL15_ProofCountsAtOnce: machines that the cloud shows to have ended leave no doubt, however many they are.
+func TestL15_ProofCountsAtOnce(t *testing.T) {
+	b := newBench(t)
+	r, f := b.collector(12)
+	f.terminated = map[string]bool{}
+	for i := range 11 {
+		f.terminated[machine(i).ID] = true
+		delete(f.machines, machine(i).ID)
+	}
+	b.sweeps(r, 1)
+	if got := b.deleted(12); len(got) != 11 {
+		t.Errorf("took %v, want all but the last", got)
+	}
+}
+
+// TestR3_NothingIsHeldForEver: what looks like a fault is told, and collected in bounded time.
+func TestR3_NothingIsHeldForEver(t *testing.T) {
+	const within = 4 * time.Hour
+	await := func(b *bench, r *Collect, done func() bool) time.Duration {
+		b.Helper()
+		begun := b.clock.Now()
+		for b.clock.Since(begun) < within {
+			b.sweeps(r, 1)
+			if done() {
+				return b.clock.Since(begun)
+			}
+		}
+		b.Errorf("not after %v", within)
+		return within
+	}
+	t.Run("machines when there is no claim at all", func(t *testing.T) {
+		b := newBench(t)
+		r, f := b.collector(0)
+		for i := range 3 {
+			f.machines[machine(i).ID] = machine(i)
+		}
+		if took := await(b, r, func() bool { return len(f.ended) == 3 }); took < 30*time.Minute {
+			t.Errorf("nobody could have looked within %v", took)
+		}
+	})
+	t.Run("two of a small fleet", func(t *testing.T) {
+		b := newBench(t)
+		r, f := b.collector(5)
+		f.machines[machine(10).ID], f.machines[machine(11).ID] = machine(10), machine(11)
+		await(b, r, func() bool { return len(f.ended) == 2 })
+		if slices.Contains(f.ended, machine(0).ID) {
+			t.Errorf("ended %v", f.ended)
+		}
+	})
+	t.Run("claims when the cloud shows nothing", func(t *testing.T) {
+		b := newBench(t)
+		r, f := b.collector(4)
+		b.sweeps(r, 1)
+		clear(f.machines)
+		b.sweeps(r, 2)
+		if got := b.condition("c-0", "InstanceMissing"); got != "True/GarbageCollectionHeld" {
+			t.Errorf("the claim says %q", got)
+		}
+		b.expectEvent("GarbageCollectionHeld")
+		if got := b.counted("garbage_collection_held", "kind", "nodeclaims"); got != 4 {
+			t.Errorf("the metric says %v", got)
+		}
+		// One is back, and says so; the others go.
+		f.machines[machine(3).ID] = machine(3)
+		await(b, r, func() bool { return len(b.deleted(4)) == 3 })
+		if got := b.condition("c-3", "InstanceMissing"); got != "False/InstanceFound" || b.going("c-3") {
+			t.Errorf("the claim whose machine is back says %q", got)
+		}
+		b.sweeps(r, 1)
+		if got := b.counted("garbage_collection_held", "kind", "nodeclaims"); got != 0 {
+			t.Errorf("the metric says %v when nothing is held", got)
+		}
+	})
 }

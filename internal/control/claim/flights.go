@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/cloud"
 	"karpenter/internal/engine/life"
 )
@@ -20,6 +21,8 @@ const (
 	busyWait = 2 * time.Second
 	// maxFlights bounds the memory of batches; idle ones are forgotten beyond it.
 	maxFlights = 10_000
+	// visible is how long after a launch of which nothing is known, at the latest, the cloud shows what it has made.
+	visible = 2 * time.Minute
 	// idle is how long after its last attempt a batch may be forgotten.
 	idle = time.Hour
 )
@@ -33,6 +36,8 @@ type flights struct {
 	held map[types.UID]*cloud.Instance
 	// claims maps names to UIDs of held machines, for claims that are gone.
 	claims map[string]types.UID
+	// ending are claims, by name, that somebody is about to let go: nothing is launched for them any more.
+	ending map[string]types.UID
 }
 
 type flight struct {
@@ -41,6 +46,7 @@ type flight struct {
 	busy     bool
 	failures int
 	next     time.Time // when it may be tried again
+	doubt    time.Time // when an attempt ended last of which it is not known what it made
 }
 
 // board says whether the batch of a claim may be launched now, and if so keeps others from it until land; otherwise how long to
@@ -95,11 +101,47 @@ func (f *flights) land(batch string, worst cloud.Class, now time.Time) (again ti
 		delete(f.batches, batch)
 		return 0
 	}
+	if worst == cloud.Unknown {
+		b.doubt = now
+	}
 	b.failures++
 	r := worst.Response()
 	again = life.Backoff(r.First, r.Most, b.failures)
 	b.next = now.Add(again)
 	return again
+}
+
+// end keeps a claim from being launched from now on, unless its batch is being launched at this moment; then ok is false. It returns the
+// machine that the claim has got, or else from when on a list of all machines shows whether it has one; zero for any.
+func (f *flights) end(claim *karpv1.NodeClaim) (in *cloud.Instance, from time.Time, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	b := f.batches[cloud.BatchID(claim)]
+	if b != nil && b.busy {
+		return nil, from, false
+	}
+	if f.ending == nil {
+		f.ending = map[string]types.UID{}
+	}
+	f.ending[claim.Name] = claim.UID
+	if b != nil && !b.doubt.IsZero() {
+		from = b.doubt.Add(visible)
+	}
+	return f.held[claim.UID], from, true
+}
+
+// stays says whether nobody is about to let the claim go.
+func (f *flights) stays(claim *karpv1.NodeClaim) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.ending[claim.Name] != claim.UID
+}
+
+// doubt notes that an attempt at the batch may have made machines that nobody knows of.
+func (f *flights) doubt(batch string, now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.flight(batch, now).doubt = now
 }
 
 // hold keeps the machine that a claim has got.
@@ -124,6 +166,7 @@ func (f *flights) machine(uid types.UID) *cloud.Instance {
 func (f *flights) forget(name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	delete(f.ending, name)
 	if uid, ok := f.claims[name]; ok {
 		delete(f.held, uid)
 		delete(f.claims, name)

@@ -105,12 +105,17 @@ func (r *Lifecycle) fly(ctx context.Context, batch string, asking *karpv1.NodeCl
 	if err == nil {
 		members, err = r.confirm(ctx, members, taken)
 	}
+	// Whoever ends a claim has said so before, or waits from now on.
+	members = slices.DeleteFunc(members, func(c *karpv1.NodeClaim) bool { return !r.flights.stays(c) })
 	if err != nil || len(members) == 0 {
 		worst = cloud.Transient
 		return 0, err
 	}
 	answers := r.ask(ctx, batch, members, taken)
 	worst = r.worst(ctx, answers)
+	if slices.ContainsFunc(answers, func(a answer) bool { return a.Err != nil && cloud.ClassOf(a.Err) == cloud.Unknown }) {
+		defer func() { r.flights.doubt(batch, r.Clock.Now()) }()
+	}
 	return soon, r.settle(ctx, answers)
 }
 

@@ -150,12 +150,7 @@ func (r *Lifecycle) Register(m manager.Manager) error {
 
 // Reconcile takes one claim as far as it goes now.
 func (r *Lifecycle) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	r.begin.Do(func() {
-		if r.Limits == (life.Limits{}) {
-			r.Limits = life.DefaultLimits
-		}
-		r.Limits.Watching = r.Clock.Now()
-	})
+	r.start()
 	claim := &karpv1.NodeClaim{}
 	err := r.Client.Get(ctx, request.NamespacedName, claim)
 	if apierrors.IsNotFound(err) || err == nil && claim.Status.ProviderID != "" {
@@ -182,6 +177,31 @@ func (r *Lifecycle) Reconcile(ctx context.Context, request reconcile.Request) (r
 		}
 	}
 	return reconcile.Result{RequeueAfter: soon}, nil
+}
+
+// start notes since when the process has been at work.
+func (r *Lifecycle) start() {
+	r.begin.Do(func() {
+		if r.Limits == (life.Limits{}) {
+			r.Limits = life.DefaultLimits
+		}
+		r.Limits.Watching = r.Clock.Now()
+	})
+}
+
+// handOver is how long after this process has begun what the one before it has launched at the latest shows in a list of all machines.
+const handOver = time.Minute
+
+// Ending is asked by whoever is about to let go of a claim that has no machine on record. It returns the machine that the claim has
+// been given all the same, or else from when on a list of all machines is proof that there is none. Nothing is launched for the
+// claim afterwards. ok is false while its batch is being launched: what comes of that has to be waited for.
+func (r *Lifecycle) Ending(claim *karpv1.NodeClaim) (in *cloud.Instance, from time.Time, ok bool) {
+	r.start()
+	in, from, ok = r.flights.end(claim)
+	if earlier := r.Limits.Watching.Add(handOver); from.Before(earlier) && claim.CreationTimestamp.Time.Before(r.Limits.Watching) {
+		from = earlier
+	}
+	return in, from, ok
 }
 
 // task is a step with what it is about.

@@ -330,3 +330,39 @@ func TestAWS_2_8_11_10_ReservedMachinesFollowTheirReservations(t *testing.T) {
 		t.Error("a machine whose reservation is about to end must be replaced")
 	}
 }
+
+// tagger takes down what it is asked to tag.
+type tagger map[string]map[string]string
+
+func (t tagger) Tag(_ context.Context, id string, tags map[string]string) error {
+	t[id] = tags
+	return nil
+}
+
+// TestT33_MachinesOfOlderVersionsAreTagged: a claim that an older version has tagged lacks the cluster's name still.
+func TestT33_MachinesOfOlderVersionsAreTagged(t *testing.T) {
+	claim := launched(t, "old-tags", "i-0000000000000033")
+	tags := tagger{}
+	r := &class.Tags{Client: cluster.Client, Tagger: tags, Cluster: "c", InstanceID: aws.ParseProviderID, Clock: clock.RealClock{}}
+	claim.Annotations = map[string]string{awsv1.TaggedAnnotationKey: "true"}
+	if err := cluster.Client.Update(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	claim.Status.NodeName = "old-node"
+	claim.StatusConditions().SetTrue(karpv1.ConditionRegistered, time.Now().Add(-time.Hour))
+	if err := cluster.Client.Status().Update(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(claim)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := tags["i-0000000000000033"][awsv1.TagEKSClusterName]; got != "c" {
+		t.Errorf("tagged %v, want the cluster's name", tags)
+	}
+	clear(tags)
+	if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(claim)}); err != nil || len(tags) != 0 {
+		t.Errorf("tagged again: %v, %v", tags, err)
+	}
+}

@@ -28,8 +28,8 @@ type Tagger interface {
 	Tag(ctx context.Context, id string, tags map[string]string) error
 }
 
-// Tags gives each machine, once its node is known, the tags that people look for: the node's name and the claim's. What the
-// machine is found by after a crash it carries from birth.
+// Tags gives each machine, once its node is known, the tags that people look for: the node's name and the claim's, and the
+// cluster's name where an older version has made the machine. What a machine is found by after a crash it carries from birth.
 type Tags struct {
 	Client  client.Client
 	Tagger  Tagger
@@ -51,7 +51,7 @@ func (r *Tags) Reconcile(ctx context.Context, request reconcile.Request) (reconc
 	if err := r.Client.Get(ctx, request.NamespacedName, claim); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if !mine(claim) || !claim.DeletionTimestamp.IsZero() || claim.Status.NodeName == "" || claim.Annotations[awsv1.TaggedAnnotationKey] == "true" {
+	if !mine(claim) || !claim.DeletionTimestamp.IsZero() || claim.Status.NodeName == "" || tagged(claim) {
 		return reconcile.Result{}, nil
 	}
 	registered := claim.StatusConditions().Get(karpv1.ConditionRegistered)
@@ -77,4 +77,9 @@ func (r *Tags) Reconcile(ctx context.Context, request reconcile.Request) (reconc
 	control.Annotate(claim, awsv1.ClusterNameTaggedAnnotationKey, "true")
 	_, err = control.Patch(ctx, r.Client, claim, before)
 	return reconcile.Result{}, err
+}
+
+// tagged says whether the machine has all tags. Older versions have given it all but the cluster's name.
+func tagged(claim *karpv1.NodeClaim) bool {
+	return claim.Annotations[awsv1.TaggedAnnotationKey] == "true" && claim.Annotations[awsv1.ClusterNameTaggedAnnotationKey] == "true"
 }

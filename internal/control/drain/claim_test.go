@@ -237,10 +237,19 @@ func TestPoisonedProviderID(t *testing.T) {
 	good, node := w.pair("good")
 	w.delete(good)
 	w.finish(node, good)
-	if !w.exists(bad) {
-		t.Error("a claim whose machine cannot be named is gone")
+	w.finish(bad)
+}
+
+// TestPoisonedProviderID_TheMachineIsFoundByItsTags: a claim whose provider ID cannot be read takes its machine with it all the same.
+func TestPoisonedProviderID_TheMachineIsFoundByItsTags(t *testing.T) {
+	w := newWorld(t)
+	bad := w.claim("bad", unregistered, func(c *karpv1.NodeClaim) { c.Status.ProviderID = "nonsense" + w.name })
+	w.fleet.add(&cloud.Instance{ID: "i-bad", ProviderID: "fleet:///i-bad", State: cloud.Running, Claim: bad.Name})
+	w.delete(bad)
+	w.finish(bad)
+	if w.fleet.has("i-bad") {
+		t.Error("the claim is gone and its machine is not")
 	}
-	w.forget(bad)
 }
 
 // TestL21_AMachineThatIsAnothersStays: if two claims have one machine on record, the one that its node is not registered with goes

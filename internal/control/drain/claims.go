@@ -27,7 +27,7 @@ import (
 )
 
 // unlaunchedPatience is how long a claim that has no machine on record waits for the cloud to say that it has none either. The
-// collector of orphans finds what a cloud that did not answer for so long has made.
+// collector of orphans finds and ends what a cloud that did not answer for so long has made.
 const unlaunchedPatience = 5 * time.Minute
 
 // claims ends claims that have been deleted (L21): their node goes first, then the machine, then the finalizer.
@@ -229,15 +229,31 @@ func (r *claims) end(ctx context.Context, claim *karpv1.NodeClaim) (gone bool, a
 // on record may have one all the same: the process that launched it may have ended before it could write that down.
 func (r *claims) machineOf(ctx context.Context, claim *karpv1.NodeClaim) (id string, known bool, err error) {
 	if claim.Status.ProviderID != "" {
-		if id, err = r.InstanceID(claim.Status.ProviderID); err != nil {
-			return "", false, fmt.Errorf("reading status.providerID of NodeClaim %s: %w", claim.Name, err)
+		if id, err = r.InstanceID(claim.Status.ProviderID); err == nil {
+			return id, true, nil
 		}
-		return id, true, nil
+		// No machine has such an id. If the claim has one, its tags say so.
+		r.tellStuck(claim, fmt.Errorf("reading status.providerID of NodeClaim %s: %w; looking for its machine by tags", claim.Name, err))
 	}
 	deleted := claim.DeletionTimestamp.Time
+	from := deleted
+	if r.Launches != nil {
+		in, after, ok := r.Launches.Ending(claim)
+		switch {
+		case !ok:
+			return "", false, nil
+		case in != nil:
+			return r.assign(ctx, claim, in)
+		case after.After(from):
+			from = after
+		}
+	}
+	if r.Clock.Now().Before(from) {
+		return "", false, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, cloudTimeout)
 	defer cancel()
-	all, err := r.ender.census.since(ctx, deleted)
+	all, err := r.ender.census.since(ctx, from)
 	switch {
 	case err != nil && r.Clock.Since(deleted) >= unlaunchedPatience:
 		return "", true, nil
@@ -271,7 +287,8 @@ func (r *claims) spareOf(ctx context.Context, claim *karpv1.NodeClaim, all *roll
 		other := &list.Items[i]
 		switch {
 		case other.Status.ProviderID != "":
-			free = slices.DeleteFunc(free, func(in *cloud.Instance) bool { return in.ProviderID == other.Status.ProviderID })
+			id, _ := r.InstanceID(other.Status.ProviderID)
+			free = slices.DeleteFunc(free, func(in *cloud.Instance) bool { return in.ID == id })
 		case cloud.BatchID(other) == cloud.BatchID(claim) && (other.DeletionTimestamp.IsZero() || other.Name < claim.Name):
 			before++
 		}
@@ -279,10 +296,15 @@ func (r *claims) spareOf(ctx context.Context, claim *karpv1.NodeClaim, all *roll
 	if before >= len(free) {
 		return "", true, nil
 	}
-	old := claim.DeepCopy()
-	claim.Status.ProviderID = free[before].ProviderID
-	written, err := control.PatchStatus(ctx, r.Client, claim, old)
-	return free[before].ID, written, err
+	return r.assign(ctx, claim, free[before])
+}
+
+// assign writes the machine down on the claim; known is false if somebody else has changed the claim meanwhile.
+func (r *claims) assign(ctx context.Context, claim *karpv1.NodeClaim, in *cloud.Instance) (id string, known bool, err error) {
+	before := claim.DeepCopy()
+	claim.Status.ProviderID = in.ProviderID
+	written, err := control.PatchStatus(ctx, r.Client, claim, before)
+	return in.ID, written, err
 }
 
 // madeFor is the machine whose tags say that it was made for the claim, or "".

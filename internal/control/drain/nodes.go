@@ -228,8 +228,11 @@ func (r *nodes) end(ctx context.Context, v *visit) (bool, time.Duration, error) 
 		return true, 0, nil
 	}
 	id, err := r.InstanceID(v.node.Spec.ProviderID)
-	if err != nil {
-		err = fmt.Errorf("reading spec.providerID of Node %s: %w", v.node.Name, err)
+	if err != nil { // no machine has such an id; one that the claim has is the claim's to end
+		r.tellStuck(v.node, fmt.Errorf("reading spec.providerID of Node %s: %w; the node goes without a machine", v.node.Name, err))
+		return true, 0, nil
+	}
+	if err := r.marked(ctx, v, id); err != nil {
 		r.tellStuck(v.node, err)
 		return false, 0, err
 	}
@@ -245,6 +248,20 @@ func (r *nodes) end(ctx context.Context, v *visit) (bool, time.Duration, error) 
 		}
 	}
 	return result.Gone, result.Again, nil
+}
+
+// marked says why the machine of a node without a claim must not be ended: nothing but the node's own word gives it to us.
+func (r *nodes) marked(ctx context.Context, v *visit, id string) error {
+	if v.claim != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, cloudTimeout)
+	defer cancel()
+	in, err := r.Fleet.Get(ctx, id)
+	if err == nil && in.Unmarked {
+		return fmt.Errorf("machine %s of Node %s has no NodeClaim and does not carry the cluster's tags; end it, or take the finalizer %s off the node", id, v.node.Name, karpv1.TerminationFinalizer)
+	}
+	return nil // what else may be wrong shows when it is ended
 }
 
 // finish lets the node go, and counts it (O5, O9, O10, O11).

@@ -1,9 +1,11 @@
 package drain_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -38,5 +40,50 @@ func TestL21_WithTheProvider(t *testing.T) {
 	}
 	if got := aws.Called("TerminateInstances"); got != 1 {
 		t.Errorf("TerminateInstances was called %d times", got)
+	}
+}
+
+// TestT33_AnOldMachineEndsWithItsNode: a node of an older version whose kubelet is silent takes its machine with it. The machine lacks
+// the tags of today, which is no proof that it is gone.
+func TestT33_AnOldMachineEndsWithItsNode(t *testing.T) {
+	w := prepare(t)
+	aws := pocket.Start(t, pocket.Options{Clock: w.clock, Cluster: w.name, Seed: 33})
+	w.clouds, w.instanceID = aws.Provider, awscloud.ParseProviderID
+	w.start()
+	made := pocket.NewClaim("made")
+	made.UID, made.CreationTimestamp = types.UID(w.name), metav1.NewTime(w.clock.Now())
+	result := aws.Provider.Launch(t.Context(), cloud.Batch{ID: w.name, Claims: []*karpv1.NodeClaim{made}})[0]
+	if result.Err != nil {
+		t.Fatal(result.Err)
+	}
+	id := result.Instance.ID
+	found, err := aws.Clients.EC2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{id}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	off := &ec2.DeleteTagsInput{Resources: []string{id}}
+	for _, tag := range found.Reservations[0].Instances[0].Tags {
+		if *tag.Key != "karpenter.sh/nodepool" && !strings.HasPrefix(*tag.Key, "kubernetes.io/cluster/") {
+			off.Tags = append(off.Tags, tag)
+		}
+	}
+	if _, err := aws.Clients.EC2.DeleteTags(t.Context(), off); err != nil {
+		t.Fatal(err)
+	}
+	claim := w.claim("n", func(c *karpv1.NodeClaim) { c.Status.ProviderID = result.Instance.ProviderID })
+	node := w.node("n", func(n *corev1.Node) {
+		n.Spec.ProviderID = result.Instance.ProviderID
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}
+	})
+	w.clock.skip(time.Minute)
+	w.delete(claim)
+	w.finish(node, claim)
+	aws.Sim.Tick()
+	found, err = aws.Clients.EC2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{id}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if state := found.Reservations[0].Instances[0].State.Name; state != "terminated" {
+		t.Errorf("S8: claim and node are gone, and the machine is %s", state)
 	}
 }

@@ -12,7 +12,10 @@ const (
 	proof = time.Minute
 	// longProof is the same when the list shows nothing at all and there was only one thing to show.
 	longProof = 10 * time.Minute
-	// share of a fleet that may be missing before the list is doubted instead.
+	// heldProof is the same when what is missing looks more like a fault than like the truth: long enough for somebody who is
+	// told of it to look, and never for ever.
+	heldProof = 30 * time.Minute
+	// share of a fleet that may be missing before the list is doubted instead, and that is believed at a time after heldProof.
 	share = 10
 )
 
@@ -28,12 +31,12 @@ type Census struct {
 type Verdict struct {
 	// Gone have been missing for long enough. Whoever acts on it asks once more, in another way, about each.
 	Gone []string
-	// Refused says why nothing is believed although something is missing, or is empty.
-	Refused string
+	// Held says why what is missing is believed later than usual, and little at a time, or is empty.
+	Held string
 }
 
-// Muster judges one census after the other. Absence needs proof: two censuses apart in time, and lists that look sane. It must
-// not be used from two goroutines at once. The zero value is ready.
+// Muster judges one census after the other. Absence needs proof: two censuses apart in time, and lists that look sane, or else far
+// more time. It must not be used from two goroutines at once. The zero value is ready.
 type Muster struct {
 	since  map[string]time.Time
 	listed int
@@ -54,29 +57,34 @@ func (m *Muster) Judge(c Census, now time.Time) Verdict {
 	if len(c.Missing) == 0 {
 		return Verdict{}
 	}
-	// A list that looks broken is no observation.
-	need := proof
+	need, held := proof, ""
 	switch {
 	case c.Listed == 0 && c.Fleet > 1:
-		return Verdict{Refused: fmt.Sprintf("the list is empty, and %d are expected", c.Fleet)}
+		held = fmt.Sprintf("the list is empty, and %d are expected", c.Fleet)
 	case c.Listed == 0:
 		need = longProof
-	case 2*c.Listed <= before:
-		return Verdict{Refused: fmt.Sprintf("the list has shrunk from %d to %d since the last look", before, c.Listed)}
+	case 2*c.Listed <= before: // a list that has just broken off is no observation
+		return Verdict{Held: fmt.Sprintf("the list has shrunk from %d to %d since the last look", before, c.Listed)}
 	}
 	for _, id := range c.Missing {
 		if _, known := m.since[id]; !known {
 			m.since[id] = now
 		}
 	}
-	if most := max(1, c.Fleet/share); len(c.Missing) > most {
-		return Verdict{Refused: fmt.Sprintf("%d of %d are missing, more than the %d that can be believed at once", len(c.Missing), c.Fleet, most)}
+	most := max(1, c.Fleet/share)
+	if held == "" && len(c.Missing) > most {
+		held = fmt.Sprintf("%d of %d are missing, more than the %d that can be believed at once", len(c.Missing), c.Fleet, most)
 	}
-	var v Verdict
+	if held != "" {
+		need = heldProof
+	}
+	v := Verdict{Held: held}
 	for _, id := range c.Missing {
 		if now.Sub(m.since[id]) >= need {
 			v.Gone = append(v.Gone, id)
 		}
 	}
+	slices.SortStableFunc(v.Gone, func(a, b string) int { return m.since[a].Compare(m.since[b]) })
+	v.Gone = v.Gone[:min(len(v.Gone), most)]
 	return v
 }

@@ -24,20 +24,28 @@ func TestL15_AbsenceNeedsProof(t *testing.T) {
 		{"one look proves nothing", []look{{0, one(20, 19), Verdict{}}}},
 		{"R5 two apart do", []look{{0, one(20, 19), Verdict{}}, {59 * time.Second, one(20, 19), Verdict{}}, {time.Minute, one(20, 19), Verdict{Gone: []string{"i-1"}}}}},
 		{"seen in between, it starts again", []look{{0, one(20, 19), Verdict{}}, {time.Minute, Census{Fleet: 20, Listed: 20}, Verdict{}}, {2 * time.Minute, one(20, 19), Verdict{}}}},
-		{"R6 an empty list proves nothing", []look{
-			{0, one(20, 0), Verdict{Refused: "the list is empty, and 20 are expected"}}, {time.Hour, one(20, 0), Verdict{Refused: "the list is empty, and 20 are expected"}},
+		{"R6 an empty list proves little", []look{
+			{0, one(20, 0), Verdict{Held: "the list is empty, and 20 are expected"}},
+			{29 * time.Minute, one(20, 0), Verdict{Held: "the list is empty, and 20 are expected"}},
+			{30 * time.Minute, one(20, 0), Verdict{Held: "the list is empty, and 20 are expected", Gone: []string{"i-1"}}},
 		}},
 		{"the only one takes longer", []look{{0, one(1, 0), Verdict{}}, {9 * time.Minute, one(1, 0), Verdict{}}, {10 * time.Minute, one(1, 0), Verdict{Gone: []string{"i-1"}}}}},
 		{"R6 a list that has halved is no look", []look{
 			{0, Census{Fleet: 20, Listed: 20}, Verdict{}},
-			{time.Minute, one(20, 10), Verdict{Refused: "the list has shrunk from 20 to 10 since the last look"}},
+			{time.Minute, one(20, 10), Verdict{Held: "the list has shrunk from 20 to 10 since the last look"}},
 			{2 * time.Minute, one(20, 10), Verdict{}},
 			{3 * time.Minute, one(20, 10), Verdict{Gone: []string{"i-1"}}},
 		}},
 		{"R6 more than a tenth is too much", []look{
-			{0, Census{Fleet: 29, Listed: 26, Missing: []string{"a", "b", "c"}}, Verdict{Refused: "3 of 29 are missing, more than the 2 that can be believed at once"}},
-			{time.Hour, Census{Fleet: 29, Listed: 26, Missing: []string{"a", "b", "c"}}, Verdict{Refused: "3 of 29 are missing, more than the 2 that can be believed at once"}},
-			{time.Hour + time.Second, Census{Fleet: 30, Listed: 27, Missing: []string{"a", "b", "c"}}, Verdict{Gone: []string{"a", "b", "c"}}},
+			{0, Census{Fleet: 29, Listed: 26, Missing: []string{"a", "b", "c"}}, Verdict{Held: "3 of 29 are missing, more than the 2 that can be believed at once"}},
+			{29 * time.Minute, Census{Fleet: 29, Listed: 26, Missing: []string{"a", "b", "c"}}, Verdict{Held: "3 of 29 are missing, more than the 2 that can be believed at once"}},
+			{30 * time.Minute, Census{Fleet: 29, Listed: 26, Missing: []string{"a", "b", "c"}}, Verdict{Held: "3 of 29 are missing, more than the 2 that can be believed at once", Gone: []string{"a", "b"}}},
+			{32 * time.Minute, Census{Fleet: 27, Listed: 26, Missing: []string{"c"}}, Verdict{Gone: []string{"c"}}},
+		}},
+		{"R6 those that have been missing longest go first", []look{
+			{0, Census{Fleet: 10, Listed: 9, Missing: []string{"b"}}, Verdict{}},
+			{30 * time.Second, Census{Fleet: 10, Listed: 8, Missing: []string{"a", "b"}}, Verdict{Held: "2 of 10 are missing, more than the 1 that can be believed at once"}},
+			{31 * time.Minute, Census{Fleet: 10, Listed: 8, Missing: []string{"a", "b"}}, Verdict{Held: "2 of 10 are missing, more than the 1 that can be believed at once", Gone: []string{"b"}}},
 		}},
 		{"a small fleet may lose one", []look{{0, one(3, 2), Verdict{}}, {2 * time.Minute, one(3, 2), Verdict{Gone: []string{"i-1"}}}}},
 	} {
@@ -69,11 +77,11 @@ func TestR6_NoSweepTakesMuch(t *testing.T) {
 			listed := rapid.IntRange(0, 60).Draw(t, "listed")
 			now = now.Add(time.Duration(rapid.IntRange(0, 300).Draw(t, "later")) * time.Second)
 			v := m.Judge(Census{Fleet: fleet, Listed: listed, Missing: missing}, now)
-			if len(v.Gone) > max(1, fleet/10) || v.Refused != "" && len(v.Gone) > 0 {
+			if len(v.Gone) > max(1, fleet/10) || v.Held != "" && len(v.Gone) > 0 && now.Sub(born) < heldProof {
 				t.Fatalf("of %d, %d listed: %+v", fleet, listed, v)
 			}
-			if listed == 0 && fleet > 1 && len(v.Gone) > 0 {
-				t.Fatal("an empty list proved something")
+			if listed == 0 && fleet > 1 && v.Held == "" && len(missing) > 0 {
+				t.Fatal("an empty list was not doubted")
 			}
 			for _, id := range v.Gone {
 				if !slices.Contains(missing, id) {
