@@ -98,6 +98,11 @@ func TestKinds(t *testing.T) {
 		got = append(got, k)
 	}
 	want := []kind{
+		{ // A4, A8
+			Name: "capacitybuffers.autoscaling.x-k8s.io", Kind: "CapacityBuffer", Scope: "Namespaced", Short: []string{"cb"}, Categories: []string{"autoscaling"},
+			Stored: "v1beta1", Status: true,
+			Columns: []string{"Strategy", "PodTemplate", "Replicas", "ConditionsType", "ConditionsStatus", "ConditionsReason", "Age"},
+		},
 		{
 			Name: "ec2nodeclasses.karpenter.k8s.aws", Kind: "EC2NodeClass", Scope: "Cluster", Short: []string{"ec2nc", "ec2ncs"},
 			Categories: []string{"karpenter"}, Stored: "v1", Status: true, Columns: []string{"Ready", "Age", "Role (wide)"},
@@ -108,6 +113,10 @@ func TestKinds(t *testing.T) {
 				"Type", "Capacity", "Zone", "Node", "Ready", "Age",
 				"ImageID (wide)", "ID (wide)", "NodePool (wide)", "NodeClass (wide)", "Drifted (wide)",
 			},
+		},
+		{ // A3, A8
+			Name: "nodeoverlays.karpenter.sh", Kind: "NodeOverlay", Scope: "Cluster", Short: []string{"overlays"}, Categories: []string{"karpenter"},
+			Stored: "v1alpha1", Status: true, Columns: []string{"Ready", "Age", "Weight (wide)"},
 		},
 		{ // A1, A6
 			Name: "nodepools.karpenter.sh", Kind: "NodePool", Scope: "Cluster", Categories: []string{"karpenter"}, Stored: "v1", Status: true, Scale: true,

@@ -108,6 +108,9 @@ func (e *explaining) run(cmd *cobra.Command, args []string) error {
 	default:
 		err = answer.Text(cmd.OutOrStdout())
 	}
+	if err == nil {
+		printEstimate(cmd.OutOrStdout(), loaded.Estimate)
+	}
 	if e.source.snapshot == "" || e.source.catalog == "" {
 		fmt.Fprintln(cmd.ErrOrStderr(), "from", loaded.From)
 	}

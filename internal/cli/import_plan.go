@@ -21,6 +21,8 @@ type comparison struct {
 	unpriced int
 	plan     *planReport
 	words    string
+	// mark stands before prices: that of estimates, if they are.
+	mark string
 }
 
 // compare takes the nodes of the groups away and asks the engine what it would make instead.
@@ -34,6 +36,9 @@ func (m *importing) compare(ctx context.Context, facts *clusterFacts, proposals 
 		return nil, err
 	}
 	c := &comparison{words: words}
+	if m.catalog == "" {
+		c.mark = about(words)
+	}
 	gone := map[string]bool{}
 	for _, p := range proposals {
 		for i := range p.groups {
@@ -130,11 +135,11 @@ const maxPlanLines = 10
 
 // comment writes the comparison as comments, so that the output stays what kubectl takes.
 func (c *comparison) comment(b *strings.Builder) {
-	fmt.Fprintf(b, "# Cost now: %d nodes of these groups for $%.4f/h", c.before.Nodes, c.before.Price)
+	fmt.Fprintf(b, "# Cost now: %d nodes of these groups for %s$%.4f/h", c.before.Nodes, c.mark, c.before.Price)
 	if c.unpriced > 0 {
 		fmt.Fprintf(b, ", %d of them without a known price", c.unpriced)
 	}
-	fmt.Fprintf(b, ".\n# Cost with these pools: %d nodes for $%.4f/h", c.after.Nodes, c.after.Price)
+	fmt.Fprintf(b, ".\n# Cost with these pools: %d nodes for %s$%.4f/h", c.after.Nodes, c.mark, c.after.Price)
 	if c.before.Price > 0 && c.unpriced == 0 && c.plan.Unplaced == 0 {
 		word, share := "less", 100*(1-c.after.Price/c.before.Price)
 		if share < 0 {
@@ -148,7 +153,7 @@ func (c *comparison) comment(b *strings.Builder) {
 			fmt.Fprintf(b, "#   … %d more\n", len(c.plan.Nodes)-maxPlanLines)
 			break
 		}
-		fmt.Fprintf(b, "#   %s: %s, %s, %s, $%.4f/h for %s\n", n.Name, n.InstanceType, n.Zone, n.CapacityType, n.Price, shortPods(n.Pods))
+		fmt.Fprintf(b, "#   %s: %s, %s, %s, %s$%.4f/h for %s\n", n.Name, n.InstanceType, n.Zone, n.CapacityType, c.mark, n.Price, shortPods(n.Pods))
 	}
 	for i, u := range c.plan.UnplacedPods {
 		if i == maxPlanLines {

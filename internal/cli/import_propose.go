@@ -68,7 +68,7 @@ func text(v any) string {
 func likeness(g *operator.NodeGroup) string {
 	class := g.Class
 	class.SubnetSelectorTerms = nil
-	return text([]any{g.Kind, g.Types, g.Requirements, g.CapacityTypes, g.Arch, keptLabels(g.Labels), g.Taints, g.Lifetime, class})
+	return text([]any{g.Kind, g.Types, g.Requirements, g.CapacityTypes, g.Arch, keptLabels(g.Labels), g.Labels[lifecycleLabel], g.Taints, g.Lifetime, class})
 }
 
 // objectName is the name of a group, or what the names of several begin with, as Kubernetes allows it.
@@ -125,7 +125,7 @@ func (p *proposal) build(name string, facts *clusterFacts) {
 	if first.Lifetime > 0 {
 		spec.ExpireAfter = readable(first.Lifetime)
 	}
-	p.pool.Spec.Template.Labels = keptLabels(first.Labels)
+	p.pool.Spec.Template.Labels = p.labels(first)
 	after, never := facts.scaleDown()
 	p.pool.Spec.Disruption = karpv1.Disruption{ConsolidationPolicy: karpv1.ConsolidationPolicyWhenEmptyOrUnderutilized, ConsolidateAfter: readable(after)}
 	if never {
@@ -210,6 +210,31 @@ func (p *proposal) limits() karpv1.Limits {
 		total[corev1.ResourceMemory] = resource.MustParse(fmt.Sprintf("%dGi", gib))
 	}
 	return total
+}
+
+// What groups say by labels about how their machines are paid for. Of a pool it is karpenter.sh/capacity-type that says it.
+const (
+	eksCapacityLabel = "eks.amazonaws.com/capacityType"
+	lifecycleLabel   = "node.kubernetes.io/lifecycle"
+)
+
+// labels are those of the pool's nodes. Pods select by labels that say spot or on-demand: one that people have put there goes with
+// the pool while it stays true, and what does not is named.
+func (p *proposal) labels(g *operator.NodeGroup) map[string]string {
+	kept := keptLabels(g.Labels)
+	one := len(g.CapacityTypes) == 1
+	if value := g.Labels[lifecycleLabel]; value != "" && one {
+		if kept == nil {
+			kept = map[string]string{}
+		}
+		kept[lifecycleLabel] = value
+	} else if value != "" {
+		p.left = append(p.left, fmt.Sprintf("the label %s=%s: nodes of the pool are of several capacity types; pods that select by it select by %s instead", lifecycleLabel, value, karpv1.CapacityTypeLabelKey))
+	}
+	if g.Labels[eksCapacityLabel] != "" || strings.HasPrefix(g.Kind, "EKS") {
+		p.left = append(p.left, fmt.Sprintf("the label %s, which EKS puts on nodes of its groups: pods that select by it select by %s instead", eksCapacityLabel, karpv1.CapacityTypeLabelKey))
+	}
+	return kept
 }
 
 // ownedDomains are those whose labels Kubernetes, AWS or the group's owner puts on nodes: a pool must not, or need not.

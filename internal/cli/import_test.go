@@ -84,7 +84,7 @@ func TestImport_Plan(t *testing.T) {
 		t.Fatal(err)
 	}
 	head, _, _ := strings.Cut(out, "---\n")
-	for _, want := range []string{"# Cost now: 4 nodes of these groups for $1.", "# Cost with these pools: 1 nodes for $0.3840/h, ", " % less; 2 of 2 pods placed (prices are the built-in list", "web-1: m5.2xlarge, us-west-2"} {
+	for _, want := range []string{"# Cost now: 4 nodes of these groups for ≈$1.", "# Cost with these pools: 1 nodes for ≈$0.3840/h, ", " % less; 2 of 2 pods placed (prices are the built-in list", "web-1: m5.2xlarge, us-west-2"} {
 		if !strings.Contains(head, want) {
 			t.Errorf("the plan lacks %q:\n%s", want, head)
 		}
@@ -195,5 +195,44 @@ func TestImport_BadInput(t *testing.T) {
 	}
 	if _, _, err := runImport(t, []operator.NodeGroup{}); err == nil || !strings.Contains(err.Error(), "no node group to import") {
 		t.Errorf("no groups: %v", err)
+	}
+}
+
+// TestImport_LifecycleLabels: pods select spot and on-demand by labels; a pool has them, or the comments say what to select by.
+func TestImport_LifecycleLabels(t *testing.T) {
+	group := func(name, kind string, labels map[string]string, capacity ...string) operator.NodeGroup {
+		return operator.NodeGroup{Name: name, Kind: kind, Labels: labels, CapacityTypes: capacity, Types: []string{"m5.large"}, Max: 2}
+	}
+	const instead = "pods that select by it select by karpenter.sh/capacity-type instead"
+	for name, c := range map[string]struct {
+		group         operator.NodeGroup
+		has, comments []string
+	}{
+		"the usual label": {group("web", "Auto Scaling group", map[string]string{"node.kubernetes.io/lifecycle": "spot", "lifecycle": "Ec2Spot"}, "spot"),
+			[]string{"node.kubernetes.io/lifecycle: spot", "lifecycle: Ec2Spot"}, nil},
+		"of several types": {group("web", "Auto Scaling group", map[string]string{"node.kubernetes.io/lifecycle": "spot"}, "on-demand", "spot"),
+			nil, []string{"the label node.kubernetes.io/lifecycle=spot: nodes of the pool are of several capacity types; " + instead}},
+		"a managed group": {group("web", "EKS managed node group", nil, "spot"),
+			nil, []string{"the label eks.amazonaws.com/capacityType, which EKS puts on nodes of its groups: " + instead}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, _, err := runImport(t, []operator.NodeGroup{c.group}, "--from", "aws")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range c.has {
+				if !strings.Contains(out, "        "+want+"\n") {
+					t.Errorf("the pool lacks the label %s:\n%s", want, out)
+				}
+			}
+			for _, want := range c.comments {
+				if !strings.Contains(out, want+"\n") {
+					t.Errorf("no comment %q:\n%s", want, out)
+				}
+			}
+			if c.comments != nil && strings.Contains(out, "        node.kubernetes.io/lifecycle:") {
+				t.Errorf("the label is there:\n%s", out)
+			}
+		})
 	}
 }

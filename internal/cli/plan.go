@@ -119,6 +119,7 @@ func (p *planning) run(cmd *cobra.Command) error {
 	snap, plan := solve()
 	solved := p.now()
 	report := newPlanReport(snap, plan)
+	report.Estimate = in.loaded.Estimate
 	report.AllocatedMiB = allocated()
 	report.LoadMillis = millis(loaded.Sub(in.start))
 	report.SolveMillis = millis(solved.Sub(begin))
@@ -218,6 +219,8 @@ func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // planReport is the plan as it is printed.
 type planReport struct {
+	// Estimate says what prices are if nobody in the cluster has said it.
+	Estimate     string         `json:"estimate,omitempty"`
 	SolveMillis  float64        `json:"solveMillis"`
 	LoadMillis   float64        `json:"loadMillis"`
 	AllocatedMiB float64        `json:"allocatedMiB"`

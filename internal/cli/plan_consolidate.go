@@ -15,6 +15,8 @@ import (
 
 // consolidation is the moves as they are printed.
 type consolidation struct {
+	// Estimate says what prices are if nobody in the cluster has said it.
+	Estimate     string         `json:"estimate,omitempty"`
 	DecideMillis float64        `json:"decideMillis"`
 	FirstMillis  float64        `json:"firstMoveMillis"`
 	LoadMillis   float64        `json:"loadMillis"`
@@ -64,6 +66,7 @@ func (p *planning) consolidate(cmd *cobra.Command, in *inputs) error {
 	d := disrupt.Decide(facts, opt, now)
 	decided := p.now()
 	r := newConsolidation(view.World, d)
+	r.Estimate = in.loaded.Estimate
 	r.AllocatedMiB = allocated()
 	r.LoadMillis, r.DecideMillis = millis(loaded.Sub(in.start)), millis(decided.Sub(begin))
 	if !first.IsZero() {
@@ -100,7 +103,7 @@ func newConsolidation(s *world.Snapshot, d *disrupt.Decision) *consolidation {
 func (r *consolidation) print(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	if len(r.Moves) > 0 {
-		fmt.Fprintln(tw, "REASON\tREMOVE\tADD\tRESTARTS\tSAVES $/H\tWHY")
+		fmt.Fprintf(tw, "REASON\tREMOVE\tADD\tRESTARTS\tSAVES %s$/H\tWHY\n", about(r.Estimate))
 		for i, m := range r.Moves {
 			if i == maxShown {
 				fmt.Fprintf(tw, "… %d more\n", len(r.Moves)-maxShown)
@@ -131,8 +134,9 @@ func (r *consolidation) print(w io.Writer) error {
 	for _, m := range r.Moves {
 		restarts += m.Evicts
 	}
-	fmt.Fprintf(w, "\n%d nodes for $%.4f/h become %d for $%.4f/h%s: %d moves, %d restarts. Decided in %.1f ms.\n",
-		r.Before.Nodes, r.Before.Price, r.After.Nodes, r.After.Price, share, len(r.Moves), restarts, r.DecideMillis)
+	fmt.Fprintf(w, "\n%[1]d nodes for %[2]s$%.4[3]f/h become %[4]d for %[2]s$%.4[5]f/h%[6]s: %[7]d moves, %[8]d restarts. Decided in %.1[9]f ms.\n",
+		r.Before.Nodes, about(r.Estimate), r.Before.Price, r.After.Nodes, r.After.Price, share, len(r.Moves), restarts, r.DecideMillis)
+	printEstimate(w, r.Estimate)
 	return nil
 }
 

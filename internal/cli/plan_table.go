@@ -16,7 +16,7 @@ const maxShown = 40
 func (r *planReport) print(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	if len(r.Nodes) > 0 {
-		fmt.Fprintln(tw, "NEW NODE\tTYPE\tZONE\tCAPACITY\t$/H\tPODS\tOTHER TYPES\tWHY")
+		fmt.Fprintf(tw, "NEW NODE\tTYPE\tZONE\tCAPACITY\t%s$/H\tPODS\tOTHER TYPES\tWHY\n", about(r.Estimate))
 		for i, n := range r.Nodes {
 			if i == maxShown {
 				fmt.Fprintf(tw, "… %d more\n", len(r.Nodes)-maxShown)
@@ -61,12 +61,13 @@ func (r *planReport) printRest(w io.Writer) {
 		}
 	}
 	printIgnored(w, r.Ignored)
-	fmt.Fprintf(w, "\n%d pods: %d placed, %d left. %d new nodes for $%.4f/h%s. Planned in %.1f ms.\n",
-		r.Pods, r.Placed, r.Unplaced, len(r.Nodes), r.Total, gap(r.Total, r.Bound), r.SolveMillis)
+	fmt.Fprintf(w, "\n%d pods: %d placed, %d left. %d new nodes for %s$%.4f/h%s. Planned in %.1f ms.\n",
+		r.Pods, r.Placed, r.Unplaced, len(r.Nodes), about(r.Estimate), r.Total, gap(r.Total, r.Bound), r.SolveMillis)
 	if r.NodeCost > 0 {
 		fmt.Fprintf(w, "What nodes cost besides their price (%s: address, daemons, image pulls): $%.4f/h; $%.4f/h in all%s.\n",
 			v1.NodeCostAnnotationKey, r.NodeCost, r.Total+r.NodeCost, gap(r.Total+r.NodeCost, r.CostBound))
 	}
+	printEstimate(w, r.Estimate)
 }
 
 // gap says how far a cost is above the least possible.

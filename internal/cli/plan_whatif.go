@@ -26,6 +26,7 @@ import (
 type whatIfFlags struct {
 	files       []string
 	deleted     []string
+	namespace   string
 	recursive   bool
 	maxIncrease float64
 	detailed    bool
@@ -35,21 +36,23 @@ type whatIfFlags struct {
 type manyFlags interface {
 	flagSet
 	StringArrayVarP(p *[]string, name, shorthand string, value []string, usage string)
+	StringVarP(p *string, name, shorthand, value, usage string)
 	BoolVarP(p *bool, name, shorthand string, value bool, usage string)
 	Float64Var(p *float64, name string, value float64, usage string)
 }
 
 func (w *whatIfFlags) addFlags(f manyFlags) {
 	f.StringArrayVarP(&w.files, "filename", "f", nil, "manifests that nobody has applied: a file, a directory, or - for standard input; may be given several times")
-	f.StringArrayVarP(&w.deleted, "delete", "", nil, "objects that nobody has deleted: nodepool/NAME, node/NAME, deployment/NAMESPACE/NAME; may be given several times, also without -f")
+	f.StringArrayVarP(&w.deleted, "delete", "", nil, "objects that nobody has deleted: nodepool/NAME, node/NAME, deployment/NAME, deployment/NAMESPACE/NAME; may be given several times, also without -f")
+	f.StringVarP(&w.namespace, "namespace", "n", "", "with -f or --delete: namespace of objects that name none; that of the kubeconfig's context without it, or default")
 	f.BoolVarP(&w.recursive, "recursive", "R", false, "with -f: also read what is in directories below a directory")
 	f.Float64Var(&w.maxIncrease, "max-increase", -1, "with -f: end with code 3 if the change costs more than this many dollars a month")
 	f.BoolVar(&w.detailed, "detailed-exitcode", false, "with -f: end with code 2 if nodes or pods would change, 0 if not")
 }
 
 func (w *whatIfFlags) check() error {
-	if !w.given() && (w.recursive || w.detailed || w.maxIncrease >= 0) {
-		return errors.New("--recursive, --max-increase and --detailed-exitcode are about a change; give -f FILE or --delete KIND/NAME")
+	if !w.given() && (w.recursive || w.detailed || w.maxIncrease >= 0 || w.namespace != "") {
+		return errors.New("--namespace, --recursive, --max-increase and --detailed-exitcode are about a change; give -f FILE or --delete KIND/NAME")
 	}
 	return nil
 }
@@ -59,8 +62,10 @@ func (w *whatIfFlags) given() bool { return len(w.files)+len(w.deleted) > 0 }
 
 // whatIf is what a change comes to, as it is printed.
 type whatIf struct {
-	From    string   `json:"from"`
-	Changes []string `json:"changes"`
+	From string `json:"from"`
+	// Estimate says what prices are if nobody in the cluster has said it.
+	Estimate string   `json:"estimate,omitempty"`
+	Changes  []string `json:"changes"`
 	// Now is the fleet as it is; Without and With are what it comes to when everything has settled.
 	Now     fleetReport `json:"now"`
 	Without fleetReport `json:"without"`
@@ -120,10 +125,13 @@ func (p *planning) runWhatIf(cmd *cobra.Command) error {
 	}
 	r := in.loaded.Recording
 	change := &forecast.Change{
-		Objects: in.objects, Classes: r.Classes, Now: r.At, Delete: p.whatIf.deleted,
+		Objects: in.objects, Classes: r.Classes, Now: r.At, Delete: p.whatIf.deleted, Namespace: cmp.Or(p.whatIf.namespace, p.source.namespace()), Strict: p.whatIf.namespace != "",
 		Launchable: func(list []*awsv1.EC2NodeClass) (map[string]*state.Catalog, error) {
 			return launchable(cmd.Context(), r.Classes, list)
 		},
+	}
+	if exists := in.loaded.exists; exists != nil {
+		change.Exists = func(path string) (bool, error) { return exists(cmd.Context(), path) }
 	}
 	if in.loaded.nodeClasses != nil {
 		if change.NodeClasses, err = in.loaded.nodeClasses(cmd.Context()); err != nil {
@@ -150,7 +158,7 @@ func (p *planning) runWhatIf(cmd *cobra.Command) error {
 	both.Go(func() { with = forecast.Run(changed) })
 	both.Wait()
 	report := newWhatIf(without, with)
-	report.From, report.Changes = in.loaded.From, change.Words
+	report.From, report.Estimate, report.Changes = in.loaded.From, in.loaded.Estimate, change.Words
 	report.Drift = append(report.Drift, change.Drift...)
 	report.Ignored = ignored(in.objects, append(in.problems, with.Problems...))
 	for _, text := range change.Ignored {
@@ -175,7 +183,7 @@ func removed(r *ledger.Recording) []disrupt.Past {
 // verdict is the code that the command ends with.
 func (w *whatIfFlags) verdict(r *whatIf) error {
 	if w.maxIncrease >= 0 && r.PerMonth > w.maxIncrease {
-		return &ExitError{ExitTooDear, fmt.Errorf("the change costs $%.2f a month more, and --max-increase allows $%.2f", r.PerMonth, w.maxIncrease)}
+		return &ExitError{ExitTooDear, fmt.Errorf("the change costs %s$%.2f a month more, and --max-increase allows $%.2f", about(r.Estimate), r.PerMonth, w.maxIncrease)}
 	}
 	if w.detailed && r.changes() {
 		return &ExitError{Code: ExitChanges}

@@ -135,7 +135,7 @@ func (r *whatIf) table(w io.Writer) error {
 		fmt.Fprintln(w, text)
 	}
 	if rows := r.rows(); len(rows) > 0 {
-		fmt.Fprintln(tw, "\n\tNODE\tTYPE\tZONE\tCAPACITY\t$/H\tPOOL\tPODS\tWHY")
+		fmt.Fprintf(tw, "\n\tNODE\tTYPE\tZONE\tCAPACITY\t%s$/H\tPOOL\tPODS\tWHY\n", about(r.Estimate))
 		for i, x := range rows {
 			if i == maxShown {
 				fmt.Fprintf(tw, "… %d more\n", len(rows)-maxShown)
@@ -150,7 +150,7 @@ func (r *whatIf) table(w io.Writer) error {
 		return fmt.Errorf("print plan: %w", err)
 	}
 	tw = tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(tw, "\n\tNODES\t$/H\t$/MONTH")
+	fmt.Fprintf(tw, "\n\tNODES\t%[1]s$/H\t%[1]s$/MONTH\n", about(r.Estimate))
 	for _, x := range r.sums() {
 		fmt.Fprintln(tw, strings.Join(x[:], "\t"))
 	}
@@ -164,6 +164,7 @@ func (r *whatIf) table(w io.Writer) error {
 	for _, text := range r.remarks() {
 		fmt.Fprintln(w, text)
 	}
+	printEstimate(w, r.Estimate)
 	return nil
 }
 
@@ -201,16 +202,16 @@ func (r *whatIf) printHeld(w io.Writer) {
 // markdown prints for a pull request.
 func (r *whatIf) markdown(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "### Karpenter plan: %+d nodes, %+.2f $/month\n\n", r.With.Nodes-r.Without.Nodes, r.PerMonth)
+	fmt.Fprintf(&b, "### Karpenter plan: %+d nodes, %s%+.2f $/month\n\n", r.With.Nodes-r.Without.Nodes, about(r.Estimate), r.PerMonth)
 	for _, text := range r.Changes {
 		fmt.Fprintf(&b, "- %s\n", cell(text))
 	}
-	b.WriteString("\n| | nodes | $/h | $/month |\n| --- | ---: | ---: | ---: |\n")
+	fmt.Fprintf(&b, "\n| | nodes | %[1]s$/h | %[1]s$/month |\n| --- | ---: | ---: | ---: |\n", about(r.Estimate))
 	for _, x := range r.sums() {
 		fmt.Fprintf(&b, "| %s |\n", strings.Join(x[:], " | "))
 	}
 	if rows := r.rows(); len(rows) > 0 {
-		b.WriteString("\n| | node | type | zone | capacity | $/h | pool | pods | why |\n| --- | --- | --- | --- | --- | ---: | --- | ---: | --- |\n")
+		fmt.Fprintf(&b, "\n| | node | type | zone | capacity | %s$/h | pool | pods | why |\n| --- | --- | --- | --- | --- | ---: | --- | ---: | --- |\n", about(r.Estimate))
 		for i, x := range rows {
 			if i == maxShown {
 				fmt.Fprintf(&b, "\n… %d more\n", len(rows)-maxShown)
@@ -243,6 +244,7 @@ func (r *whatIf) markdown(w io.Writer) error {
 	for _, text := range r.remarks() {
 		fmt.Fprintf(&b, "%s\n", cell(text))
 	}
+	printEstimate(&b, r.Estimate)
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -155,3 +155,46 @@ func TestPlanUsesTheBuiltInCatalogue(t *testing.T) {
 		}
 	})
 }
+
+func TestPlanPutsWhatNamesNoNamespaceIntoTheOneGiven(t *testing.T) {
+	file := filepath.Join("testdata", "whatif", "new-deployment.yaml")
+	out, err := whatIfOf(t, newFixture(t), file, "--namespace", "shop")
+	if err != nil || !strings.Contains(out, "Deployment shop/") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	other := filepath.Join(t.TempDir(), "manifest.yaml")
+	if err := os.WriteFile(other, []byte("{apiVersion: v1, kind: Pod, metadata: {name: x, namespace: pay}, spec: {containers: [{name: c, image: i}]}}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := whatIfOf(t, newFixture(t), other, "-n", "shop"); err == nil || !strings.Contains(err.Error(), "Pod pay/x is in namespace pay, and --namespace is shop") {
+		t.Errorf("two namespaces: %v", err)
+	}
+	if _, err := whatIfOf(t, newFixture(t), file, "--delete", "deployment/nosuch"); err == nil || !strings.Contains(err.Error(), "Deployment default/nosuch is to be deleted") {
+		t.Errorf("nothing to delete: %v", err)
+	}
+}
+
+// TestEstimatesAreMarked: prices that only this program knows of are told from those of a controller, wherever they stand.
+func TestEstimatesAreMarked(t *testing.T) {
+	snapshot, catalog := newFixture(t).write()
+	file := filepath.Join("testdata", "whatif", "new-deployment.yaml")
+	const what = "Prices are estimates (≈): the built-in list of "
+	for name, args := range map[string][]string{
+		"plan": {}, "consolidate": {"--consolidate"}, "a change": {"-f", file}, "a change for pull requests": {"-f", file, "-o", "markdown"},
+	} {
+		out, _, err := execute(t, newPlan(atNoon), append([]string{"--snapshot", snapshot}, args...)...)
+		if err != nil || !strings.Contains(out, what) || !strings.Contains(out, "≈$") && !strings.Contains(out, "≈+") {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+		out, _, err = execute(t, newPlan(atNoon), append([]string{"--snapshot", snapshot, "--catalog", catalog}, args...)...)
+		if err != nil || strings.Contains(out, "≈") || strings.Contains(out, "estimates") {
+			t.Errorf("%s, with prices of its own: %v\n%s", name, err, out)
+		}
+	}
+	if out, _, err := execute(t, newPlan(atNoon), "--snapshot", snapshot, "-f", file, "-o", "json"); err != nil || !strings.Contains(out, `"estimate":"built-in list of `) {
+		t.Errorf("for programs: %v\n%s", err, out)
+	}
+	if _, _, err := execute(t, newPlan(atNoon), "--snapshot", snapshot, "-f", file, "--max-increase", "0"); err == nil || !strings.Contains(err.Error(), "costs ≈$") {
+		t.Errorf("too dear: %v", err)
+	}
+}

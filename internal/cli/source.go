@@ -64,12 +64,31 @@ type Loaded struct {
 	Decisions func(ledger.Query) ([]*ledger.Entry, error)
 	// Fleet is set instead of Recording where only it was asked for and a controller has it.
 	Fleet *explain.Fleet
+	// Estimate says of prices that nobody in this cluster has said what they are; empty for a controller's and for a file's.
+	Estimate string
+	// exists asks whether the cluster has an object, by its path; nil where only what was read is known.
+	exists func(ctx context.Context, path string) (bool, error)
 	// reached is the controller that answered, if any.
 	reached *endpoint
 	// nodeClasses lists the cluster's EC2NodeClasses; nil where they cannot be had.
 	nodeClasses func(context.Context) ([]*awsv1.EC2NodeClass, error)
 	// policies lists the cluster's LimitRanges and ResourceQuotas; nil where they cannot be had.
 	policies func(context.Context) (forecast.Policies, error)
+}
+
+// about marks a price that is an estimate.
+func about(estimate string) string {
+	if estimate != "" {
+		return "≈"
+	}
+	return ""
+}
+
+// printEstimate says what prices with the mark of an estimate are.
+func printEstimate(w io.Writer, estimate string) {
+	if estimate != "" {
+		fmt.Fprintf(w, "Prices are estimates (≈): the %s.\n", estimate)
+	}
 }
 
 // clock is the time that the command lives in.
@@ -183,6 +202,7 @@ func (s *Source) fromList(ctx context.Context, data []byte, name string) (*Loade
 	}
 	r.Classes = catalogues
 	loaded.From += ": " + words
+	loaded.Estimate = strings.TrimPrefix(words, "prices are the ")
 	return loaded, nil
 }
 
@@ -238,7 +258,7 @@ func (s *Source) loadCluster(ctx context.Context, ask asking) (*Loaded, error) {
 		for _, e := range cluster.controllers(ctx) {
 			loaded, err := ask(e, ctx)
 			if err == nil {
-				loaded.nodeClasses, loaded.policies = cluster.nodeClasses, cluster.policies
+				loaded.nodeClasses, loaded.policies, loaded.exists = cluster.nodeClasses, cluster.policies, cluster.exists
 				return loaded, nil
 			}
 			failures = append(failures, err)
@@ -256,7 +276,7 @@ func (s *Source) loadCluster(ctx context.Context, ask asking) (*Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	loaded.policies = cluster.policies
+	loaded.policies, loaded.exists = cluster.policies, cluster.exists
 	return loaded, nil
 }
 

@@ -116,6 +116,16 @@ func (c *cluster) nodeClasses(ctx context.Context) ([]*awsv1.EC2NodeClass, error
 	return out, nil
 }
 
+// exists asks for an object.
+func (c *cluster) exists(ctx context.Context, path string) (bool, error) {
+	_, err := c.get(ctx, path)
+	var status *statusError
+	if errors.As(err, &status) && status.code == http.StatusNotFound {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // items lists the objects at a path, page by page.
 func (c *cluster) items(ctx context.Context, path string, query url.Values) ([]json.RawMessage, error) {
 	var all []json.RawMessage

@@ -148,7 +148,7 @@ func (t *topping) look(ctx context.Context, stdin io.Reader) (m *topModel, later
 		return nil, nil, err
 	}
 	if loaded.Fleet != nil {
-		return &topModel{loaded.From, loaded.Fleet}, nil, nil
+		return &topModel{loaded.From, loaded.Estimate, loaded.Fleet}, nil, nil
 	}
 	view, _, err := loaded.Recording.View()
 	if err != nil {

@@ -167,7 +167,7 @@ func (v *topView) head(m *topModel, shown, width int) []string {
 		count = fmt.Sprintf("%d of %d nodes", shown, t.Nodes)
 	}
 	lines := []string{
-		cut(fmt.Sprintf("%s (%d spot), $%.4f/h, $%.2f/month · %s", count, t.Spot, t.PerHour, t.PerMonth, m.At.UTC().Format("15:04:05Z")), width),
+		cut(fmt.Sprintf("%[1]s (%[2]d spot), %[3]s$%.4[4]f/h, %[3]s$%.2[5]f/month · %[6]s", count, t.Spot, about(m.Estimate), t.PerHour, t.PerMonth, m.At.UTC().Format("15:04:05Z")), width),
 		cut(fmt.Sprintf("CPU %s · memory %s · %d pods", topBar(t.CPU.Share(), 10), topBar(t.Memory.Share(), 10), t.Pods.Requested), width),
 	}
 	lines = append(lines, v.pending(m, width)...)

@@ -13,6 +13,8 @@ import (
 // topModel is a cluster at one moment, and where it was had from.
 type topModel struct {
 	From string `json:"from"`
+	// Estimate says what prices are if nobody in the cluster has said it.
+	Estimate string `json:"estimate,omitempty"`
 	*explain.Fleet
 }
 
@@ -21,7 +23,7 @@ func newTopModel(loaded *Loaded, view *state.View) *topModel {
 	opt := loaded.Recording.Options.Pack()
 	opt.Workers = runtime.NumCPU()
 	snap, plan := loaded.Recording.Plan(view, opt)
-	return &topModel{loaded.From, explain.NewFleet(view, snap, plan, loaded.Recording.At)}
+	return &topModel{loaded.From, loaded.Estimate, explain.NewFleet(view, snap, plan, loaded.Recording.At)}
 }
 
 // judge asks of every node whether it could go.

@@ -164,7 +164,7 @@ func (s *topScreen) follow(ctx context.Context, updates chan<- topUpdate) {
 				fleet := *u.model.Fleet
 				fleet.Nodes = slices.Clone(fleet.Nodes)
 				fleet.Apply(known)
-				return topUpdate{model: &topModel{u.model.From, &fleet}}, nil
+				return topUpdate{model: &topModel{u.model.From, u.model.Estimate, &fleet}}, nil
 			})
 			due = time.Now().Add(judgeShare * time.Since(begin))
 			if err != nil {

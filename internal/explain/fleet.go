@@ -129,7 +129,7 @@ func newFleetNode(view *state.View, n *state.Node) FleetNode {
 	w := n.World
 	label := func(key string) string { v, _ := w.Labels.Get(key); return v }
 	x := FleetNode{
-		Name: w.Name, Pool: w.Pool, Type: label(world.LabelInstanceType), Zone: label(world.LabelZone), CapacityType: label(world.LabelCapacityType),
+		Name: w.Name, Pool: w.Pool, Type: label(world.LabelInstanceType), Zone: label(world.LabelZone), CapacityType: w.CapacityType(),
 		Price: w.Price, State: nodeState(n),
 	}
 	switch {

@@ -133,8 +133,8 @@ func label(n *world.Node, key string) string {
 // machine describes a node by type, zone, market and price, as far as they are known.
 func machine(n *world.Node) string {
 	var out []string
-	for _, key := range []string{world.LabelInstanceType, world.LabelZone, world.LabelCapacityType} {
-		if v := label(n, key); v != "" {
+	for _, v := range []string{label(n, world.LabelInstanceType), label(n, world.LabelZone), n.CapacityType()} {
+		if v != "" {
 			out = append(out, v)
 		}
 	}

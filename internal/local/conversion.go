@@ -39,7 +39,9 @@ func ServeKinds(ctx context.Context, p *plane.Plane, log *slog.Logger) (*Kinds, 
 	target := webhook.Target{URL: "https://" + listener.Addr().String()}
 	definitions := crds.Objects()
 	for _, definition := range definitions {
-		definition.Spec.Conversion = target.Conversion(definition.Spec.Names.Plural, nil)
+		if len(definition.Spec.Versions) > 1 {
+			definition.Spec.Conversion = target.Conversion(definition.Spec.Names.Plural, nil)
+		}
 	}
 	if err := p.Install(ctx, definitions); err != nil {
 		return nil, err

@@ -123,7 +123,7 @@ func (m *Mirror) repriceNodes() {
 	}
 	m.reprice = false
 	for _, n := range m.nodes {
-		if m.price(n.World.Labels, n.Claim) == n.World.Price {
+		if m.price(n.World, n.Claim) == n.World.Price {
 			continue
 		}
 		if n.World.InFlight {
@@ -187,30 +187,33 @@ func SplitClass(name string) (class, kubelet string) {
 }
 
 // price looks up what a node costs by its labels: in the types of its claim's class, or else in those of the pools. 0 is unknown.
-func (m *Mirror) price(labels world.Labels, claim *v1.NodeClaim) float64 {
+func (m *Mirror) price(n *world.Node, claim *v1.NodeClaim) float64 {
 	if claim != nil {
-		return priceIn(m.typesOf(claimClass(claim)).list, labels)
+		return priceIn(m.typesOf(claimClass(claim)).list, n, true)
 	}
-	for _, class := range m.poolClasses {
-		if t := m.types[class]; t != nil {
-			if p := priceIn(t.list, labels); p != 0 {
-				return p
+	for _, here := range []bool{true, false} { // a zone that no pool uses has the price of those that one does
+		for _, class := range m.poolClasses {
+			if t := m.types[class]; t != nil {
+				if p := priceIn(t.list, n, here); p != 0 {
+					return p
+				}
 			}
 		}
 	}
 	return 0
 }
 
-func priceIn(types []*world.InstanceType, labels world.Labels) float64 {
-	name, _ := labels.Get(world.LabelInstanceType)
-	zone, _ := labels.Get(world.LabelZone)
-	model, _ := labels.Get(world.LabelCapacityType)
+// priceIn is the price of what the node is, in its own zone or in any.
+func priceIn(types []*world.InstanceType, n *world.Node, here bool) float64 {
+	name, _ := n.Labels.Get(world.LabelInstanceType)
+	zone, _ := n.Labels.Get(world.LabelZone)
+	model := n.CapacityType()
 	i, ok := slices.BinarySearchFunc(types, name, func(t *world.InstanceType, s string) int { return strings.Compare(t.Name, s) })
 	if !ok {
 		return 0
 	}
 	for _, o := range types[i].Offerings {
-		if o.Zone == zone && o.CapacityType == model {
+		if o.CapacityType == model && (o.Zone == zone || !here) {
 			return o.Price
 		}
 	}

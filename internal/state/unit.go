@@ -182,7 +182,7 @@ func (m *Mirror) nodeFacts(n *corev1.Node, claim *v1.NodeClaim) (w *world.Node, 
 		return nil, err
 	}
 	w.Deleting = w.Deleting || (claim != nil && m.isLeaving(claim.Name))
-	w.Price = m.price(w.Labels, claim)
+	w.Price = m.price(w, claim)
 	return w, nil
 }
 
@@ -193,7 +193,7 @@ func (m *Mirror) claimFacts(c *v1.NodeClaim) (w *world.Node, err error) {
 		return nil, err
 	}
 	w.Deleting = w.Deleting || m.isLeaving(c.Name)
-	w.Price = m.price(w.Labels, c)
+	w.Price = m.price(w, c)
 	return w, nil
 }
 

@@ -116,7 +116,7 @@ func modelNode(s *world.Snapshot, n *state.Node) *nodeModel {
 	}
 	m.Type, _ = w.Labels.Get(world.LabelInstanceType)
 	m.Zone, _ = w.Labels.Get(world.LabelZone)
-	m.Market, _ = w.Labels.Get(world.LabelCapacityType)
+	m.Market = w.CapacityType()
 	for i := world.Storage + 1; i < len(s.Resources); i++ {
 		if all := w.Allocatable.Get(i); all > 0 && all < world.Unlimited && !world.UnlimitedWhenAbsent(s.Resources[i]) {
 			m.Other = append(m.Other, other{Name: s.Resources[i], Used: load.Get(i), All: all})

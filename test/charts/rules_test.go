@@ -54,15 +54,16 @@ func TestAlertsAskForMetricsThatThereAre(t *testing.T) {
 	}
 }
 
-// The two alerts that a published walk-through gives its readers are there as they stand.
+// The alerts that a published walk-through gives its readers are there by their names; the one that can fire as it stands is there as
+// it stands. That the other fires is tested by promtool.
 func TestThePublishedAlertsAreThere(t *testing.T) {
 	published := map[string]string{
 		"KarpenterProvisioningFailed": `increase(karpenter_provisioner_scheduling_duration_seconds_count{result="error"}[5m]) > 0`,
-		"KarpenterNodeNotReady":       `karpenter_nodes_created_total - karpenter_nodes_terminated_total - count(kube_node_status_condition{condition="Ready",status="true"}) > 0`,
+		"KarpenterNodeNotReady":       "",
 	}
 	for _, group := range readRules(t).Groups {
 		for _, rule := range group.Rules {
-			if want, ok := published[rule.Alert]; ok && group.Name == "karpenter" && rule.Expr == want && rule.Labels["severity"] == "warning" {
+			if want, ok := published[rule.Alert]; ok && group.Name == "karpenter" && (want == "" || rule.Expr == want) && rule.Labels["severity"] == "warning" {
 				delete(published, rule.Alert)
 			}
 		}

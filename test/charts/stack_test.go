@@ -50,7 +50,11 @@ func TestTheTemplateHasTheShippedPolicies(t *testing.T) {
 	want := policyBlock.ReplaceAllStringFunc(text, func(block string) string {
 		match := policyBlock.FindStringSubmatch(block)
 		found[match[1]] = true
-		document := strings.TrimSpace(placeholders.Replace(read(t, at("deploy", "iam", match[1]+".json"))))
+		document := onePolicy(t)
+		if match[1] != "KarpenterControllerPolicy" {
+			document = read(t, at("deploy", "iam", match[1]+".json"))
+		}
+		document = strings.TrimSpace(placeholders.Replace(document))
 		return strings.TrimSuffix(block, match[2]) + "        " + strings.ReplaceAll(document, "\n", "\n        ") + "\n"
 	})
 	hold(t, path, want)
@@ -58,6 +62,48 @@ func TestTheTemplateHasTheShippedPolicies(t *testing.T) {
 		if name := strings.TrimSuffix(filepath.Base(file), ".json"); !found[name] {
 			t.Errorf("the template lacks %s", name)
 		}
+	}
+}
+
+// onePolicy is what the six policies say, in one, without the names of statements, for which there is no room.
+func onePolicy(t *testing.T) string {
+	t.Helper()
+	type document struct {
+		Version   string
+		Statement []map[string]any
+	}
+	all := document{Version: "2012-10-17"}
+	for _, file := range policyFiles(t) {
+		var one document
+		if err := json.Unmarshal([]byte(read(t, file)), &one); err != nil {
+			t.Fatal(err)
+		}
+		for _, statement := range one.Statement {
+			delete(statement, "Sid")
+			all.Statement = append(all.Statement, statement)
+		}
+	}
+	text, err := json.MarshalIndent(all, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// mostName is the longest name of a cluster that the one policy has room for, in the region with the longest name.
+const mostName = 37
+
+func TestTheOnePolicyFits(t *testing.T) {
+	const most = 6144 // characters of a managed policy, without blanks
+	fill := func(n int) int {
+		text := strings.NewReplacer("${AWS_PARTITION}", "aws", "${AWS_REGION}", "ap-southeast-2", "${AWS_ACCOUNT_ID}", simaws.DefaultAccount, "${CLUSTER_NAME}", strings.Repeat("x", n)).Replace(onePolicy(t))
+		return len(strings.Join(strings.Fields(text), ""))
+	}
+	if fill(mostName) > most || fill(mostName+1) <= most {
+		t.Errorf("%d characters for a cluster name of %d, %d for one more; IAM has room for %d", fill(mostName), mostName, fill(mostName+1), most)
+	}
+	if !strings.Contains(read(t, at("deploy", "cloudformation", "karpenter.yaml")), "cluster names of more than 37 characters") {
+		t.Error("the template does not say how long the name may be")
 	}
 }
 
@@ -201,5 +247,62 @@ func TestTheStackWithoutAControllerRole(t *testing.T) {
 	must[*iam.GetRoleOutput](t)(roles.GetRole(t.Context(), &iam.GetRoleInput{RoleName: aws.String("KarpenterNodeRole-production")}))
 	if _, err := roles.GetRole(t.Context(), &iam.GetRoleInput{RoleName: aws.String("KarpenterControllerRole-production")}); err == nil {
 		t.Error("the role was made all the same")
+	}
+}
+
+// theirIDs are the resources of upstream Karpenter's stack by their ids (aws §7.1), with the names that they have.
+const theirIDs = `
+Parameters: {ClusterName: {Type: String}}
+Resources:
+  KarpenterNodeRole: {Type: "AWS::IAM::Role", Properties: {RoleName: !Sub "KarpenterNodeRole-${ClusterName}", AssumeRolePolicyDocument: {Version: "2012-10-17", Statement: [{Effect: Allow, Principal: {Service: ec2.amazonaws.com}, Action: "sts:AssumeRole"}]}}}
+  NodeLifecyclePolicy: {Type: "AWS::IAM::ManagedPolicy", Properties: {ManagedPolicyName: !Sub "KarpenterControllerNodeLifecyclePolicy-${ClusterName}", PolicyDocument: DOCUMENT}}
+  IAMIntegrationPolicy: {Type: "AWS::IAM::ManagedPolicy", Properties: {ManagedPolicyName: !Sub "KarpenterControllerIAMIntegrationPolicy-${ClusterName}", PolicyDocument: DOCUMENT}}
+  EKSIntegrationPolicy: {Type: "AWS::IAM::ManagedPolicy", Properties: {ManagedPolicyName: !Sub "KarpenterControllerEKSIntegrationPolicy-${ClusterName}", PolicyDocument: DOCUMENT}}
+  InterruptionPolicy: {Type: "AWS::IAM::ManagedPolicy", Properties: {ManagedPolicyName: !Sub "KarpenterControllerInterruptionPolicy-${ClusterName}", PolicyDocument: DOCUMENT}}
+  ZonalShiftPolicy: {Type: "AWS::IAM::ManagedPolicy", Properties: {ManagedPolicyName: !Sub "KarpenterControllerZonalShiftPolicy-${ClusterName}", PolicyDocument: DOCUMENT}}
+  ResourceDiscoveryPolicy: {Type: "AWS::IAM::ManagedPolicy", Properties: {ManagedPolicyName: !Sub "KarpenterControllerResourceDiscoveryPolicy-${ClusterName}", PolicyDocument: DOCUMENT}}
+  KarpenterInterruptionQueue: {Type: "AWS::SQS::Queue", Properties: {QueueName: !Ref ClusterName, MessageRetentionPeriod: 300}}
+  KarpenterInterruptionQueuePolicy: {Type: "AWS::SQS::QueuePolicy", Properties: {Queues: [!Ref KarpenterInterruptionQueue], PolicyDocument: {Version: "2012-10-17", Statement: [{Effect: Allow, Principal: {Service: events.amazonaws.com}, Action: "sqs:SendMessage", Resource: !GetAtt KarpenterInterruptionQueue.Arn}]}}}
+  ScheduledChangeRule: {Type: "AWS::Events::Rule", Properties: {EventPattern: {source: [aws.health]}, Targets: [{Id: q, Arn: !GetAtt KarpenterInterruptionQueue.Arn}]}}
+  SpotInterruptionRule: {Type: "AWS::Events::Rule", Properties: {EventPattern: {source: [aws.ec2]}, Targets: [{Id: q, Arn: !GetAtt KarpenterInterruptionQueue.Arn}]}}
+  RebalanceRule: {Type: "AWS::Events::Rule", Properties: {EventPattern: {source: [aws.ec2]}, Targets: [{Id: q, Arn: !GetAtt KarpenterInterruptionQueue.Arn}]}}
+  InstanceStateChangeRule: {Type: "AWS::Events::Rule", Properties: {EventPattern: {source: [aws.ec2]}, Targets: [{Id: q, Arn: !GetAtt KarpenterInterruptionQueue.Arn}]}}
+  CapacityReservationInterruptionRule: {Type: "AWS::Events::Rule", Properties: {EventPattern: {source: [aws.ec2]}, Targets: [{Id: q, Arn: !GetAtt KarpenterInterruptionQueue.Arn}]}}
+`
+
+// Ours is deployed over upstream's stack, with IRSA, and the role of nodes stays the one that nodes have.
+func TestTheStackDeploysOverUpstreams(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t)
+	file := filepath.Join(t.TempDir(), "their.yaml")
+	text := strings.ReplaceAll(theirIDs, "DOCUMENT", `{Version: "2012-10-17", Statement: [{Effect: Allow, Action: "ec2:DescribeImages", Resource: "*"}]}`)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.run(strings.Replace(deploy, "karpenter.yaml", file, 1))
+	roles := iam.NewFromConfig(c.config)
+	role := func(name string) *iam.GetRoleOutput {
+		return must[*iam.GetRoleOutput](t)(roles.GetRole(t.Context(), &iam.GetRoleInput{RoleName: &name}))
+	}
+	before := aws.ToString(role("KarpenterNodeRole-production").Role.RoleId)
+	const provider = "oidc.eks.eu-west-2.amazonaws.com/id/0123456789ABCDEF"
+	c.run(deploy + " ControllerNamespace=karpenter OIDCProvider=" + provider)
+	if after := aws.ToString(role("KarpenterNodeRole-production").Role.RoleId); after != before {
+		t.Errorf("the role of nodes was made anew: %s, then %s", before, after)
+	}
+	trust, err := url.PathUnescape(aws.ToString(role("KarpenterControllerRole-production").Role.AssumeRolePolicyDocument))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"pods.eks.amazonaws.com", ":oidc-provider/" + provider, provider + `:sub`, "system:serviceaccount:karpenter:karpenter", "sts:AssumeRoleWithWebIdentity"} {
+		if !strings.Contains(trust, want) {
+			t.Errorf("the controller's role does not trust %s:\n%s", want, trust)
+		}
+	}
+	arn := "arn:aws:iam::" + simaws.DefaultAccount + ":policy/KarpenterControllerPolicy-production"
+	must[*iam.GetPolicyOutput](t)(roles.GetPolicy(t.Context(), &iam.GetPolicyInput{PolicyArn: &arn}))
+	rules := must[*eventbridge.ListRulesOutput](t)(eventbridge.NewFromConfig(c.config).ListRules(t.Context(), &eventbridge.ListRulesInput{}))
+	if len(rules.Rules) != 5 {
+		t.Errorf("%d event rules, want 5", len(rules.Rules))
 	}
 }

@@ -86,7 +86,9 @@ func (c *cluster) serve(ctx context.Context, clock webhook.Clock) (stop func(), 
 func (c *cluster) install(ctx context.Context, target webhook.Target) error {
 	definitions := crds.Objects()
 	for _, definition := range definitions {
-		definition.Spec.Conversion = target.Conversion(definition.Spec.Names.Plural, nil)
+		if len(definition.Spec.Versions) > 1 {
+			definition.Spec.Conversion = target.Conversion(definition.Spec.Names.Plural, nil)
+		}
 		current := definition.DeepCopy()
 		err := c.Client.Get(ctx, client.ObjectKeyFromObject(current), current)
 		if err == nil {

@@ -29,8 +29,10 @@ import (
 	"karpenter/internal/local"
 	"karpenter/internal/local/plane"
 
+	buffers "karpenter/api/autoscaling/v1beta1"
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
+	overlays "karpenter/api/karpenter/v1alpha1"
 )
 
 // binaryEnv names the control plane binary when it is not in bin/ of this repository.
@@ -65,7 +67,7 @@ type Cluster struct {
 // Scheme knows Kubernetes' own kinds, definitions of kinds, and ours.
 func Scheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, karpv1.AddToScheme, awsv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, karpv1.AddToScheme, awsv1.AddToScheme, overlays.AddToScheme, buffers.AddToScheme} {
 		utilruntime.Must(add(scheme))
 	}
 	return scheme

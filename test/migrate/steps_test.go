@@ -61,22 +61,3 @@ func TestMigration_FourSteps(t *testing.T) {
 	}
 	scaledDown(t, c, "cluster-autoscaler")
 }
-
-// TestTakeOver_Commands follows the page on the way from the reference implementation.
-func TestTakeOver_Commands(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, harness.Options{}, "v1")
-	s.hashes()
-	s.write("v1.yaml")
-	s.write("nodes.yaml")
-	if err := s.Client.Create(t.Context(), deployment("karpenter")); err != nil {
-		t.Fatal(err)
-	}
-	out := follow(t, reader{s.Cluster, s.World, t.TempDir()}, "migrate-from-reference.md", "TestTakeOver_Commands")
-	for _, want := range []string{"default-7rk9q", "deployment.apps/karpenter scaled", "DRIFTED"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("it was not said: %s\n%s", want, out)
-		}
-	}
-	scaledDown(t, s.Cluster, "karpenter")
-}

@@ -28,7 +28,7 @@ func page(d *apiextensionsv1.CustomResourceDefinition) (string, error) {
 	root := version.Schema.OpenAPIV3Schema
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\n<!-- Written by tools/gendocs from api/crds; edit the Go types instead and run make generate. -->\n\n", d.Spec.Names.Kind)
-	fmt.Fprintf(&b, "`%s/%s`, %s.", d.Spec.Group, version.Name, map[apiextensionsv1.ResourceScope]string{apiextensionsv1.ClusterScoped: "not in a namespace"}[d.Spec.Scope])
+	fmt.Fprintf(&b, "`%s/%s`, %s.", d.Spec.Group, version.Name, map[apiextensionsv1.ResourceScope]string{apiextensionsv1.ClusterScoped: "not in a namespace", apiextensionsv1.NamespaceScoped: "in a namespace"}[d.Spec.Scope])
 	if names := d.Spec.Names.ShortNames; len(names) > 0 {
 		fmt.Fprintf(&b, " Short: `%s`.", strings.Join(names, "`, `"))
 	}

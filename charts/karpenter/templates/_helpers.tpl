@@ -1,3 +1,95 @@
+{{/* What the templates need beyond the values that are there: every template begins with it. With helm upgrade --reuse-values the values are
+those of the release that is there, with the defaults of its chart instead of this one's, and that chart may be older than this
+one, or another's. Names of charts 0.3x are read as what they have become; what has no meaning any more is named in NOTES.txt. */}}
+{{- define "karpenter.defaults" -}}
+{{- $defaults := `
+additionalLabels: {}
+additionalAnnotations: {}
+imagePullPolicy: IfNotPresent
+service: {annotations: {}}
+serviceAccount: {create: true, name: "", annotations: {}}
+serviceMonitor: {enabled: false, additionalLabels: {}}
+networkPolicy: {enabled: false}
+admissionPolicy: {enabled: true}
+crds: {install: true}
+webhook: {enabled: true, port: 8443}
+replicas: 2
+revisionHistoryLimit: 10
+podDisruptionBudget: {name: karpenter, maxUnavailable: 1}
+podSecurityContext: {}
+hostNetwork: false
+schedulerName: default-scheduler
+dnsPolicy: ClusterFirst
+controller:
+  containerName: controller
+  image: {repository: karpenter/controller, tag: "", digest: ""}
+  securityContext: {}
+  resources: {}
+  metrics: {port: 8080}
+  healthProbe: {port: 8081}
+logLevel: info
+logOutputPaths: [stdout]
+logErrorOutputPaths: [stderr]
+settings:
+  ignoreDRARequests: true
+  nominatePods: true
+  featureGates: {}
+  awsFeatureGates: {}
+` | fromYaml }}
+{{- $values := mergeOverwrite $defaults (deepCopy .Values) }}
+{{- $aws := default dict $values.settings.aws }}
+{{- range $name, $was := dict "clusterName" "clusterName" "clusterEndpoint" "clusterEndpoint" "clusterCABundle" "clusterCABundle" "isolatedVPC" "isolatedVPC" "vmMemoryOverheadPercent" "vmMemoryOverheadPercent" "reservedENIs" "reservedENIs" "interruptionQueue" "interruptionQueueName" }}
+{{- if and (index $aws $was) (has (index $values.settings $name | toString) (list "<nil>" "" "false" "0" "0.075")) }}
+{{- $_ := set $values.settings $name (index $aws $was) }}
+{{- end }}
+{{- end }}
+{{- $_ := set . "Values" $values }}
+{{- end }}
+
+{{/* Values of other charts of Karpenter that do nothing here and are not as those charts have them: a line for each. */}}
+{{- define "karpenter.unused" -}}
+{{- $values := .Values }}
+{{- $others := `
+settings.aws.assumeRoleARN: [""]
+settings.aws.defaultInstanceProfile: [""]
+settings.aws.enablePodENI: [false]
+settings.aws.enableENILimitedPodDensity: [true]
+settings.aws.tags: [{}]
+settings.assumeRoleARN: [""]
+settings.enableDRA: [false]
+settings.legacyNodeRepair: [false]
+settings.securityGroupRefreshInterval: ["", 1m]
+settings.featureGates.drift: [true]
+settings.featureGates.driftEnabled: [true]
+settings.featureGates.terminateFirstDrift: [false]
+settings.featureGates.terminateFirstRepair: [false]
+settings.featureGates.podDeletionCostManagement: [false]
+logConfig.enabled: [false]
+logEncoding: ["", json]
+controller.outputPaths: [[stdout]]
+controller.errorOutputPaths: [[stderr]]
+controller.logLevel: [""]
+controller.logEncoding: [""]
+` | fromYaml }}
+{{- range $path := keys $others | sortAlpha }}
+{{- $value := $values }}
+{{- range splitList "." $path }}
+{{- if kindIs "map" $value }}
+{{- $value = get $value . }}
+{{- else }}
+{{- $value = "" }}
+{{- end }}
+{{- end }}
+{{- $usual := has (toString $value) (list "" "<nil>") }}
+{{- range index $others $path }}
+{{- $usual = or $usual (deepEqual . $value) }}
+{{- end }}
+{{- if not $usual }}
+  {{ $path }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{/* The chart's part of names. */}}
 {{- define "karpenter.name" -}}
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
@@ -65,15 +157,10 @@ annotations:
 {{- end }}
 {{- end }}
 
-{{/* A list of terms, given as (list root terms), where those without a labelSelector get that of the controller's pods. */}}
-{{- define "karpenter.terms" -}}
-{{- $own := dict "labelSelector" (dict "matchLabels" (include "karpenter.selectorLabels" (index . 0) | fromYaml)) }}
-{{- range index . 1 }}
-{{- $term := . }}
-{{- if not (hasKey $term "labelSelector") }}
-{{- $term = merge (deepCopy $own) $term }}
-{{- end }}
-- {{ toYaml $term | nindent 2 | trim }}
+{{/* A term between pods, given as (list root term), that has no labelSelector gets that of the controller's pods. */}}
+{{- define "karpenter.select" -}}
+{{- if not (hasKey (index . 1) "labelSelector") }}
+{{- $_ := set (index . 1) "labelSelector" (dict "matchLabels" (include "karpenter.selectorLabels" (index . 0) | fromYaml)) }}
 {{- end }}
 {{- end }}
 

@@ -62,30 +62,29 @@
 {{- end }}
 {{- end }}
 {{- range $env }}
-{{- $value := index . 1 | toString }}
-{{- if $value }}
+{{- $value := index . 1 }}
+{{- if not (or (kindIs "invalid" $value) (eq (toString $value) "")) }}
 - name: {{ index . 0 }}
-  value: {{ $value | quote }}
+  value: {{ tpl (toString $value) $ | quote }}
 {{- end }}
 {{- end }}
 {{- end }}
 
 {{/* The affinity, where terms between pods that have no labelSelector mean the controller's own pods. */}}
 {{- define "karpenter.affinity" -}}
-{{- with .Values.affinity }}
+{{- $affinity := deepCopy (default dict .Values.affinity) }}
+{{- range $kind := list "podAffinity" "podAntiAffinity" }}
+{{- with get $affinity $kind }}
+{{- range .requiredDuringSchedulingIgnoredDuringExecution }}
+{{- include "karpenter.select" (list $ .) }}
+{{- end }}
+{{- range .preferredDuringSchedulingIgnoredDuringExecution }}
+{{- include "karpenter.select" (list $ .podAffinityTerm) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- with $affinity }}
 affinity:
-  {{- with omit . "podAntiAffinity" }}
   {{- toYaml . | nindent 2 }}
-  {{- end }}
-  {{- with .podAntiAffinity }}
-  podAntiAffinity:
-    {{- with omit . "requiredDuringSchedulingIgnoredDuringExecution" }}
-    {{- toYaml . | nindent 4 }}
-    {{- end }}
-    {{- with .requiredDuringSchedulingIgnoredDuringExecution }}
-    requiredDuringSchedulingIgnoredDuringExecution:
-      {{- include "karpenter.terms" (list $ .) | trim | nindent 6 }}
-    {{- end }}
-  {{- end }}
 {{- end }}
 {{- end }}

@@ -1,8 +1,10 @@
 package forecast
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -29,6 +31,12 @@ type Change struct {
 	// Delete names objects that are deleted before any manifest is applied, as KIND/NAME or KIND/NAMESPACE/NAME.
 	Delete []string
 
+	// Namespace is that of manifests and names to delete that have none; default if empty. With Strict, manifests must not name another.
+	Namespace string
+	Strict    bool
+	// Exists asks the cluster for an object by its path; nil where there is no cluster to ask.
+	Exists func(path string) (bool, error)
+
 	// Words say what is changed, one line each; Ignored what is not understood.
 	Words, Ignored []string
 	// Drift is what of it makes nodes differ from what is asked for.
@@ -54,6 +62,10 @@ func (c *Change) Apply(manifests []map[string]any) error {
 	o.Pods, o.Claims, o.Pools, o.Budgets = slices.Clone(o.Pods), slices.Clone(o.Claims), slices.Clone(o.Pools), slices.Clone(o.Budgets)
 	o.DaemonSets, o.VolumeUses, o.Nodes = slices.Clone(o.DaemonSets), slices.Clone(o.VolumeUses), slices.Clone(o.Nodes)
 	c.Objects, c.pools = &o, map[string]bool{}
+	manifests, err := c.placed(manifests)
+	if err != nil {
+		return err
+	}
 	for _, name := range c.Delete {
 		if err := c.remove(name); err != nil {
 			return err
@@ -89,6 +101,35 @@ func (c *Change) Apply(manifests []map[string]any) error {
 		return err
 	}
 	return c.countBudgets()
+}
+
+// space is the namespace of what names none.
+func (c *Change) space() string { return cmp.Or(c.Namespace, metav1.NamespaceDefault) }
+
+// placed are the manifests with a namespace where their kind has one.
+func (c *Change) placed(manifests []map[string]any) ([]map[string]any, error) {
+	out := slices.Clone(manifests)
+	for i, m := range out {
+		id := identify(m)
+		if !slices.Contains(namespaced, id.kind) {
+			continue
+		}
+		meta, _ := m["metadata"].(map[string]any)
+		if given, _ := meta["namespace"].(string); given != "" {
+			if c.Strict && given != c.Namespace {
+				return nil, fmt.Errorf("%s is in namespace %s, and --namespace is %s; give one of them", id, given, c.Namespace)
+			}
+			continue
+		}
+		copied, within := maps.Clone(m), maps.Clone(meta)
+		if within == nil {
+			within = map[string]any{}
+		}
+		within["namespace"] = c.space()
+		copied["metadata"] = within
+		out[i] = copied
+	}
+	return out, nil
 }
 
 // one applies a manifest. Prices are returned, as they come last.

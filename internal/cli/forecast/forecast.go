@@ -1,6 +1,7 @@
 // Package forecast says what a cluster comes to. It carries the engine's decisions out on copies of the objects, one round after
-// the other: nodes for pods that wait, then moves as far as budgets let them, until nothing is left to do. New nodes are up
-// and pods have restarted when the next round begins; what that takes is added up.
+// the other: kube-scheduler binds what fits on nodes that there are, nodes are made for pods that it finds no place for, then there
+// are moves as far as budgets let them, until nothing is left to do. New nodes are up and pods have restarted when the next
+// round begins; what that takes is added up.
 //
 // The package touches nothing. The same input gives the same outcome.
 package forecast
@@ -108,6 +109,9 @@ func Run(s Start) *Outcome {
 	r.settleStarting(view)
 	for range maxRounds {
 		view = r.view()
+		if len(view.World.Pending) > 0 && r.schedule(view) {
+			continue
+		}
 		plan := pack.Solve(r.facts().World(view), r.start.Options.Pack)
 		r.noteUnplaced(view, plan)
 		if r.carryPlan(view, plan) {

@@ -3,6 +3,7 @@ package forecast
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -166,5 +167,111 @@ func TestTheSameClusterComesToTheSame(t *testing.T) {
 		if !slices.IsSortedFunc(out.Moves, func(a, b Move) int { return a.Round - b.Round }) {
 			t.Error("moves are not in the order of rounds")
 		}
+	}
+}
+
+// besides is a cluster of nodes that nobody but a node group has made, with room, and of pods that wait.
+func besides(t *testing.T, nodes int, pods string, n int) Start {
+	t.Helper()
+	s := crowd(t, rand.New(rand.NewPCG(1, 1)))
+	var items []string
+	for i := range nodes {
+		items = append(items, fmt.Sprintf(`{"kind":"Node","metadata":{"name":"g%d","labels":{"kubernetes.io/hostname":"g%d","eks.amazonaws.com/nodegroup":"old","kubernetes.io/arch":"%s","node.kubernetes.io/instance-type":"large","topology.kubernetes.io/zone":"us-west-2%c"}},"spec":{"providerID":"y/%d"},"status":{"conditions":[{"type":"Ready","status":"True"}],"allocatable":{"cpu":"4","memory":"16Gi","pods":"20"},"capacity":{"cpu":"4","memory":"16Gi","pods":"20"}}}`,
+			i, i, map[bool]string{true: "arm64", false: "amd64"}[i == 0], 'a'+i%2, i))
+	}
+	for i := range n {
+		items = append(items, fmt.Sprintf(pods, i))
+	}
+	objects, problems, err := state.ReadList([]byte(`{"kind":"List","items":[` + strings.Join(items, ",") + `]}`))
+	if err != nil || len(problems) > 0 {
+		t.Fatal(err, problems)
+	}
+	objects.Pools = s.Objects.Pools
+	s.Objects = objects
+	return s
+}
+
+// TestTheSchedulerHasItsTurnFirst: what pods would rather have makes no nodes while there are nodes that may take them.
+func TestTheSchedulerHasItsTurnFirst(t *testing.T) {
+	const pod = `{"kind":"Pod","metadata":{"name":"w%%d","namespace":"default","labels":{"app":"w"},"ownerReferences":[{"kind":"ReplicaSet","name":"w","controller":true}]},"spec":{%s"containers":[{"resources":{"requests":{"cpu":"100m","memory":"64Mi"}}}]},"status":{"conditions":[{"type":"PodScheduled","status":"False","reason":"Unschedulable"}]}}`
+	const selector = `"labelSelector":{"matchLabels":{"app":"w"}}`
+	for name, c := range map[string]struct {
+		spec  string
+		nodes int // new ones
+		on    map[string]int
+	}{
+		"preferred anti-affinity": {
+			spec: `"affinity":{"podAntiAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":100,"podAffinityTerm":{"topologyKey":"kubernetes.io/hostname",` + selector + `}}]}},`,
+			on:   map[string]int{"g0": 2, "g1": 2, "g2": 2, "g3": 2, "g4": 1, "g5": 1},
+		},
+		"preferred node affinity": {
+			spec: `"affinity":{"nodeAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":1,"preference":{"matchExpressions":[{"key":"kubernetes.io/arch","operator":"In","values":["arm64"]}]}}]}},`,
+			on:   map[string]int{"g0": 10},
+		},
+		"a wish that no node grants": {
+			spec: `"affinity":{"nodeAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":1,"preference":{"matchExpressions":[{"key":"karpenter.sh/nodepool","operator":"In","values":["p"]}]}}]}},`,
+			on:   map[string]int{"g0": 2, "g1": 2, "g2": 2, "g3": 2, "g4": 1, "g5": 1},
+		},
+		"spread that may be broken": {
+			spec: `"topologySpreadConstraints":[{"maxSkew":1,"topologyKey":"kubernetes.io/hostname","whenUnsatisfiable":"ScheduleAnyway",` + selector + `}],`,
+			on:   map[string]int{"g0": 2, "g1": 2, "g2": 2, "g3": 2, "g4": 1, "g5": 1},
+		},
+		"required anti-affinity": {
+			spec:  `"affinity":{"podAntiAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[{"topologyKey":"kubernetes.io/hostname",` + selector + `}]}},`,
+			nodes: 4, on: map[string]int{"g0": 1, "g1": 1, "g2": 1, "g3": 1, "g4": 1, "g5": 1},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out := Run(besides(t, 6, fmt.Sprintf(pod, c.spec), 10))
+			made, on := 0, map[string]int{}
+			for _, n := range out.Nodes {
+				if n.New {
+					made++
+				} else {
+					on[n.Node] = n.Pods
+				}
+			}
+			for node, n := range on {
+				if n == 0 {
+					delete(on, node)
+				}
+			}
+			if made != c.nodes || !maps.Equal(on, c.on) || len(out.Unplaced) > 0 {
+				t.Errorf("%d new nodes, pods by node %v, unplaced %v; want %d and %v", made, on, out.Unplaced, c.nodes, c.on)
+			}
+		})
+	}
+}
+
+// TestNodesOfOthersCostSomething: a node that no pool made costs what its type does, on-demand unless its labels say spot.
+func TestNodesOfOthersCostSomething(t *testing.T) {
+	for name, c := range map[string]struct {
+		labels map[string]string
+		market string
+		price  float64
+	}{
+		"nothing said":                {nil, "on-demand", 0.2},
+		"on-demand of EKS":            {map[string]string{"eks.amazonaws.com/capacityType": "ON_DEMAND"}, "on-demand", 0.2},
+		"spot of EKS":                 {map[string]string{"eks.amazonaws.com/capacityType": "SPOT"}, "spot", 0.07},
+		"spot by the usual label":     {map[string]string{"node.kubernetes.io/lifecycle": "spot"}, "spot", 0.07},
+		"spot as eksctl has it":       {map[string]string{"node.kubernetes.io/lifecycle": "Ec2Spot"}, "spot", 0.07},
+		"normal by the usual label":   {map[string]string{"node.kubernetes.io/lifecycle": "normal"}, "on-demand", 0.2},
+		"a zone that no pool uses":    {map[string]string{"topology.kubernetes.io/zone": "us-west-2d"}, "on-demand", 0.2},
+		"a type that nobody knows of": {map[string]string{"node.kubernetes.io/instance-type": "unheard-of"}, "on-demand", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := besides(t, 1, "", 0)
+			for key, value := range c.labels {
+				s.Objects.Nodes[0].Labels[key] = value
+			}
+			types := s.Record.Classes[state.AnyClass]
+			for i := range types.InstanceTypes {
+				types.InstanceTypes[i].Offerings = append(types.InstanceTypes[i].Offerings, state.CatalogOffering{Zone: "us-west-2a", CapacityType: "spot", Price: 0.07})
+			}
+			out := Run(s)
+			if out.Before.Price != c.price || out.Nodes[0].Price != c.price || out.Nodes[0].CapacityType != c.market {
+				t.Errorf("the fleet costs %v, its node is %+v; want %s for %v", out.Before.Price, out.Nodes[0], c.market, c.price)
+			}
+		})
 	}
 }

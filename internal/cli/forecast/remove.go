@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -26,7 +27,7 @@ var removable = map[string]string{
 }
 
 // identityOf reads KIND/NAME or KIND/NAMESPACE/NAME. The kind may be followed by its group, as in kubectl's output.
-func identityOf(text string) (identity, error) {
+func (c *Change) identityOf(text string) (identity, error) {
 	parts := strings.Split(text, "/")
 	if len(parts) < 2 || len(parts) > 3 || slices.Contains(parts, "") {
 		return identity{}, fmt.Errorf("%q names no object; write nodepool/general, node/NAME or deployment/NAMESPACE/NAME", text)
@@ -42,7 +43,7 @@ func identityOf(text string) (identity, error) {
 	case spaced && len(parts) == 3:
 		id.space = parts[1]
 	case spaced:
-		id.space = metav1.NamespaceDefault
+		id.space = c.space()
 	case len(parts) == 3:
 		return identity{}, fmt.Errorf("%q: a %s is in no namespace; write %s/%s", text, kind, word, id.name)
 	}
@@ -51,7 +52,7 @@ func identityOf(text string) (identity, error) {
 
 // remove deletes an object.
 func (c *Change) remove(text string) error {
-	id, err := identityOf(text)
+	id, err := c.identityOf(text)
 	if err != nil {
 		return err
 	}
@@ -70,8 +71,7 @@ func (c *Change) remove(text string) error {
 	case "Pod":
 		found, err = c.removePod(id)
 	default:
-		found = true
-		c.removeWorkload(id)
+		found, err = c.removeWorkload(id)
 	}
 	if err == nil && !found {
 		err = fmt.Errorf("%s is to be deleted, and the cluster has none", id)
@@ -137,9 +137,11 @@ func (c *Change) removePod(id identity) (bool, error) {
 	return true, nil
 }
 
-// removeWorkload deletes what makes pods, with its pods. One without pods may be there all the same: it is not read.
-func (c *Change) removeWorkload(id identity) {
+// removeWorkload deletes what makes pods, with its pods. One without pods is not among the objects that are read: the cluster
+// is asked about it, where there is one to ask.
+func (c *Change) removeWorkload(id identity) (bool, error) {
 	w := &workload{identity: id}
+	count := len(c.Objects.Pods) + len(c.Objects.DaemonSets)
 	for _, p := range c.Objects.Pods {
 		if w.owns(p) {
 			c.touched = append(c.touched, podLabels{w.space, p.Meta.Labels})
@@ -149,4 +151,15 @@ func (c *Change) removeWorkload(id identity) {
 	c.Objects.DaemonSets = slices.DeleteFunc(c.Objects.DaemonSets, func(d *appsv1.DaemonSet) bool {
 		return id.kind == "DaemonSet" && d.Name == id.name && spaceOf(d) == id.space
 	})
+	if len(c.Objects.Pods)+len(c.Objects.DaemonSets) < count {
+		return true, nil
+	}
+	if c.Exists == nil {
+		return false, fmt.Errorf("%s is to be deleted, and no pod of it was read", id)
+	}
+	group := "apps"
+	if id.kind == "Job" {
+		group = "batch"
+	}
+	return c.Exists(fmt.Sprintf("/apis/%s/v1/namespaces/%s/%ss/%s", group, url.PathEscape(id.space), strings.ToLower(id.kind), url.PathEscape(id.name)))
 }

@@ -37,7 +37,6 @@ func TestDeletedObjectsGo(t *testing.T) {
 		{"node/n3", func(o *Outcome) bool { return gone(o, "n3") && o.After.Nodes > 0 }},
 		{"pod/p1-0", func(o *Outcome) bool { return pods(o) == pods(all)-1 }},
 		{"pod/default/p1-0", func(o *Outcome) bool { return pods(o) == pods(all)-1 }},
-		{"deployment/not-read", func(o *Outcome) bool { return pods(o) == pods(all) }},
 	} {
 		c, out, err := deleted(t, x.name)
 		if err != nil {
@@ -135,5 +134,32 @@ func TestPodsGoInKubernetesOrder(t *testing.T) {
 	(&workload{identity: identity{kind: "StatefulSet"}}).rank(set, noon)
 	if set[0].Meta.Name != "db-0" || set[2].Meta.Name != "db-10" {
 		t.Errorf("of a StatefulSet %s stays first and %s last, want db-0 and db-10", set[0].Meta.Name, set[2].Meta.Name)
+	}
+}
+
+// TestWorkloadsWithoutPodsAreAskedFor: what makes no pods is not among the objects that are read, and may be there all the same.
+func TestWorkloadsWithoutPodsAreAskedFor(t *testing.T) {
+	s := crowd(t, rand.New(rand.NewPCG(1, 1)))
+	var asked []string
+	change := func(names ...string) *Change {
+		return &Change{Objects: s.Objects, Classes: s.Record.Classes, Now: noon, Delete: names, Namespace: "shop", Exists: func(path string) (bool, error) {
+			asked = append(asked, path)
+			return strings.HasSuffix(path, "/idle"), nil
+		}}
+	}
+	if err := change("deployment/idle", "job/other/idle").Apply(nil); err != nil {
+		t.Error(err)
+	}
+	if err := change("deployment/nosuch").Apply(nil); err == nil || !strings.Contains(err.Error(), "Deployment shop/nosuch is to be deleted, and the cluster has none") {
+		t.Errorf("a Deployment that is not there: %v", err)
+	}
+	want := []string{"/apis/apps/v1/namespaces/shop/deployments/idle", "/apis/batch/v1/namespaces/other/jobs/idle", "/apis/apps/v1/namespaces/shop/deployments/nosuch"}
+	if !slices.Equal(asked, want) {
+		t.Errorf("asked for %v, want %v", asked, want)
+	}
+	c := change("deployment/nosuch")
+	c.Exists = nil
+	if err := c.Apply(nil); err == nil || !strings.Contains(err.Error(), "Deployment shop/nosuch is to be deleted, and no pod of it was read") {
+		t.Errorf("a Deployment of a file that has none of its pods: %v", err)
 	}
 }

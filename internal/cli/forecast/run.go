@@ -163,7 +163,7 @@ func (r *run) machine(n *state.Node) Machine {
 	m.Why, m.New = r.made[n.World.Name]
 	m.Type, _ = n.World.Labels.Get(world.LabelInstanceType)
 	m.Zone, _ = n.World.Labels.Get(world.LabelZone)
-	m.CapacityType, _ = n.World.Labels.Get(world.LabelCapacityType)
+	m.CapacityType = n.World.CapacityType()
 	for _, p := range n.World.Pods {
 		if !p.Daemon && !p.Mirror {
 			m.Pods++
@@ -182,8 +182,8 @@ func bound(now time.Time) state.PodCondition {
 	return c
 }
 
-// bind puts pods on a node.
-func (r *run) bind(s *world.Snapshot, pods []*world.Pod, node string) {
+// bind puts pods on a node, and says whether there were any.
+func (r *run) bind(s *world.Snapshot, pods []*world.Pod, node string) (any bool) {
 	condition := bound(r.now)
 	for _, p := range pods {
 		i, ok := r.pods[s.PodName(p)]
@@ -200,7 +200,9 @@ func (r *run) bind(s *world.Snapshot, pods []*world.Pod, node string) {
 			return x.Type == string(corev1.PodScheduled) || x.Type == string(corev1.PodReady)
 		}), condition, state.PodCondition{Type: string(corev1.PodReady), Status: "True"})
 		r.objects.Pods[i] = &c
+		any = true
 	}
+	return any
 }
 
 // drop takes nodes away, with their claims. Of pods that are still bound to them those that something makes anew wait for a place;

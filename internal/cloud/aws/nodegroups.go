@@ -189,16 +189,32 @@ func (r *groupReader) readManaged(ctx context.Context, g *NodeGroup, n *ekstypes
 	if len(g.Class.SecurityGroupSelectorTerms) == 0 && r.own != "" {
 		g.Class.SecurityGroupSelectorTerms = []awsv1.SecurityGroupSelectorTerm{{ID: r.own}}
 	}
-	if size := aws.ToInt32(n.DiskSize); size > 0 {
-		volume := resource.MustParse(fmt.Sprintf("%dGi", size))
-		g.Class.BlockDeviceMappings = []*awsv1.BlockDeviceMapping{{DeviceName: aws.String("/dev/xvda"), EBS: &awsv1.BlockDevice{
-			VolumeSize: &volume, VolumeType: aws.String("gp3"), Encrypted: aws.Bool(true),
-		}}}
-	}
 	if n.AmiType != ekstypes.AMITypesCustom {
 		g.useFamily(string(n.AmiType))
 	}
+	if size := aws.ToInt32(n.DiskSize); size > 0 {
+		g.useDisk(size)
+	}
 	return nil
+}
+
+// useDisk gives the class the disks of its image family, where the one that holds images and pods, the last, has so many GiB.
+func (g *NodeGroup) useDisk(gib int32) {
+	disks := defaultDisks[(&awsv1.EC2NodeClass{Spec: g.Class}).AMIFamily()]
+	if len(disks) == 0 {
+		disks = defaultDisks[awsv1.AMIFamilyAL2023]
+	}
+	g.Class.BlockDeviceMappings = nil
+	for i, d := range disks {
+		size := d.gib
+		if i == len(disks)-1 {
+			size = gib
+		}
+		volume := resource.MustParse(fmt.Sprintf("%dGi", size))
+		g.Class.BlockDeviceMappings = append(g.Class.BlockDeviceMappings, &awsv1.BlockDeviceMapping{DeviceName: aws.String(d.device), EBS: &awsv1.BlockDevice{
+			VolumeSize: &volume, VolumeType: aws.String("gp3"), Encrypted: aws.Bool(true),
+		}})
+	}
 }
 
 // unmanaged reads an Auto Scaling group that is nobody's but the user's.

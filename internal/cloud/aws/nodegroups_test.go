@@ -7,6 +7,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	scaling "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	"github.com/google/go-cmp/cmp"
+
+	awsv1 "karpenter/api/aws/v1"
 )
 
 func TestNodeGroup_ManagedImages(t *testing.T) {
@@ -81,5 +83,26 @@ func TestNodeGroup_Tags(t *testing.T) {
 	}
 	if g.Labels["tier"] != "web" || len(g.Taints) != 1 || g.Taints[0].Value != "web" || g.Taints[0].Effect != "NoSchedule" || g.Tags["quiet"] != "x" {
 		t.Errorf("labels %v, taints %v, tags %v", g.Labels, g.Taints, g.Tags)
+	}
+}
+
+// The size of a managed group's disk is that of the disk that holds images and pods, which every image family has elsewhere.
+func TestNodeGroup_Disk(t *testing.T) {
+	for alias, want := range map[string]string{
+		"al2023@latest": "/dev/xvda 80Gi", "al2@latest": "/dev/xvda 80Gi", "bottlerocket@latest": "/dev/xvda 4Gi, /dev/xvdb 80Gi",
+		"windows2022@latest": "/dev/sda1 80Gi", "windows2019@latest": "/dev/sda1 80Gi", "windows2025@latest": "/dev/sda1 80Gi", "": "/dev/xvda 80Gi",
+	} {
+		g := &NodeGroup{}
+		if alias != "" {
+			g.Class.AMISelectorTerms = []awsv1.AMISelectorTerm{{Alias: alias}}
+		}
+		g.useDisk(80)
+		var got []string
+		for _, d := range g.Class.BlockDeviceMappings {
+			got = append(got, aws.ToString(d.DeviceName)+" "+d.EBS.VolumeSize.String())
+		}
+		if text := strings.Join(got, ", "); text != want {
+			t.Errorf("%s: %s, want %s", alias, text, want)
+		}
 	}
 }

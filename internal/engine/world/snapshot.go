@@ -2,6 +2,7 @@ package world
 
 import (
 	"slices"
+	"strings"
 	"sync"
 
 	"karpenter/internal/engine/req"
@@ -124,6 +125,20 @@ func (n *Node) Zone() string {
 		return z
 	}
 	return n.FirstZone
+}
+
+// CapacityType is how the node is paid for; empty while a node of ours does not say. Of a node that no pool made it is what the
+// labels of EKS or the usual one say, and on-demand otherwise: that is what an instance is if nobody has asked for anything else.
+func (n *Node) CapacityType() string {
+	if t, ok := n.Labels.Get(LabelCapacityType); ok || n.Claim != "" || n.Pool != "" {
+		return t
+	}
+	eks, _ := n.Labels.Get(labelEKSCapacityType)
+	usual, _ := n.Labels.Get(labelLifecycle)
+	if strings.EqualFold(eks, CapacitySpot) || eks == "" && strings.Contains(strings.ToLower(usual), CapacitySpot) {
+		return CapacitySpot
+	}
+	return CapacityOnDemand
 }
 
 // Hostname is the value of the hostname label, or the node's name while it has none.

@@ -24,6 +24,11 @@ const (
 	LabelCapacityType = "karpenter.sh/capacity-type"
 	LabelRegistered   = "karpenter.sh/registered"
 	LabelInitialized  = "karpenter.sh/initialized"
+
+	// What says of nodes that others have made how they are paid for: SPOT or ON_DEMAND on those of EKS node groups, spot or Ec2Spot
+	// on others.
+	labelEKSCapacityType = "eks.amazonaws.com/capacityType"
+	labelLifecycle       = "node.kubernetes.io/lifecycle"
 )
 
 // Capacity types in the order in which a price is expected to rise.
