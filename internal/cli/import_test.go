@@ -208,12 +208,21 @@ func TestImport_LifecycleLabels(t *testing.T) {
 		group         operator.NodeGroup
 		has, comments []string
 	}{
-		"the usual label": {group("web", "Auto Scaling group", map[string]string{"node.kubernetes.io/lifecycle": "spot", "lifecycle": "Ec2Spot"}, "spot"),
-			[]string{"node.kubernetes.io/lifecycle: spot", "lifecycle: Ec2Spot"}, nil},
-		"of several types": {group("web", "Auto Scaling group", map[string]string{"node.kubernetes.io/lifecycle": "spot"}, "on-demand", "spot"),
-			nil, []string{"the label node.kubernetes.io/lifecycle=spot: nodes of the pool are of several capacity types; " + instead}},
-		"a managed group": {group("web", "EKS managed node group", nil, "spot"),
-			nil, []string{"the label eks.amazonaws.com/capacityType, which EKS puts on nodes of its groups: " + instead}},
+		"the usual label": {
+			group("web", "Auto Scaling group", map[string]string{"node.kubernetes.io/lifecycle": "spot", "lifecycle": "Ec2Spot"}, "spot"),
+			[]string{"node.kubernetes.io/lifecycle: spot", "lifecycle: Ec2Spot"},
+			nil,
+		},
+		"of several types": {
+			group("web", "Auto Scaling group", map[string]string{"node.kubernetes.io/lifecycle": "spot"}, "on-demand", "spot"),
+			nil,
+			[]string{"the label node.kubernetes.io/lifecycle=spot: nodes of the pool are of several capacity types; " + instead},
+		},
+		"a managed group": {
+			group("web", "EKS managed node group", nil, "spot"),
+			nil,
+			[]string{"the label eks.amazonaws.com/capacityType, which EKS puts on nodes of its groups: " + instead},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, _, err := runImport(t, []operator.NodeGroup{c.group}, "--from", "aws")
