@@ -79,16 +79,18 @@ func TestStatus_IsSharedByBothVersions(t *testing.T) {
 	c := shared
 	claim := object("karpenter.sh/v1beta1", "NodeClaim", "status", tree{"requirements": []any{}})
 	c.create(t, claim)
-	v1 := c.read(t, claim, "v1")
-	v1.Object["status"] = tree{"providerID": "aws:///a/i-1", "lastPodEventTime": "2026-01-01T00:00:00Z"}
-	if err := c.Client.Status().Update(t.Context(), v1); err != nil {
-		t.Fatal(err)
+	write := func(version string, change func(object tree)) { // the webhook may write at the same time: whom fields belong to
+		t.Helper()
+		if err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+			got := c.read(t, claim, version)
+			change(got.Object)
+			return c.Client.Status().Update(t.Context(), got)
+		}); err != nil {
+			t.Fatal(err)
+		}
 	}
-	beta := c.read(t, claim, "v1beta1")
-	beta.Object["status"].(tree)["nodeName"] = "n"
-	if err := c.Client.Status().Update(t.Context(), beta); err != nil {
-		t.Fatal(err)
-	}
+	write("v1", func(o tree) { o["status"] = tree{"providerID": "aws:///a/i-1", "lastPodEventTime": "2026-01-01T00:00:00Z"} })
+	write("v1beta1", func(o tree) { o["status"].(tree)["nodeName"] = "n" })
 	want := tree{"providerID": "aws:///a/i-1", "lastPodEventTime": "2026-01-01T00:00:00Z", "nodeName": "n"}
 	if diff := cmp.Diff(any(want), c.read(t, claim, "v1").Object["status"]); diff != "" {
 		t.Error(diff)

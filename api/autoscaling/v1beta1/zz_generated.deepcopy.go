@@ -6,7 +6,7 @@ package v1beta1
 
 import (
 	"k8s.io/api/core/v1"
-	runtime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime"
 	karpenterv1 "karpenter/api/karpenter/v1"
 )
 
