@@ -77,7 +77,7 @@ func TestTwoWritersDoNotCollide(t *testing.T) {
 	for _, process := range []string{"p", "q"} {
 		now := epoch
 		l := New(10, process, func() time.Time { now = now.Add(time.Second); return now })
-		f := &File{dir: dir, now: l.now, queue: make(chan *Entry, 10), done: make(chan struct{}), most: fileSize, start: filePrefix + process}
+		f := &File{dir: dir, now: func() time.Time { return epoch }, queue: make(chan *Entry, 10), done: make(chan struct{}), most: fileSize, start: filePrefix + process}
 		l.file = f
 		go f.run()
 		l.Add(Entry{Kind: Plan, Summary: process + "1"})
