@@ -75,8 +75,7 @@ func TestBadLinesArePassedOver(t *testing.T) {
 func TestTwoWritersDoNotCollide(t *testing.T) {
 	dir := t.TempDir()
 	for _, process := range []string{"p", "q"} {
-		now := epoch
-		l := New(10, process, func() time.Time { now = now.Add(time.Second); return now })
+		l := New(10, process, ticking())
 		f := &File{dir: dir, now: func() time.Time { return epoch }, queue: make(chan *Entry, 10), done: make(chan struct{}), most: fileSize, start: filePrefix + process}
 		l.file = f
 		go f.run()

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,10 +13,13 @@ import (
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-func newLedger(size int) *Ledger {
-	now := epoch
-	return New(size, "p", func() time.Time { now = now.Add(time.Second); return now })
+// ticking is a clock on which a second passes with each look.
+func ticking() func() time.Time {
+	var looks atomic.Int64
+	return func() time.Time { return epoch.Add(time.Duration(looks.Add(1)) * time.Second) }
 }
+
+func newLedger(size int) *Ledger { return New(size, "p", ticking()) }
 
 func TestEntriesAreKeptInOrder(t *testing.T) {
 	l := newLedger(3)

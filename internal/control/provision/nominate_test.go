@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -362,11 +363,11 @@ func TestNominationsOfOtherPodsAreLeftAlone(t *testing.T) {
 
 func TestNothingIsNominatedWithoutTheRight(t *testing.T) {
 	x := newStage(t, 2)
-	log, tries := &bytes.Buffer{}, 0
+	log, tries := &bytes.Buffer{}, atomic.Int32{}
 	x.Log = slog.New(slog.NewTextHandler(log, nil))
 	x.Client = interceptor.NewClient(cluster.Client, interceptor.Funcs{
 		SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
-			tries++
+			tries.Add(1)
 			return apierrors.NewForbidden(schema.GroupResource{Resource: "pods/status"}, "p", nil)
 		},
 	})
@@ -377,7 +378,7 @@ func TestNothingIsNominatedWithoutTheRight(t *testing.T) {
 	x.open(0)
 	x.s.clock.Step(pinAfterStart)
 	x.sweep()
-	if lines := strings.Count(log.String(), "\n"); tries > 2 || lines != 1 || !strings.Contains(log.String(), "does not allow") {
-		t.Errorf("%d tries, %d lines: %s", tries, lines, log)
+	if lines := strings.Count(log.String(), "\n"); tries.Load() > 2 || lines != 1 || !strings.Contains(log.String(), "does not allow") {
+		t.Errorf("%d tries, %d lines: %s", tries.Load(), lines, log)
 	}
 }
