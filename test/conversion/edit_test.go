@@ -89,7 +89,9 @@ func TestStatus_IsSharedByBothVersions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("v1", func(o tree) { o["status"] = tree{"providerID": "aws:///a/i-1", "lastPodEventTime": "2026-01-01T00:00:00Z"} })
+	write("v1", func(o tree) {
+		o["status"] = tree{"providerID": "aws:///a/i-1", "lastPodEventTime": "2026-01-01T00:00:00Z"}
+	})
 	write("v1beta1", func(o tree) { o["status"].(tree)["nodeName"] = "n" })
 	want := tree{"providerID": "aws:///a/i-1", "lastPodEventTime": "2026-01-01T00:00:00Z", "nodeName": "n"}
 	if diff := cmp.Diff(any(want), c.read(t, claim, "v1").Object["status"]); diff != "" {
