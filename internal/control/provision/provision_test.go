@@ -348,8 +348,8 @@ func TestP8_AnUnansweredClaimIsLookedFor(t *testing.T) {
 			d := newDesk(t, s)
 			good := d.Creator.Client
 			d.Creator.Client, d.Creator.Live = faulty(c.before, c.after), good
-			begin := d.clock.Now()
 			patient(t, d.clock, func() { d.pass() })
+			begin := d.clock.Now()
 			d.Creator.Client = good
 			stays := len(stored(t, c.name))
 			for len(stored(t, c.name)) == 0 && d.clock.Since(begin) < time.Minute {
