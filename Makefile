@@ -93,7 +93,7 @@ RACE_RANDOM := ./internal/state ./internal/engine/pack ./internal/engine/disrupt
 unit: build helm tools
 	@export KARPENTER_TEST_AWSCLI=1 KARPENTER_TEST_HELM=1 KARPENTER_TEST_PROMTOOL=1 KARPENTER_TEST_CHROMIUM=1; { \
 		failed=0; \
-		go test -json -p 3 -timeout 20m -ldflags '-s -w' ./test/e2e ./test/guides ./... || failed=1; \
+		go test -json -p 3 -timeout 30m -ldflags '-s -w' ./test/e2e ./test/guides ./... || failed=1; \
 		(cd kube && go test -json -timeout 20m -ldflags '-s -w' ./...) || failed=1; \
 		exit $$failed; \
 	} | go run ./tools/testsum
