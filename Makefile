@@ -71,9 +71,9 @@ lint: ## formatting, go vet, staticcheck
 	@$(TOOL) staticcheck ./...
 
 # The pocket AWS is driven by the real aws command, alerts are tested by the real promtool, the dashboard by a real
-# browser, and the race detector needs a C compiler; what has none gets Debian's.
+# browser; what has none gets Debian's.
 tools:
-	@for tool in aws:awscli promtool:prometheus chromium:chromium,fonts-dejavu-core gcc:gcc,libc6-dev; do \
+	@for tool in aws:awscli promtool:prometheus chromium:chromium,fonts-dejavu-core; do \
 		name=$${tool%:*} package=$${tool#*:}; \
 		command -v $$name >/dev/null || { \
 			echo "installing $$name, which the tests use"; \

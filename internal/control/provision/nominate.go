@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -89,14 +90,14 @@ func (n *Nominator) nominate(ctx context.Context, claims ...string) {
 	if len(claims) == 1 && !contended(view, expected, claims[0]) {
 		return
 	}
-	dealt := deal(view, expected, claims)
+	planned := nominees(view, expected, claims)
 	ctx, cancel := context.WithTimeout(ctx, nominateTime)
 	defer cancel()
 	begin := n.Clock.Now()
-	large := large(view, dealt)
+	large := large(view, planned)
 	var wg sync.WaitGroup
 	gate := make(chan struct{}, nominateWorkers)
-	for uid, claim := range dealt {
+	for uid, claim := range planned {
 		pod, node := view.Pod(uid), view.Claim(claim).Object.Name
 		if pod == nil || pod.Spec.NodeName != "" || !large[uid] {
 			continue
@@ -108,7 +109,30 @@ func (n *Nominator) nominate(ctx context.Context, claims ...string) {
 		})
 	}
 	wg.Wait()
-	n.Log.Debug("nominated pods", "pod-count", len(dealt), "nodes", len(claims), "duration", n.Clock.Since(begin))
+	n.Log.Debug("nominated pods", "pod-count", len(planned), "nodes", len(claims), "duration", n.Clock.Since(begin))
+}
+
+// nominees says which pods are to be nominated for which claim's node: those that are expected there and may come in any order.
+func nominees(view *state.View, expected map[string]string, claims []string) map[types.UID]string {
+	out := map[types.UID]string{}
+	for _, pod := range view.World.Pending {
+		claim := expected[pod.UID]
+		if !slices.Contains(claims, claim) || !independent(view.World.Classes[pod.Class]) {
+			continue
+		}
+		if at := view.Claim(claim); at != nil && at.Object != nil {
+			out[uid(pod)] = claim
+		}
+	}
+	return out
+}
+
+// independent says whether pods of a class can go to their nodes in any order. Those that must be even over zones cannot: one that the
+// scheduler comes to too early is refused where it is to go, and goes to another zone or drops its nomination, and then the next
+// is refused too. The scheduler does better by itself.
+func independent(c *world.Class) bool {
+	return !slices.ContainsFunc(c.Spread, func(s world.Spread) bool { return s.Hard && s.Key != world.LabelHostname }) &&
+		!slices.ContainsFunc(c.Affinity, func(t world.PodTerm) bool { return t.Weight == 0 })
 }
 
 // largePart is the part of a node, one in so many, that a pod takes at least for its place to matter. Smaller ones fit where the others
@@ -116,10 +140,10 @@ func (n *Nominator) nominate(ctx context.Context, claims ...string) {
 const largePart = 8
 
 // large says which pods take so much of the nodes that they are expected on that their place matters.
-func large(view *state.View, dealt map[types.UID]string) map[types.UID]bool {
+func large(view *state.View, planned map[types.UID]string) map[types.UID]bool {
 	out := map[types.UID]bool{}
 	for _, w := range view.World.Pending {
-		n := view.Claim(dealt[uid(w)])
+		n := view.Claim(planned[uid(w)])
 		if n == nil {
 			continue
 		}

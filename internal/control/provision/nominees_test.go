@@ -40,7 +40,7 @@ func TestPodsThatCanComeInAnyOrderAreNominated(t *testing.T) {
 		"with others":     {follows, "a: b: c: d: e:"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newShelf(typesOf(twoZones, 8), newPool("deals"))
+			s := newShelf(typesOf(twoZones, 8), newPool("nominees"))
 			var claims []string
 			for range 3 {
 				c := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("c%d", len(claims)), UID: types.UID(fmt.Sprintf("c%d", len(claims)))}}
@@ -55,13 +55,13 @@ func TestPodsThatCanComeInAnyOrderAreNominated(t *testing.T) {
 				expected["pod-"+pod] = place
 			}
 			s.put(newPod("elsewhere", "1", test.change))
-			dealt := deal(s.View(), expected, claims)
+			nominated := nominees(s.View(), expected, claims)
 			var got []string
 			for _, pod := range []string{"a", "b", "c", "d", "e"} {
-				got = append(got, pod+":"+dealt[types.UID("pod-"+pod)])
+				got = append(got, pod+":"+nominated[types.UID("pod-"+pod)])
 			}
-			if text := strings.Join(got, " "); text != test.want || dealt["pod-elsewhere"] != "" {
-				t.Errorf("dealt %s, want %s", text, test.want)
+			if text := strings.Join(got, " "); text != test.want || nominated["pod-elsewhere"] != "" {
+				t.Errorf("nominated %s, want %s", text, test.want)
 			}
 		})
 	}
