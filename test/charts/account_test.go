@@ -101,7 +101,7 @@ func (s *site) kill(t *testing.T, name string) {
 	t.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 	program.Until(t, "the pod that takes too long is deleted", func() bool { return s.get(pod, "default", name) == nil && pod.DeletionTimestamp != nil })
-	if err := s.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
+	if err := s.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
 		t.Fatal(err)
 	}
 }

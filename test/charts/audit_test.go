@@ -98,8 +98,8 @@ func (r *request) uses(right string) bool {
 // disrupt has a node that nothing runs on, which the controller takes away by itself.
 func (s *site) disrupt(t *testing.T) {
 	t.Helper()
-	claim := s.provision(t)
 	s.pending(t, "rival", "nobodys") // without one that might take its place, the pod would not be nominated
+	claim := s.provision(t)
 	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "pocket"}}
 	if err := s.Client.Patch(t.Context(), pool, patch(t, map[string]any{"spec": map[string]any{"disruption": map[string]any{
 		"consolidateAfter": "0s", "consolidationPolicy": "WhenEmpty", "budgets": []any{map[string]any{"nodes": "100%"}},

@@ -39,7 +39,7 @@ type Rollouts struct {
 
 	mu   sync.Mutex
 	sets map[types.UID]*rollout
-	// open are those that lack pods.
+	// open are those that lack pods, or may.
 	open map[types.UID]bool
 	// made are the times at which the last pods were seen for the first time.
 	made []time.Time
@@ -92,12 +92,15 @@ func (r *Rollouts) set(uid types.UID) *rollout {
 	return s
 }
 
+// outdated says whether it has more pods than it is known to want: the watch of ReplicaSets is behind that of pods, and more may come.
+func (s *rollout) outdated() bool { return len(s.pods) > s.wanted }
+
 // lacks is how many pods are still to come.
 func (s *rollout) lacks() int { return max(0, s.wanted-len(s.pods)) + s.waiting }
 
 // judge notes whether a ReplicaSet lacks pods. The caller holds the lock.
 func (r *Rollouts) judge(uid types.UID, s *rollout) {
-	if s.lacks() > 0 {
+	if s.lacks() > 0 || s.outdated() {
 		r.open[uid] = true
 	} else {
 		delete(r.open, uid)
@@ -214,6 +217,9 @@ func (r *Rollouts) Coming(now time.Time) []Coming {
 			continue
 		}
 		c := Coming{Set: s.name, Pods: s.lacks(), Waiting: s.waiting}
+		if c.Pods == 0 {
+			continue
+		}
 		for pod := range s.pods {
 			if c.Like == "" || pod < c.Like {
 				c.Like = pod

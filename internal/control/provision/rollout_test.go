@@ -240,6 +240,7 @@ func TestIncomplete(t *testing.T) {
 		{"not looked at", []*corev1.Pod{func() *corev1.Pod { p := podOf("web", 0); p.Status.Conditions = nil; return p }()}, false},
 		{"unschedulable", []*corev1.Pod{podOf("web", 0)}, true},
 		{"complete", []*corev1.Pod{podOf("web", 0), podOf("web", 1), podOf("web", 2)}, false},
+		{"more than it is known to want", []*corev1.Pod{podOf("web", 0), podOf("web", 1), podOf("web", 2), podOf("web", 3)}, true},
 	} {
 		r := &Rollouts{}
 		r.wants(replicaSet("web", 3), epoch)
