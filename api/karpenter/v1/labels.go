@@ -61,6 +61,9 @@ const (
 	// FailedReplacementsAnnotationKey, on a pool, says how often in a row replacements of its nodes have come to nothing, why, and
 	// until when none is tried.
 	FailedReplacementsAnnotationKey = Group + "/failed-replacements"
+	// SavingsHorizonAnnotationKey, on a pool, says over which share of the usual time savings of its moves count, and since when: less
+	// than all of it after moves that did not save what they promised.
+	SavingsHorizonAnnotationKey = Group + "/savings-horizon"
 	// RetryAnnotationKey, on a pool whose machines did not join, ends the pause before it tries again: write any other value than before.
 	RetryAnnotationKey = Group + "/retry"
 	// RestartCostAnnotationKey, on a pool or a pod, is what restarting a pod costs, in dollars: a move for cost has to pay for it.

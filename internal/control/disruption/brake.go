@@ -24,8 +24,6 @@ const (
 type brake struct {
 	mu    sync.Mutex
 	pools map[string]*strikes
-	// read says that what the process before has written has been read.
-	read bool
 }
 
 // strikes are failures in a row.
@@ -67,18 +65,12 @@ func parseStrikes(text string) *strikes {
 	return s
 }
 
-// restore takes over what the process before has written on pools, once. text is what a pool says.
-func (b *brake) restore(pools []string, text func(pool string) string) {
+// restore takes over what the process before has written on a pool.
+func (b *brake) restore(pool, text string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.read {
-		return
-	}
-	b.read = true
-	for _, pool := range pools {
-		if s := parseStrikes(text(pool)); s != nil {
-			b.set(pool, s)
-		}
+	if s := parseStrikes(text); s != nil {
+		b.set(pool, s)
 	}
 }
 

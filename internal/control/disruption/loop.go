@@ -90,6 +90,7 @@ type Loop struct {
 	calm      calm
 	moved     movedPods
 	promises  promises
+	tookOver  bool // from the process before
 	churn     churn
 	moves     int               // how many have begun, for their ids
 	decisions int               // how many have been made
@@ -193,7 +194,7 @@ func open(list []*command) (n int) {
 // decide asks the engine what to do, and does it. started is how many moves have begun.
 func (l *Loop) decide(ctx context.Context, view *state.View, list []*command) (started int, err error) {
 	begin := l.Clock.Now()
-	l.review(view, begin)
+	l.review(ctx, view, begin)
 	facts := l.facts(view, list, begin)
 	in := facts.Input(view, begin)
 	l.speaker.budgets(view, in)

@@ -1,11 +1,13 @@
 package disruption
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"sync"
 	"time"
 
+	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/control"
 	"karpenter/internal/engine/disrupt"
 	"karpenter/internal/engine/world"
@@ -29,7 +31,8 @@ const (
 // EventPromise is the reason of the event about a pool whose moves do not save what they promise.
 const EventPromise = "ConsolidationPromiseMissed"
 
-// promises compares what moves promised with what came of them, by pool.
+// promises compares what moves promised with what came of them, by pool. What came of it is written on the pools too, for the next
+// process.
 type promises struct {
 	pools map[string]*promise
 
@@ -54,17 +57,44 @@ type promise struct {
 	since   time.Time
 }
 
-// made notes what a move that has begun promises.
-func (p *promises) made(s *start, now time.Time) {
+// String is what is written on a pool for the next process, empty if there is nothing to say.
+func (p *promise) String() string {
+	if p.horizon == 1 {
+		return ""
+	}
+	return fmt.Sprintf("share=%g since=%s", p.horizon, p.since.UTC().Format(time.RFC3339))
+}
+
+// restore takes over what the process before has written on a pool.
+func (p *promises) restore(pool, text string) {
+	var share float64
+	var since string
+	if _, err := fmt.Sscanf(text, "share=%g since=%s", &share, &since); err != nil || !(share >= leastHorizon && share < 1) {
+		return
+	}
+	if at, err := time.Parse(time.RFC3339, since); err == nil {
+		is := p.of(pool)
+		is.horizon, is.since = share, at
+	}
+}
+
+// of is what is known of a pool.
+func (p *promises) of(pool string) *promise {
 	if p.pools == nil {
 		p.pools = map[string]*promise{}
 	}
-	pool := s.nodes[0].World.Pool
 	is := p.pools[pool]
 	if is == nil {
 		is = &promise{horizon: 1}
 		p.pools[pool] = is
 	}
+	return is
+}
+
+// made notes what a move that has begun promises.
+func (p *promises) made(s *start, now time.Time) {
+	pool := s.nodes[0].World.Pool
+	is := p.of(pool)
 	if is.saves == 0 {
 		is.price, is.demand = costOf(s.plan.in.World, pool)
 	}
@@ -93,14 +123,18 @@ func costOf(snap *world.Snapshot, pool string) (price, demand float64) {
 
 // review judges promises that are due, and finds for which share of the usual time savings of each pool count. Pools in motion are judged
 // later.
-func (l *Loop) review(view *state.View, now time.Time) {
+func (l *Loop) review(ctx context.Context, view *state.View, now time.Time) {
 	out := map[string]float64{}
 	for name, p := range l.promises.pools {
+		before := p.horizon
 		if p.saves != 0 && now.Sub(p.last) >= reviewAfter && !l.calm.moving(name) {
 			l.judge(view, name, p, now)
 		}
 		if p.horizon < 1 && now.Sub(p.since) >= regainAfter {
 			p.horizon, p.since = min(1, 2*p.horizon), now
+		}
+		if p.horizon != before {
+			l.note(ctx, name, karpv1.SavingsHorizonAnnotationKey, p.String())
 		}
 		if p.saves == 0 && p.horizon == 1 {
 			delete(l.promises.pools, name)

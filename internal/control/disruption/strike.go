@@ -21,37 +21,42 @@ func (l *Loop) strike(ctx context.Context, view *state.View, pool, why string) {
 	l.speaker.struck(view, pool, count)
 }
 
-// takeOver reads what the process before has written on pools, and forgets what is over.
+// takeOver reads what the process before has written on pools, once, and forgets what is over.
 func (l *Loop) takeOver(ctx context.Context, view *state.View) {
-	names := make([]string, len(view.World.Pools))
-	for i, p := range view.World.Pools {
-		names[i] = p.Name
-	}
-	l.brake.restore(names, func(pool string) string {
-		if p := view.Pool(pool); p != nil {
-			return p.Object.Annotations[karpv1.FailedReplacementsAnnotationKey]
+	if !l.tookOver {
+		l.tookOver = true
+		for _, p := range view.World.Pools {
+			if pool := view.Pool(p.Name); pool != nil {
+				l.brake.restore(p.Name, pool.Object.Annotations[karpv1.FailedReplacementsAnnotationKey])
+				l.promises.restore(p.Name, pool.Object.Annotations[karpv1.SavingsHorizonAnnotationKey])
+			}
 		}
-		return ""
-	})
+	}
 	for _, pool := range l.brake.forget(func(pool string) bool { return view.Pool(pool) != nil }, l.Clock.Now()) {
 		l.noteStrikes(ctx, pool)
 	}
 }
 
-// noteStrikes writes on a pool what the brake knows of it. Without it only a process that takes over would know less.
+// noteStrikes writes on a pool what the brake knows of it.
 func (l *Loop) noteStrikes(ctx context.Context, pool string) {
+	l.note(ctx, pool, karpv1.FailedReplacementsAnnotationKey, l.brake.text(pool))
+}
+
+// note writes an annotation on a pool, or takes it away if there is nothing to say. Without it only a process that takes over would
+// know less.
+func (l *Loop) note(ctx context.Context, pool, key, text string) {
 	p := l.Mirror.View().Pool(pool)
 	if p == nil {
 		return
 	}
 	err := change(ctx, l, p.Object, control.Patch, func(o *karpv1.NodePool) {
-		if text := l.brake.text(pool); text != "" {
-			control.Annotate(o, karpv1.FailedReplacementsAnnotationKey, text)
+		if text != "" {
+			control.Annotate(o, key, text)
 		} else {
-			delete(o.Annotations, karpv1.FailedReplacementsAnnotationKey)
+			delete(o.Annotations, key)
 		}
 	})
 	if err != nil && !errors.Is(err, errGone) {
-		l.Log.Error("could not write down failed replacements", "NodePool", pool, "error", err)
+		l.Log.Error("could not annotate a nodepool", "NodePool", pool, "annotation", key, "error", err)
 	}
 }
