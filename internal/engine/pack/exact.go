@@ -1,11 +1,12 @@
 package pack
 
+import "slices"
+
 // maxExact is the number of items up to which every way to divide them among nodes is compared: most batches are small.
 const maxExact = 12
 
-// exact finds the cheapest way to divide the items among nodes, as if nothing but size and price mattered between nodes. What limits,
-// reservations and minValues do not allow of it is packed as usual.
-func (p *problem) exact(left []int) []bin {
+// divide finds the cheapest way to divide the items among nodes, as if nothing but size and price mattered between nodes.
+func (p *problem) divide(left []int) []bin {
 	var copies []int32
 	for i, n := range left {
 		for range n {
@@ -45,10 +46,24 @@ func (p *problem) exact(left []int) []bin {
 			set &^= first
 			continue
 		}
-		out = p.accept(out, nodes[with], left)
+		out = append(out, nodes[with])
 		set &^= with
 	}
-	return append(out, p.rest(left)...)
+	return out
+}
+
+// freely divides the items as if there were no limits; ok says whether they allow it.
+func (p *problem) freely() (bins []bin, ok bool) {
+	before := p.ledger.clone()
+	left := p.all()
+	for _, b := range p.divide(left) {
+		bins = p.accept(bins, b, left)
+	}
+	if slices.Max(left) > 0 {
+		*p.ledger = *before
+		return nil, false
+	}
+	return bins, true
 }
 
 // share is the cheapest way to divide a set: the node of its first item, and the rest.

@@ -1,6 +1,9 @@
 package pack
 
 import (
+	"maps"
+	"slices"
+
 	"karpenter/internal/engine/world"
 )
 
@@ -8,6 +11,7 @@ import (
 // never exceeds a limit.
 type ledger struct {
 	pools    map[*world.Pool]*account
+	order    []*world.Pool // those with limits
 	reserved map[string]int
 }
 
@@ -26,6 +30,7 @@ func (m *Model) newLedger(ov *world.Overlay) *ledger {
 		}
 		a := &account{limits: append([]world.Limit(nil), p.Limits...), nodes: p.MaxNodes}
 		l.pools[p], byName[p.Name] = a, a
+		l.order = append(l.order, p)
 	}
 	if len(byName) > 0 {
 		for i, n := range m.snap.Nodes {
@@ -118,4 +123,41 @@ func (l *ledger) take(m *Model, o *option, n int) {
 	if a.nodes >= 0 {
 		a.nodes -= int64(n)
 	}
+}
+
+// rows lists what is left of everything that is limited, in an order that takes shares.
+func (l *ledger) rows() []int64 {
+	var out []int64
+	for _, p := range l.order {
+		a := l.pools[p]
+		for _, x := range a.limits {
+			out = append(out, max(x.Max, 0))
+		}
+		if a.nodes >= 0 {
+			out = append(out, a.nodes)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(l.reserved)) {
+		out = append(out, int64(max(l.reserved[id], 0)))
+	}
+	return out
+}
+
+// takes is what a node of the option takes of each row.
+func (l *ledger) takes(m *Model, o *option) []int64 {
+	out := []int64{}
+	c := capacity(o)
+	for _, p := range l.order {
+		a, own := l.pools[p], int64(boolInt(m.variants[o.variant].pool == p))
+		for _, x := range a.limits {
+			out = append(out, own*c.Get(x.Resource))
+		}
+		if a.nodes >= 0 {
+			out = append(out, own)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(l.reserved)) {
+		out = append(out, int64(boolInt(o.off.Reservation == id)))
+	}
+	return out
 }

@@ -196,14 +196,19 @@ type outcome struct {
 	left []int
 }
 
-// pack packs the demands all together. Should limits leave something out, it packs again by priority, so that the less
-// important pods are those that wait.
+// pack packs the demands all together: a few of them in the best way that there is. Should limits leave something out of many, it packs
+// again by priority, so that the less important pods are those that wait.
 func (r *run) pack() []outcome {
 	if len(r.demands) == 0 {
 		return nil
 	}
 	before := r.ledger.clone()
 	p := r.problem(r.demands)
+	if !r.m.opt.Quick && p.copies() <= maxExact {
+		if bins, left, ok := p.within(); ok {
+			return []outcome{{p, bins, left}}
+		}
+	}
 	bins, left := p.solve(r.m.opt)
 	all := []outcome{{p, bins, left}}
 	priorities := priorities(r.demands)
@@ -258,18 +263,28 @@ type attempt struct {
 // maxWorstFit is the number of items up to which further attempts are worth their time.
 const maxWorstFit = 6000
 
+// copies is how many items there are to pack.
+func (p *problem) copies() (n int) {
+	for i := range p.items {
+		n += p.items[i].n
+	}
+	return n
+}
+
+// all counts the copies of each item.
+func (p *problem) all() []int {
+	out := make([]int, len(p.items))
+	for i := range p.items {
+		out[i] = p.items[i].n
+	}
+	return out
+}
+
 // solve packs the items and returns what could not be packed.
 func (p *problem) solve(opt Options) ([]bin, []int) {
-	all, total := make([]int, len(p.items)), 0
-	for i := range p.items {
-		all[i] = p.items[i].n
-		total += all[i]
-	}
-	few := !opt.Quick && total <= maxWorstFit
+	all := p.all()
+	few := !opt.Quick && p.copies() <= maxWorstFit
 	tries := p.attempts(few)
-	if total <= maxExact && !opt.Quick {
-		tries = append(tries, &attempt{run: func(p *problem, left []int) []bin { return p.exact(left) }})
-	}
 	p.try(tries, all, opt.Workers)
 	if !slices.ContainsFunc(tries, func(t *attempt) bool { return t.cost < unplacedCost }) {
 		scarce := p.scarce()
@@ -412,7 +427,7 @@ func together(n, workers int, do func(i int)) {
 }
 
 func (l *ledger) clone() *ledger {
-	c := &ledger{pools: make(map[*world.Pool]*account, len(l.pools)), reserved: make(map[string]int, len(l.reserved))}
+	c := &ledger{order: l.order, pools: make(map[*world.Pool]*account, len(l.pools)), reserved: make(map[string]int, len(l.reserved))}
 	for p, a := range l.pools {
 		c.pools[p] = &account{limits: slices.Clone(a.limits), nodes: a.nodes}
 	}
