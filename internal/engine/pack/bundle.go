@@ -92,15 +92,14 @@ func (p *placer) companyMay(h *hostUse, d *demand) bool {
 			own += int32(len(x.pods))
 		}
 	}
-	switch h.gs.g.kind {
-	case affinityGroup:
+	g := h.gs.g
+	if g.kind == affinityGroup {
 		return !h.owned || sel > 0
-	case antiGroup:
-		return (!h.owned || sel == 0) && (!h.self || !h.gs.g.hard || own == 0)
-	case spreadGroup:
-		return (!h.owned && own == 0) || sel+int32(boolInt(h.self)) <= h.gs.g.skew
 	}
-	return true
+	if !g.hard {
+		own = 0 // what others prefer does not keep ours away
+	}
+	return g.kind.together(g.skew, int32(boolInt(h.owned)), int32(boolInt(h.self)), own, sel)
 }
 
 // carve takes one pod out of a plain demand as the seed of a bundle, if ours can join it there.

@@ -190,16 +190,8 @@ func hostsMay(host []hostCount, it *item) bool {
 				c = x
 			}
 		}
-		switch h.kind {
-		case antiGroup:
-			if (h.own > 0 && c.sel > 0) || (h.sel > 0 && c.own > 0) {
-				return false
-			}
-		case spreadGroup:
-			if (h.own > 0 || c.own > 0) && c.sel+h.sel > h.skew {
-				return false
-			}
-		case affinityGroup:
+		if !h.kind.together(h.skew, h.own, h.sel, c.own, c.sel) {
+			return false
 		}
 	}
 	return true

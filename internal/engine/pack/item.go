@@ -141,6 +141,19 @@ func (r *run) item(d *demand) item {
 	return it
 }
 
+// together is the rule of host groups but affinity: whether some pods, own of which carry the rule and sel of which it counts, may join
+// others on a node.
+func (k groupKind) together(skew, own, sel, hasOwn, hasSel int32) bool {
+	switch k {
+	case antiGroup:
+		return (own == 0 || hasSel == 0) && (sel == 0 || hasOwn == 0)
+	case spreadGroup:
+		return (own == 0 && hasOwn == 0) || hasSel+sel <= skew
+	case affinityGroup:
+	}
+	return true
+}
+
 // selfLimit is how many copies the group lets share a node.
 func (h *hostRef) selfLimit() int {
 	switch {
@@ -207,16 +220,8 @@ func (c *counts) reset() {
 func (c *counts) may(it *item) bool {
 	for i := range it.host {
 		h := &it.host[i]
-		switch h.kind {
-		case antiGroup:
-			if (h.own > 0 && c.sel[h.group] > 0) || (h.sel > 0 && c.own[h.group] > 0) {
-				return false
-			}
-		case spreadGroup:
-			if (h.own > 0 || c.own[h.group] > 0) && c.sel[h.group]+h.sel > h.skew {
-				return false
-			}
-		case affinityGroup:
+		if !h.kind.together(h.skew, h.own, h.sel, c.own[h.group], c.sel[h.group]) {
+			return false
 		}
 	}
 	return true
