@@ -81,6 +81,12 @@ func (h *helm) must(tb testing.TB, args ...string) string {
 	return out
 }
 
+// three says whether it is Helm 3, which knows no server-side apply.
+func (h *helm) three(tb testing.TB) bool {
+	tb.Helper()
+	return strings.HasPrefix(h.must(tb, "version", "--short"), "v3.")
+}
+
 // sets are the values of published installations, as their texts give them, with the variables filled in.
 var sets = map[string][]string{
 	"eks-node-provisioning": {
