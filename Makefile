@@ -8,7 +8,7 @@ KWOK_VERSION := 0.8.0
 HELM_VERSION := 4.3.1
 
 # The oldest that are supported; what they are built from is in kube/oldest and tools/helm3.
-OLDEST_KUBE_VERSION := 1.30.14
+OLDEST_KUBE_VERSION := 1.25.4
 OLDEST_HELM_VERSION := 3.17.4
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)

@@ -155,7 +155,7 @@ func (p *Plane) startClients(ctx context.Context) error {
 			"--service-account-private-key-file="+serviceAccountKey, "--root-ca-file="+p.CA,
 			"--cluster-signing-cert-file="+signing.cert, "--cluster-signing-key-file="+signing.key,
 			"--use-service-account-credentials=true", "--service-cluster-ip-range="+ServiceRange,
-			"--controllers=*,-ttl-controller", // tells kubelets how long to cache secrets, by writing every node twice; there are none here
+			"--controllers=*,-ttl", // tells kubelets how long to cache secrets, by writing every node twice; there are none here
 		)})
 	}
 	if p.opts.Scheduler {
