@@ -5,7 +5,13 @@ SHELL       := bash
 
 KUBE_VERSION := 1.37.1
 KWOK_VERSION := 0.8.0
-VERSION      ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+HELM_VERSION := 4.3.1
+
+# The oldest that are supported; what they are built from is in kube/oldest and tools/helm3.
+OLDEST_KUBE_VERSION := 1.25.4
+OLDEST_HELM_VERSION := 3.17.4
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
 # Programs, tests and linters are compiled in the same way, so that none of the two thousand packages is compiled twice.
 export CGO_ENABLED := 0
@@ -14,19 +20,15 @@ export GOFLAGS := $(strip $(shell go env GOFLAGS) -trimpath)
 # Tools are pinned in a module file of their own, so that the product's go.mod does not know them.
 TOOL := go tool -modfile=tools/tools.mod
 
-KUBE_LDFLAGS := -s -w \
-	-X k8s.io/component-base/version.gitVersion=v$(KUBE_VERSION) \
-	-X k8s.io/component-base/version.gitMajor=1 \
-	-X k8s.io/component-base/version.gitMinor=37 \
-	-X k8s.io/component-base/version.gitTreeState=clean \
-	-X k8s.io/client-go/pkg/version.gitVersion=v$(KUBE_VERSION) \
-	-X k8s.io/client-go/pkg/version.gitMajor=1 \
-	-X k8s.io/client-go/pkg/version.gitMinor=37 \
-	-X k8s.io/client-go/pkg/version.gitTreeState=clean \
-	-X sigs.k8s.io/kwok/pkg/consts.Version=$(KWOK_VERSION)
+# What Kubernetes $(1) is told of itself.
+kube_ldflags = -s -w $(foreach package,k8s.io/component-base/version k8s.io/client-go/pkg/version,-X $(package).gitVersion=v$(1) \
+	-X $(package).gitMajor=1 -X $(package).gitMinor=$(word 2,$(subst ., ,$(1))) -X $(package).gitTreeState=clean)
+
+# Kubernetes from source is some two thousand packages. The counter shows that it goes on.
+counted = 2>&1 | awk -v total=$$(go list -deps . | wc -l) '/^[a-zA-Z0-9._~\/-]+$$/ {n++; if (n % 100 == 0) {printf "  %d of at most %d packages\n", n, total; fflush()}; next} {print}'
 
 .DEFAULT_GOAL := help
-.PHONY: help build karpenter kube helm test lint tools unit race race-core generate bench live image local clean
+.PHONY: help build karpenter kube helm test lint tools unit race race-core compat generate bench live image local clean
 
 help: ## what there is to make
 	@echo "Karpenter: pods that nothing can place become machines, machines that nothing needs become money."
@@ -43,21 +45,30 @@ karpenter: ## bin/karpenter alone
 
 kube: bin/kube ## bin/kube alone: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, kwok
 
-# Kubernetes from source is some two thousand packages: about ten minutes on two cores the first time, half a minute
-# to link when they are in Go's cache. The counter shows that it goes on.
+# About ten minutes on two cores the first time, half a minute to link when all packages are in Go's cache.
 bin/kube: kube/go.mod kube/go.sum $(wildcard kube/*.go)
 	@echo "building bin/kube: Kubernetes $(KUBE_VERSION) and kwok $(KWOK_VERSION) from source; minutes the first time, then cached"
-	@cd kube && go mod download && go build -v -ldflags '$(KUBE_LDFLAGS)' -o ../bin/kube . 2>&1 \
-		| awk -v total=$$(go list -deps . | wc -l) '/^[a-zA-Z0-9._~\/-]+$$/ {n++; if (n % 100 == 0) {printf "  %d of at most %d packages\n", n, total; fflush()}; next} {print}'
+	@cd kube && go mod download && go build -v -ldflags '$(call kube_ldflags,$(KUBE_VERSION)) -X sigs.k8s.io/kwok/pkg/consts.Version=$(KWOK_VERSION)' -o ../bin/kube . $(counted)
 	@cd bin && for name in etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kwok; do ln -sf kube $$name; done
 	@touch bin/kube
 
 helm: bin/helm ## bin/helm alone: what the tests of the charts use
 
 bin/helm: tools/helm/go.mod tools/helm/go.sum
-	@echo "building bin/helm: Helm 4.3.1 from source; minutes the first time, then cached"
-	@cd tools/helm && go build -ldflags '-s -w -X helm.sh/helm/v4/internal/version.version=v4.3.1' -o ../../bin/helm helm.sh/helm/v4/cmd/helm
+	@echo "building bin/helm: Helm $(HELM_VERSION) from source; minutes the first time, then cached"
+	@cd tools/helm && go build -ldflags '-s -w -X helm.sh/helm/v4/internal/version.version=v$(HELM_VERSION)' -o ../../bin/helm helm.sh/helm/v4/cmd/helm
 	@touch bin/helm
+
+# Without the clouds that were part of it: their SDKs are a good part of the build, and nothing here asks for them.
+bin/kube-oldest: kube/oldest/go.mod kube/oldest/go.sum kube/main.go $(wildcard kube/oldest/*.go)
+	@echo "building bin/kube-oldest: Kubernetes $(OLDEST_KUBE_VERSION) from source; minutes the first time, then cached"
+	@cd kube/oldest && go build -v -tags providerless -ldflags '$(call kube_ldflags,$(OLDEST_KUBE_VERSION))' -o ../../bin/kube-oldest . $(counted)
+	@touch bin/kube-oldest
+
+bin/helm3: tools/helm3/go.mod tools/helm3/go.sum
+	@echo "building bin/helm3: Helm $(OLDEST_HELM_VERSION) from source; minutes the first time, then cached"
+	@cd tools/helm3 && go build -ldflags '-s -w -X helm.sh/helm/v3/internal/version.version=v$(OLDEST_HELM_VERSION)' -o ../../bin/helm3 helm.sh/helm/v3/cmd/helm
+	@touch bin/helm3
 
 test: lint unit ## everything: linters, then every test, on a real control plane; says how many ran
 
@@ -88,6 +99,9 @@ RACE        := ./internal/control ./internal/control/pool ./internal/control/pro
 RACE_SOME   := ./internal/control/disruption ./internal/operator
 RACE_RANDOM := ./internal/state ./internal/engine/pack ./internal/engine/disrupt
 
+# What asks something of the API server or of helm.
+COMPAT := ./internal/local/plane ./test/validation ./test/conversion/... ./test/charts
+
 # What plays whole clusters through mostly waits, so it begins first and has the rest run beside it.
 unit: build helm tools
 	@export KARPENTER_TEST_AWSCLI=1 KARPENTER_TEST_HELM=1 KARPENTER_TEST_PROMTOOL=1 KARPENTER_TEST_CHROMIUM=1; { \
@@ -106,6 +120,15 @@ race-core:
 
 race: ## what runs at the same time, under the race detector
 	@{ $(MAKE) -s race-core || true; CGO_ENABLED=1 go test -race -json -p 2 -timeout 15m -run 'D1_|D52|S12|O53|L20|Fence|Bouncer' $(RACE_SOME) || true; } | go run ./tools/testsum
+
+# Kubernetes is built once more for it, so it is not part of make test.
+compat: build bin/kube-oldest bin/helm3 ## the oldest Kubernetes and Helm that are supported: API, conversion, charts and rights, a scenario
+	@export KARPENTER_KUBE_BINARY=$(CURDIR)/bin/kube-oldest KARPENTER_HELM_BINARY=$(CURDIR)/bin/helm3; { \
+		failed=0; \
+		go test -json -count 1 -timeout 30m -ldflags '-s -w' $(COMPAT) || failed=1; \
+		go test -json -count 1 -timeout 30m -ldflags '-s -w' -run 'TestScenarios/walk-through' ./test/e2e || failed=1; \
+		exit $$failed; \
+	} | go run ./tools/testsum
 
 generate: ## deep copies, CRDs, reference pages, charts: after a change to api/ or deploy/iam
 	@$(TOOL) controller-gen object paths=./api/...

@@ -1,6 +1,7 @@
 package charts
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -66,10 +67,7 @@ func account(t *testing.T, s *site) {
 	if err := s.get(deployment, "kube-system", "karpenter"); err != nil {
 		t.Fatal(err)
 	}
-	world := pocket.Start(t, pocket.Options{Cluster: "my-cluster", NoBoot: true, Sim: func(o *simaws.Options) {
-		o.Queue, o.KubernetesVersions = "my-cluster", []string{"1.34", "1.37"}
-		o.Clusters[0].Version, o.Clusters[0].Endpoint, o.Clusters[0].ServiceCIDR = "1.37", s.Config.Host, "10.100.0.0/16"
-	}})
+	world := s.world(t)
 	controller := s.controller(t, deployment, world)
 	program.Until(t, "the webhook is in the definitions", func() bool {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
@@ -94,6 +92,17 @@ func account(t *testing.T, s *site) {
 	if strings.Contains(strings.ToLower(controller.Log.String()), "forbidden") {
 		t.Error("the log tells of something forbidden")
 	}
+}
+
+// world is an AWS with this cluster in it.
+func (s *site) world(t *testing.T) *pocket.World {
+	t.Helper()
+	version := s.Version(t)
+	return pocket.Start(t, pocket.Options{Cluster: "my-cluster", NoBoot: true, Sim: func(o *simaws.Options) {
+		o.Queue = "my-cluster"
+		o.Clusters[0].Version, o.Clusters[0].Endpoint, o.Clusters[0].ServiceCIDR = fmt.Sprintf("%d.%d", version.Major(), version.Minor()), s.Config.Host, "10.100.0.0/16"
+		o.KubernetesVersions = []string{o.Clusters[0].Version}
+	}})
 }
 
 // kill is what a kubelet does when the time of a pod that was deleted is up.

@@ -18,8 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"karpenter/internal/cloud/simaws"
-	"karpenter/test/harness/pocket"
 	"karpenter/test/harness/program"
 )
 
@@ -128,10 +126,7 @@ func openDashboard(t *testing.T, s *site, install []string) {
 	if err := s.get(service, "kube-system", "karpenter"); err != nil || !slices.ContainsFunc(service.Spec.Ports, func(p corev1.ServicePort) bool { return fmt.Sprint(p.Port) == port }) {
 		t.Errorf("the Service has no port %s: %v, %v", port, service.Spec.Ports, err)
 	}
-	world := pocket.Start(t, pocket.Options{Cluster: "my-cluster", NoBoot: true, Sim: func(o *simaws.Options) {
-		o.Queue, o.KubernetesVersions = "my-cluster", []string{"1.34", "1.37"}
-		o.Clusters[0].Version, o.Clusters[0].Endpoint, o.Clusters[0].ServiceCIDR = "1.37", s.Config.Host, "10.100.0.0/16"
-	}})
+	world := s.world(t)
 	s.controller(t, deployment, world)
 	stranger, viewer := s.visitor(t, "stranger"), s.visitor(t, "viewer", "karpenter-dashboard")
 	url := "http://" + net.JoinHostPort("127.0.0.1", port) + "/api/v1/fleet"

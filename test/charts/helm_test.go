@@ -32,6 +32,9 @@ import (
 // requireHelm, when set in the environment, turns the lack of the helm command from a skipped test into a failed one.
 const requireHelm = "KARPENTER_TEST_HELM"
 
+// helmEnv names the helm command when it is not the one in bin/ of this repository.
+const helmEnv = "KARPENTER_HELM_BINARY"
+
 // helm is the real command.
 type helm struct {
 	path string
@@ -40,12 +43,16 @@ type helm struct {
 
 func newHelm(tb testing.TB, kubeconfig string) *helm {
 	tb.Helper()
-	path, err := filepath.Abs(at("bin", "helm"))
+	path := os.Getenv(helmEnv)
+	if path == "" {
+		path = at("bin", "helm")
+	}
+	path, err := filepath.Abs(path)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	if _, err := os.Stat(path); err != nil {
-		if os.Getenv(requireHelm) != "" {
+		if os.Getenv(requireHelm) != "" || os.Getenv(helmEnv) != "" {
 			tb.Fatalf("%s is not there: run \"make bin/helm\"", path)
 		}
 		tb.Skipf("%s is not there: run \"make bin/helm\"", path)
@@ -72,6 +79,12 @@ func (h *helm) must(tb testing.TB, args ...string) string {
 		tb.Fatal(err)
 	}
 	return out
+}
+
+// three says whether it is Helm 3, which knows no server-side apply.
+func (h *helm) three(tb testing.TB) bool {
+	tb.Helper()
+	return strings.HasPrefix(h.must(tb, "version", "--short"), "v3.")
 }
 
 // sets are the values of published installations, as their texts give them, with the variables filled in.

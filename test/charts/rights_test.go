@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	awsv1 "karpenter/api/aws/v1"
@@ -170,11 +171,15 @@ func policies(t *testing.T, s *site) {
 	nominated := patch(t, map[string]any{"status": map[string]any{"nominatedNodeName": "ours"}})
 	unscheduled := patch(t, map[string]any{"status": map[string]any{"conditions": []any{map[string]any{"type": "PodScheduled", "status": "True"}}}})
 	heavier := patch(t, map[string]any{"spec": map[string]any{"weight": 7}})
-	s.await(t,
-		func() error { return ours.Delete(ctx, node("foreign", nil), client.DryRunAll) },
-		func() error { return ours.Delete(ctx, pod("on-foreign", ""), client.DryRunAll) },
-		func() error { return ours.Patch(ctx, pool.DeepCopy(), heavier, client.DryRunAll) },
-		func() error { return ours.Status().Patch(ctx, pod("nominee", ""), unscheduled, client.DryRunAll) })
+	// Before 1.30 there are roles alone, which let the account do all of this.
+	guarded := s.Version(t).AtLeast(version.MajorMinor(1, 30))
+	if guarded {
+		s.await(t,
+			func() error { return ours.Delete(ctx, node("foreign", nil), client.DryRunAll) },
+			func() error { return ours.Delete(ctx, pod("on-foreign", ""), client.DryRunAll) },
+			func() error { return ours.Patch(ctx, pool.DeepCopy(), heavier, client.DryRunAll) },
+			func() error { return ours.Status().Patch(ctx, pod("nominee", ""), unscheduled, client.DryRunAll) })
+	}
 	for _, c := range []struct {
 		name string
 		ok   bool
@@ -213,6 +218,9 @@ func policies(t *testing.T, s *site) {
 		}},
 		{"the administrator's node", true, func() error { return s.Client.Patch(ctx, node("foreign", nil), note) }},
 	} {
+		if !c.ok && !guarded {
+			continue
+		}
 		err := c.do()
 		if c.ok && err != nil || !c.ok && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "Karpenter may")) {
 			t.Errorf("%s: %v, want allowed: %t", c.name, err, c.ok)

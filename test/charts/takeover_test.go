@@ -238,13 +238,18 @@ func TestTakeOver_Guide(t *testing.T) {
 	s := newSite(t)
 	s.kubelets()
 	their := theirCharts(t)
-	// As Helm 3 has done it.
-	s.h.must(t, "install", "karpenter-crd", filepath.Join(their, "karpenter-crd"), "--namespace", "kube-system", "--server-side=false")
-	s.h.must(t, "install", "karpenter", filepath.Join(their, "karpenter"), "--namespace", "kube-system", "--server-side=false", "--wait", "--timeout", installTime,
+	var asHelm3 []string
+	if !s.h.three(t) {
+		asHelm3 = []string{"--server-side=false"}
+	}
+	s.h.must(t, append([]string{"install", "karpenter-crd", filepath.Join(their, "karpenter-crd"), "--namespace", "kube-system"}, asHelm3...)...)
+	s.h.must(t, append([]string{
+		"install", "karpenter", filepath.Join(their, "karpenter"), "--namespace", "kube-system", "--wait", "--timeout", installTime,
 		"--set", "settings.clusterName=my-cluster,controller.resources.requests.cpu=2,logLevel=debug",
 		"--set-literal", "settings.interruptionQueue={{ .Values.settings.clusterName }}-queue",
 		"--set", `serviceAccount.annotations.eks\.amazonaws\.com/role-arn=arn:aws:iam::111122223333:role/KarpenterControllerRole-my-cluster`,
-		"--set-json", `affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution=[{"weight":1,"podAffinityTerm":{"topologyKey":"topology.kubernetes.io/zone"}}]`)
+		"--set-json", `affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution=[{"weight":1,"podAffinityTerm":{"topologyKey":"topology.kubernetes.io/zone"}}]`,
+	}, asHelm3...)...)
 	s.established()
 	if _, err := s.Kubectl(t.Context(), "", "wait", "--for=condition=Established", "--timeout=60s", "crd/nodeoverlays.karpenter.sh", "crd/capacitybuffers.autoscaling.x-k8s.io", "crd/nodesnapshots.karpenter.sh"); err != nil {
 		t.Fatal(err)

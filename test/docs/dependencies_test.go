@@ -53,7 +53,10 @@ func TestEveryDependencyHasAReason(t *testing.T) {
 	for _, c := range []struct{ file, kind, section string }{
 		{"go.mod", "require", "The product (go.mod)"},
 		{"kube/go.mod", "require", "The control plane (kube/go.mod)"},
+		{"kube/oldest/go.mod", "require", "The oldest control plane (kube/oldest/go.mod)"},
 		{"tools/tools.mod", "tool", "Tools (tools/tools.mod)"},
+		{"tools/helm/go.mod", "tool", "Helm (tools/helm/go.mod)"},
+		{"tools/helm3/go.mod", "tool", "Helm 3 (tools/helm3/go.mod)"},
 	} {
 		t.Run(c.file, func(t *testing.T) {
 			used := directives(read(t, filepath.Join(root, filepath.FromSlash(c.file))), c.kind)
@@ -79,5 +82,29 @@ func TestEveryDependencyHasAReason(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestVersions holds that what is built, what it is called and what users are told have the same versions.
+func TestVersions(t *testing.T) {
+	stated := read(t, filepath.Join(root, "docs", "operate", "install.md"))
+	makefile := read(t, filepath.Join(root, "Makefile"))
+	for _, c := range []struct{ name, file, module string }{
+		{"KUBE_VERSION", "kube/go.mod", "k8s.io/kubernetes"},
+		{"OLDEST_KUBE_VERSION", "kube/oldest/go.mod", "k8s.io/kubernetes"},
+		{"HELM_VERSION", "tools/helm/go.mod", "helm.sh/helm/v4"},
+		{"OLDEST_HELM_VERSION", "tools/helm3/go.mod", "helm.sh/helm/v3"},
+	} {
+		version := regexp.MustCompile(`(?m)^` + c.name + ` +:= (\S+)$`).FindStringSubmatch(makefile)
+		if version == nil {
+			t.Errorf("the Makefile has no %s", c.name)
+			continue
+		}
+		if built := read(t, filepath.Join(root, filepath.FromSlash(c.file))); !regexp.MustCompile(`(?m)^\s*(require )?` + regexp.QuoteMeta(c.module+" v"+version[1]) + `\s`).MatchString(built) {
+			t.Errorf("%s does not require %s v%s, which the Makefile calls %s", c.file, c.module, version[1], c.name)
+		}
+		if !strings.Contains(stated, version[1]) {
+			t.Errorf("docs/operate/install.md does not name %s %s", c.module, version[1])
+		}
 	}
 }

@@ -20,6 +20,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -153,6 +155,20 @@ func (c *Cluster) StopConversion() {
 		c.kinds.Stop()
 		c.kinds = nil
 	}
+}
+
+// Version is the API server's. Tests ask for it where an older Kubernetes does less.
+func (c *Cluster) Version(tb testing.TB) *version.Version {
+	tb.Helper()
+	client, err := discovery.NewDiscoveryClientForConfig(c.Config)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	info, err := client.ServerVersion()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return version.MustParseGeneric(info.GitVersion)
 }
 
 // Binary is the control plane binary that the tests run.

@@ -1,6 +1,7 @@
 package plane
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -14,7 +15,9 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -69,10 +72,15 @@ func (p *Plane) startServers(ctx context.Context) error {
 		"--authorization-mode=Node,RBAC", "--allow-privileged=true", "--service-cluster-ip-range=" + ServiceRange,
 		// A machine that is only pretended has an address that leads nowhere; its kubelet is kwok, which is on this machine.
 		"--kubelet-preferred-address-types=" + string(KubeletAddress) + ",InternalIP,Hostname",
-		"--endpoint-reconciler-type=none",                                         // its addresses may not be loopback, and nothing in here needs the endpoint
-		"--feature-gates=APIResponseCompression=false,WatchListCompression=false", // nothing here goes over a wire
+		"--endpoint-reconciler-type=none", // its addresses may not be loopback, and nothing in here needs the endpoint
 		"--v=1",
 	}
+	// Nothing here goes over a wire.
+	without, err := p.without(ctx, "kube-apiserver", "APIResponseCompression", "WatchListCompression")
+	if err != nil {
+		return err
+	}
+	args = append(args, without...)
 	if !p.opts.Controllers {
 		// Nothing makes service accounts then, and a pod would wait for one for ever.
 		args = append(args, "--disable-admission-plugins=ServiceAccount")
@@ -137,15 +145,18 @@ func (p *Plane) startClients(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		// A controller that is ahead of its watch would try again ever more slowly; on a busy laptop that costs pods half a minute.
+		without, err := p.without(ctx, "kube-controller-manager", "StaleControllerConsistencyReplicaSet", "StaleControllerConsistencyDaemonSet")
+		if err != nil {
+			return err
+		}
 		signing := p.authority.pair("ca")
-		wanted = append(wanted, component{name: "kube-controller-manager", port: p.ports.controllers, qps: p.opts.ControllersQPS, burst: p.opts.ControllersBurst, args: []string{
-			"--service-account-private-key-file=" + serviceAccountKey, "--root-ca-file=" + p.CA,
-			"--cluster-signing-cert-file=" + signing.cert, "--cluster-signing-key-file=" + signing.key,
-			"--use-service-account-credentials=true", "--service-cluster-ip-range=" + ServiceRange,
-			// A controller that is ahead of its watch would try again ever more slowly; on a busy laptop that costs pods half a minute.
-			"--feature-gates=StaleControllerConsistencyReplicaSet=false,StaleControllerConsistencyDaemonSet=false",
-			"--controllers=*,-ttl-controller", // tells kubelets how long to cache secrets, by writing every node twice; there are none here
-		}})
+		wanted = append(wanted, component{name: "kube-controller-manager", port: p.ports.controllers, qps: p.opts.ControllersQPS, burst: p.opts.ControllersBurst, args: append(without,
+			"--service-account-private-key-file="+serviceAccountKey, "--root-ca-file="+p.CA,
+			"--cluster-signing-cert-file="+signing.cert, "--cluster-signing-key-file="+signing.key,
+			"--use-service-account-credentials=true", "--service-cluster-ip-range="+ServiceRange,
+			"--controllers=*,-ttl", // tells kubelets how long to cache secrets, by writing every node twice; there are none here
+		)})
 	}
 	if p.opts.Scheduler {
 		wanted = append(wanted, component{name: "kube-scheduler", port: p.ports.scheduler, qps: p.opts.SchedulerQPS, burst: p.opts.SchedulerBurst})
@@ -174,6 +185,25 @@ func (p *Plane) startClients(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// without returns the flag that turns features of a program off. Those that it does not know are left out: it would refuse to start,
+// and the binary may be of an older Kubernetes than the one that these were read in.
+func (p *Plane) without(ctx context.Context, program string, features ...string) ([]string, error) {
+	help, err := exec.CommandContext(ctx, p.opts.Binary, program, "--help").Output()
+	if err != nil {
+		return nil, fmt.Errorf("asking %s %s for its features: %w", p.opts.Binary, program, err)
+	}
+	var off []string
+	for _, feature := range features {
+		if bytes.Contains(help, []byte(feature+"=true|false")) {
+			off = append(off, feature+"=false")
+		}
+	}
+	if len(off) == 0 {
+		return nil, nil
+	}
+	return []string{"--feature-gates=" + strings.Join(off, ",")}, nil
 }
 
 func (p *Plane) spawn(name string, args ...string) (*process, error) {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -48,6 +49,23 @@ func binary() string {
 		panic(err)
 	}
 	return file
+}
+
+// A program that is told of a feature that it does not know refuses to start.
+func TestFeaturesThatAProgramDoesNotKnowAreLeftOut(t *testing.T) {
+	t.Parallel()
+	p := &Plane{opts: Options{Binary: binary()}}
+	for _, c := range []struct {
+		features []string
+		want     []string
+	}{
+		{[]string{"NoSuchFeature", "APIResponseCompression"}, []string{"--feature-gates=APIResponseCompression=false"}},
+		{[]string{"NoSuchFeature"}, nil},
+	} {
+		if got, err := p.without(t.Context(), "kube-apiserver", c.features...); err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%q: %q, %v, want %q", c.features, got, err, c.want)
+		}
+	}
 }
 
 func TestTwoPlanesSideBySide(t *testing.T) {
