@@ -65,9 +65,11 @@ bin/kube-oldest: kube/oldest/go.mod kube/oldest/go.sum kube/main.go $(wildcard k
 	@cd kube/oldest && go build -v -tags providerless -ldflags '$(call kube_ldflags,$(OLDEST_KUBE_VERSION))' -o ../../bin/kube-oldest . $(counted)
 	@touch bin/kube-oldest
 
+# Where it is not connected to a cluster, it takes the Kubernetes that it is built with for it, as its releases do.
 bin/helm3: tools/helm3/go.mod tools/helm3/go.sum
 	@echo "building bin/helm3: Helm $(OLDEST_HELM_VERSION) from source; minutes the first time, then cached"
-	@cd tools/helm3 && go build -ldflags '-s -w -X helm.sh/helm/v3/internal/version.version=v$(OLDEST_HELM_VERSION)' -o ../../bin/helm3 helm.sh/helm/v3/cmd/helm
+	@cd tools/helm3 && kube=$$(go list -m -f '{{.Version}}' k8s.io/client-go | cut -d. -f2) && \
+		go build -ldflags "-s -w -X helm.sh/helm/v3/internal/version.version=v$(OLDEST_HELM_VERSION) -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=$$kube -X helm.sh/helm/v3/pkg/lint/rules.k8sVersionMinor=$$kube" -o ../../bin/helm3 helm.sh/helm/v3/cmd/helm
 	@touch bin/helm3
 
 test: lint unit ## everything: linters, then every test, on a real control plane; says how many ran

@@ -101,7 +101,7 @@ func (s *site) world(t *testing.T) *pocket.World {
 	return pocket.Start(t, pocket.Options{Cluster: "my-cluster", NoBoot: true, Sim: func(o *simaws.Options) {
 		o.Queue = "my-cluster"
 		o.Clusters[0].Version, o.Clusters[0].Endpoint, o.Clusters[0].ServiceCIDR = fmt.Sprintf("%d.%d", version.Major(), version.Minor()), s.Config.Host, "10.100.0.0/16"
-		o.KubernetesVersions = []string{o.Clusters[0].Version}
+		o.KubernetesVersions = []string{"1.34", o.Clusters[0].Version} // the first is that of the provider which prepares the account
 	}})
 }
 

@@ -2,13 +2,17 @@ package validation
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"strings"
 	"testing"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
+
+	"karpenter/api/crds"
 )
 
 // TestBounds fills every bounded list, map and text to its bound, which is accepted, and then beyond, which is refused
@@ -82,6 +86,40 @@ func TestBounds(t *testing.T) {
 				t.Errorf("refusal does not name %s: %v", field, err)
 			}
 		})
+	}
+}
+
+// TestEvery32BitNumberIsBounded: an older Kubernetes does not look at the format of a number, and one that does not fit the Go
+// type would be stored, and stop every list and watch of its kind.
+func TestEvery32BitNumberIsBounded(t *testing.T) {
+	found := 0
+	var walk func(path string, s *apiextensionsv1.JSONSchemaProps)
+	walk = func(path string, s *apiextensionsv1.JSONSchemaProps) {
+		if s.Format == "int32" {
+			found++
+			if s.Minimum == nil || *s.Minimum < math.MinInt32 || s.Maximum == nil || *s.Maximum > math.MaxInt32 {
+				t.Errorf("%s has no bounds that fit 32 bits", path)
+			}
+		}
+		for name := range s.Properties {
+			child := s.Properties[name]
+			walk(path+"."+name, &child)
+		}
+		if s.Items != nil && s.Items.Schema != nil {
+			walk(path+"[]", s.Items.Schema)
+		}
+		if s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil {
+			walk(path+"{}", s.AdditionalProperties.Schema)
+		}
+	}
+	for _, crd := range crds.Objects() {
+		for i := range crd.Spec.Versions {
+			version := &crd.Spec.Versions[i]
+			walk(crd.Spec.Names.Kind+" "+version.Name+" ", version.Schema.OpenAPIV3Schema)
+		}
+	}
+	if found == 0 {
+		t.Error("no 32-bit number was found")
 	}
 }
 

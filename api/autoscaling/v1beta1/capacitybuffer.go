@@ -23,10 +23,12 @@ type CapacityBufferSpec struct {
 	ScalableRef *ScalableRef `json:"scalableRef,omitempty"`
 	// replicas is how many pods are to be kept free.
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
 	// percentage is how many, as a share of the replicas of scalableRef; at least one.
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
 	Percentage *int32 `json:"percentage,omitempty"`
 	// limits bound what all of them together ask for, for example {cpu: "20"}. Without replicas and percentage, as many are kept
@@ -64,6 +66,8 @@ type CapacityBufferStatus struct {
 	// +optional
 	PodTemplateRef *LocalObjectRef `json:"podTemplateRef,omitempty"`
 	// replicas is how many pods are kept free.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
 	// podTemplateGeneration is the generation of the PodTemplate that is in use.

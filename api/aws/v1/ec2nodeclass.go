@@ -34,6 +34,7 @@ type EC2NodeClassSpec struct {
 	AssociatePublicIPAddress *bool `json:"associatePublicIPAddress,omitempty"`
 	// ipPrefixCount is how many /28 IPv4 (or /80 IPv6) prefixes the first network interface gets at launch. Unset means none.
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
 	IPPrefixCount *int32 `json:"ipPrefixCount,omitempty" hash:"ignore"`
 	// amiSelectorTerms choose the images: every one that matches any of the terms (1 to 30); the newest that suits an

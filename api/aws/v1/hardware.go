@@ -66,10 +66,12 @@ const InstanceStorePolicyRAID0 InstanceStorePolicy = "RAID0"
 type NetworkInterface struct {
 	// networkCardIndex is the network card that the interface sits on, from 0.
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
 	// +required
 	NetworkCardIndex int32 `json:"networkCardIndex"`
 	// deviceIndex is the place of the interface on its card, from 0.
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
 	// +required
 	DeviceIndex int32 `json:"deviceIndex"`
 	// interfaceType is interface for IP traffic, or efa-only for an EFA device without an IP address.

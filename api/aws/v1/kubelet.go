@@ -37,6 +37,7 @@ type KubeletConfiguration struct {
 	MaxPods *int32 `json:"maxPods,omitempty"`
 	// podsPerCore caps pods by virtual CPU; the smaller of this and maxPods counts. 0 means no cap. Not for Bottlerocket.
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
 	PodsPerCore *int32 `json:"podsPerCore,omitempty"`
 	// systemReserved is kept from pods for the operating system: cpu, memory, ephemeral-storage, pid. A quantity, or an expression
@@ -71,6 +72,7 @@ type KubeletConfiguration struct {
 	EvictionSoftGracePeriod map[string]karpv1.Duration `json:"evictionSoftGracePeriod,omitempty"`
 	// evictionMaxPodGracePeriod is the longest, in seconds, that a pod gets to end when it is evicted by a soft limit.
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
 	EvictionMaxPodGracePeriod *int32 `json:"evictionMaxPodGracePeriod,omitempty"`
 	// imageGCHighThresholdPercent is how full the disk must be for unused images to be removed (0 to 100).

@@ -13,10 +13,12 @@ type KubeletConfiguration struct {
 	ClusterDNS []string `json:"clusterDNS,omitempty"`
 	// maxPods is how many pods a node can run. Unset means what the network plugin has addresses for.
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
 	MaxPods *int32 `json:"maxPods,omitempty"`
 	// podsPerCore caps pods by virtual CPU; the smaller of this and maxPods counts. 0 means no cap.
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
 	PodsPerCore *int32 `json:"podsPerCore,omitempty"`
 	// systemReserved is kept from pods for the operating system: cpu, memory, ephemeral-storage, pid. Example: {cpu: 100m}.
@@ -48,6 +50,7 @@ type KubeletConfiguration struct {
 	EvictionSoftGracePeriod map[string]karpv1.Duration `json:"evictionSoftGracePeriod,omitempty"`
 	// evictionMaxPodGracePeriod is the longest, in seconds, that a pod gets to end when it is evicted by a soft limit.
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
 	EvictionMaxPodGracePeriod *int32 `json:"evictionMaxPodGracePeriod,omitempty"`
 	// imageGCHighThresholdPercent is how full the disk must be for unused images to be removed (0 to 100).

@@ -9,7 +9,7 @@ import (
 
 // defaultKubernetesVersions have images and aliases.
 var defaultKubernetesVersions = []string{
-	"1.26", "1.27", "1.28", "1.29", "1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36", "1.37",
+	"1.25", "1.26", "1.27", "1.28", "1.29", "1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36", "1.37",
 }
 
 // AMI families as the boot decoder knows them.
