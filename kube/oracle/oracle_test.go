@@ -29,7 +29,8 @@ var (
 )
 
 // Every placement of a plan is one that kube-scheduler's filters allow, and a pod for which the engine finds no room on
-// the nodes that exist is refused by the filters on each of them.
+// the nodes that exist is refused by the filters on each of them. On new nodes, required spreads hold over every domain that the
+// pods could have had.
 func TestPlansHoldAgainstTheScheduler(t *testing.T) {
 	seeds := make(chan uint64)
 	var judged, failed atomic.Int64
@@ -140,7 +141,10 @@ type carried struct {
 	daemons      []*corev1.Pod          // on new nodes
 	pods         map[string]*corev1.Pod // those that are placed, with their node
 	placed, left []*corev1.Pod
-	strayed      bool // a node is not the first choice
+	strayed      bool                     // a node is not the first choice
+	on           map[string][]*corev1.Pod // pods by node, as they are bound
+	fresh        map[string]bool          // nodes that the plan has made
+	site         *site
 	judge        *Judge
 	breaches     []string
 	answers      int
@@ -148,7 +152,10 @@ type carried struct {
 
 // carryOut launches the nodes of a plan and sends the pods to them.
 func (w *world) carryOut(snapshot *engine.Snapshot, plan *pack.Plan, choose func([]pack.Choice) pack.Choice) *carried {
-	c := &carried{snapshot: snapshot, nodes: slices.Clone(w.nodes), pods: map[string]*corev1.Pod{}}
+	c := &carried{snapshot: snapshot, nodes: slices.Clone(w.nodes), pods: map[string]*corev1.Pod{}, on: map[string][]*corev1.Pod{}, fresh: map[string]bool{}}
+	for _, p := range w.bound {
+		c.on[p.Spec.NodeName] = append(c.on[p.Spec.NodeName], p)
+	}
 	home := map[string]string{} // pod → node
 	for _, filled := range plan.Existing {
 		for _, p := range filled.Pods {
@@ -160,6 +167,7 @@ func (w *world) carryOut(snapshot *engine.Snapshot, plan *pack.Plan, choose func
 		c.strayed = c.strayed || choice != n.Choices[0]
 		node := launch(snapshot, n, choice)
 		c.nodes = append(c.nodes, node)
+		c.fresh[n.Name] = true
 		c.daemons = append(c.daemons, w.daemonsOn(node, w.daemons...)...)
 		for _, p := range n.Pods {
 			home[snapshot.PodName(p)] = n.Name
@@ -197,9 +205,17 @@ func (c *carried) bind(ctx context.Context, w *world, plan *pack.Plan) (err erro
 		if refusal, err := c.judge.Refuses(ctx, p, p.Spec.NodeName); err != nil || refusal != "" {
 			c.breaches = append(c.breaches, fmt.Sprintf("%s on %s: %s %v", p.Name, p.Spec.NodeName, refusal, err))
 		}
+		if c.fresh[p.Spec.NodeName] {
+			found, err := c.skew(ctx, w, p)
+			if err != nil {
+				return err
+			}
+			c.breaches = append(c.breaches, found...)
+		}
 		if err := c.judge.Bind(p); err != nil {
 			return err
 		}
+		c.on[p.Spec.NodeName] = append(c.on[p.Spec.NodeName], p)
 	}
 	return nil
 }

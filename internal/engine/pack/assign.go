@@ -112,6 +112,7 @@ type cellTuple struct {
 	place  string // the domains and the weight by name
 	cells  bitset
 	unit   float64 // what a pod costs there at best, roughly
+	liked  int     // the first level at which the class may go there: the lower, the more of its preferences hold
 	demand *demand
 }
 
@@ -163,16 +164,19 @@ func (p *placer) note(gs *groupState, owned, self bool) {
 }
 
 // universe lists the domains over which a spread's minimum is taken: those of nodes that count, and (until new nodes are
-// decided) those that the class could open a node in.
+// decided) those that the class could open a node in. What the class only prefers takes no domain away: the skew is required.
 func (p *placer) universe(i int) []int32 {
 	gs := p.dom[i]
 	in := make([]bool, len(gs.sel))
 	for d, n := range gs.inNodes {
 		in[d] = n > 0
 	}
-	for _, t := range p.cells {
-		if d := t.doms[i]; d >= 0 {
-			in[d] = true
+	if required := p.rc.info.required(); !p.r.settling {
+		for k := range p.r.cells.cells {
+			c := &p.r.cells.cells[k]
+			if d := gs.g.topo.option[c.rep]; d >= 0 && !in[d] && required.has(int(c.rep)) && c.takes(p.size) {
+				in[d] = true
+			}
 		}
 	}
 	var out []int32
@@ -336,8 +340,8 @@ func (p *placer) demandOf(t *cellTuple) *demand {
 // priceTolerance is the relative difference in price below which domains are chosen by balance alone.
 const priceTolerance = 0.02
 
-// bestCells picks among the places where a new node may go: the heaviest pools that are allowed, then price, then (for
-// prices that hardly differ) the emptiest domain, preferably where nodes are opened anyway.
+// bestCells picks among the places where a new node may go: the heaviest pools that are allowed, then where most preferences
+// hold, then price, then (for prices that hardly differ) the emptiest domain, preferably where nodes are opened anyway.
 func (p *placer) bestCells() *cellTuple {
 	var best *cellTuple
 	var bestCount int32
@@ -351,7 +355,10 @@ func (p *placer) bestCells() *cellTuple {
 		}
 		n, busy, lean := p.crowd(t.doms), t.cells.meets(p.r.busy), p.leans(t.doms)
 		switch {
-		case best == nil || (lean && !bestLean):
+		case best == nil || t.liked < best.liked:
+		case t.liked > best.liked:
+			continue
+		case lean && !bestLean:
 		case bestLean && !lean:
 			continue
 		case t.unit < best.unit*(1-priceTolerance):

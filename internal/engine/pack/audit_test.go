@@ -367,6 +367,12 @@ func (a *auditor) spread(x *world.Spread, c *world.Class, st *seat, seats []*sea
 			}
 		}
 	}
+	if st.fresh && x.Key != world.LabelHostname { // what a new node could open is a domain, whether or not there is a node yet
+		for _, v := range a.reach(x, c) {
+			domains[v] = true
+			count[v] += 0
+		}
+	}
 	own, _ := st.labels(x.Key)
 	if x.Selector.Matches(c.Labels) {
 		count[own]++ // the pod itself, which is not bound yet
@@ -386,6 +392,52 @@ func (a *auditor) spread(x *world.Spread, c *world.Class, st *seat, seats []*sea
 	if count[own]-least > x.MaxSkew {
 		a.fail("pods on %s are %d over the least %d of %s, of at most %d", st.name, count[own], least, x.Key, x.MaxSkew)
 	}
+}
+
+// reach lists the values of a spread's key on the nodes that could be made for a pod, by what it requires.
+func (a *auditor) reach(x *world.Spread, c *world.Class) []string {
+	var out []string
+	for _, p := range a.s.Pools {
+		if _, bad := world.Untolerated(p.Taints, c.Tolerations, false); bad {
+			continue
+		}
+		daemons := world.Resources{}
+		for _, d := range a.s.Daemons {
+			if _, bad := world.Untolerated(p.Taints, d.Class.Tolerations, false); !bad {
+				daemons = daemons.Plus(d.Class.Requests)
+			}
+		}
+		racks := []string{""}
+		if r, ok := p.Need.Get(testRack); ok {
+			racks, _ = r.Values()
+		}
+		offers, _ := p.Offers()
+		for _, o := range offers {
+			if !o.Offering.Available || !c.Requests.Plus(daemons).Fits(o.Type.Allocatable) {
+				continue
+			}
+			for _, rack := range racks {
+				get := func(k string) (string, bool) {
+					if k == testRack {
+						return rack, rack != ""
+					}
+					return p.NodeLabel(o.Type, o.Offering, k)
+				}
+				can := true
+				for _, cl := range slices.Concat(c.Needs, c.Volumes) {
+					can = can && cl.Admits(get)
+				}
+				for _, other := range c.Spread {
+					_, has := get(other.Key)
+					can = can && (has || !other.Hard || other.Key == world.LabelHostname)
+				}
+				if v, ok := get(x.Key); can && ok {
+					out = append(out, v)
+				}
+			}
+		}
+	}
+	return out
 }
 
 // dump prints a plan so that two can be compared.

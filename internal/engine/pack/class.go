@@ -27,6 +27,9 @@ type level struct {
 	relaxed []string // what was given up, for people
 }
 
+// required is where the class may go with every preference given up.
+func (ci *classInfo) required() bitset { return ci.levels[len(ci.levels)-1].options }
+
 // soft is which preferences a level still holds.
 type soft struct {
 	affinity, anti, node, spread int // how many of each kind have been given up

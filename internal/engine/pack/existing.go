@@ -112,12 +112,18 @@ func (p *placer) splitCells() {
 		}
 		t, seen := index[string(key)]
 		if !seen {
-			t = &cellTuple{doms: doms, weight: c.weight, place: p.placeName(c.weight, doms), cells: newBitset(len(p.r.cells.cells)), unit: unit}
+			t = &cellTuple{doms: doms, weight: c.weight, place: p.placeName(c.weight, doms), cells: newBitset(len(p.r.cells.cells)), unit: unit, liked: p.l}
 			index[string(key)] = t
 			p.cells = append(p.cells, t)
 		}
 		t.cells.add(i)
 		t.unit = min(t.unit, unit)
+		for l := range t.liked {
+			if p.rc.info.levels[l].options.has(int(c.rep)) {
+				t.liked = l
+				break
+			}
+		}
 	}
 	slices.SortStableFunc(p.cells, func(a, b *cellTuple) int {
 		if a.weight != b.weight {

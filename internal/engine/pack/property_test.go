@@ -105,6 +105,10 @@ func genClass(t *rapid.T, id int32) *world.Class {
 	if rapid.IntRange(0, 3).Draw(t, "need") == 0 {
 		c.Needs = []world.Clause{{Source: "node selector", Terms: []req.Set{req.NewSet(req.Is(pick(t, "needkey", world.LabelZone, testRack), pick(t, "value", "a", "b", "r1")))}}}
 	}
+	for i := range rapid.IntRange(0, 2).Draw(t, "prefers") {
+		term := req.NewSet(req.Is(pick(t, "prefkey", world.LabelZone, testRack, "family"), pick(t, "prefvalue", "a", "b", "c", "r1", "x")))
+		c.Prefers = append(c.Prefers, world.Preference{Weight: int32(10 - i), Term: term})
+	}
 	if rapid.IntRange(0, 3).Draw(t, "tolerate") == 0 {
 		c.Tolerations = []world.Toleration{{Key: "dedicated", Operator: "Exists"}}
 	}
