@@ -162,7 +162,7 @@ func (a *auditor) limits(plan *Plan) {
 			fresh = true
 			count++
 			var most world.Resources
-			for _, c := range n.Choices {
+			for _, c := range claimed(n) {
 				most = most.Max(c.Type.Capacity)
 			}
 			sums = sums.Plus(most)
@@ -178,37 +178,68 @@ func (a *auditor) limits(plan *Plan) {
 	}
 }
 
-// newSeats checks every choice of a new node and returns the first as a seat.
+// claimed lists what a claim for the node would let the cloud launch: every offering of the pool that its requirements admit, in
+// stock or not. Only the first is what the plan has chosen.
+func claimed(n *NewNode) []Choice {
+	out := []Choice{n.Choices[0]}
+	need := n.Requirements()
+	offers, _ := n.Pool.Offers()
+	for _, o := range offers {
+		c := Choice{Type: o.Type, Offering: o.Offering}
+		if c != out[0] && need.Admits(nodeLabels(n, c)) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// nodeLabels are those of the node if it is launched as one of its choices.
+func nodeLabels(n *NewNode, c Choice) func(string) (string, bool) {
+	return func(k string) (string, bool) {
+		switch k {
+		case world.LabelZone:
+			return c.Offering.Zone, true
+		case world.LabelCapacityType:
+			return c.Offering.CapacityType, true
+		case world.LabelInstanceType:
+			return c.Type.Name, true
+		case world.LabelHostname:
+			return n.Name, true
+		}
+		if v, ok := n.Labels.Get(k); ok {
+			return v, true
+		}
+		return c.Type.Labels.Get(k)
+	}
+}
+
+// newSeats checks everything that a new node may become and returns the first choice as a seat.
 func (a *auditor) newSeats(n *NewNode) []*seat {
 	var first *seat
+	all := claimed(n)
 	for _, c := range n.Choices {
-		st := &seat{name: n.Name, fresh: true, taints: n.Pool.Taints, pods: n.Pods, plans: len(n.Pods)}
-		st.labels = func(k string) (string, bool) {
-			switch k {
-			case world.LabelZone:
-				return c.Offering.Zone, true
-			case world.LabelCapacityType:
-				return c.Offering.CapacityType, true
-			case world.LabelInstanceType:
-				return c.Type.Name, true
-			case world.LabelHostname:
-				return n.Name, true
-			}
-			if v, ok := n.Labels.Get(k); ok {
-				return v, true
-			}
-			return c.Type.Labels.Get(k)
+		if !slices.Contains(all, c) {
+			a.fail("node %s: its claim does not admit %s in %s", n.Name, c.Type.Name, c.Offering.Zone)
 		}
-		if !n.Pool.Need.Admits(st.labels) {
-			a.fail("node %s as %s in %s is not what pool %s asks for", n.Name, c.Type.Name, c.Offering.Zone, n.Pool.Name)
-		}
-		for _, p := range n.Pods {
-			a.own(st, p)
-		}
-		a.fits("node "+n.Name+" as "+c.Type.Name, st, c.Type.Allocatable, true)
+	}
+	for _, c := range all {
+		st := &seat{name: n.Name, fresh: true, taints: n.Pool.Taints, pods: n.Pods, plans: len(n.Pods), labels: nodeLabels(n, c)}
+		what := fmt.Sprintf("node %s as %s in %s, %s", n.Name, c.Type.Name, c.Offering.Zone, c.Offering.CapacityType)
 		if first == nil {
 			first = st
 		}
+		if !n.Pool.Need.Admits(st.labels) {
+			a.fail("%s is not what pool %s asks for", what, n.Pool.Name)
+		}
+		for _, p := range n.Pods {
+			a.own(st, p)
+			for _, x := range a.class(p).Spread {
+				if x.Hard && x.Selector.Some && x.Key != world.LabelHostname && !sameDomain(x.Key, st, first) {
+					a.fail("%s is in another %s than pod %s was spread to", what, x.Key, p.Name)
+				}
+			}
+		}
+		a.fits(what, st, c.Type.Allocatable, true)
 	}
 	return []*seat{first}
 }
@@ -224,7 +255,7 @@ func (a *auditor) fits(what string, st *seat, allocatable world.Resources, check
 	}
 	if st.fresh {
 		for _, d := range a.s.Daemons {
-			if _, bad := world.Untolerated(st.taints, d.Class.Tolerations, false); !bad {
+			if runs(d, st.taints, st.labels) {
 				sum = sum.Plus(d.Class.Requests)
 			}
 		}
@@ -239,6 +270,14 @@ func (a *auditor) fits(what string, st *seat, allocatable world.Resources, check
 			}
 		}
 	}
+}
+
+// runs says whether a daemon will be on a node.
+func runs(d *world.Daemon, taints []world.Taint, labels func(string) (string, bool)) bool {
+	if _, bad := world.Untolerated(taints, d.Class.Tolerations, false); bad {
+		return false
+	}
+	return !slices.ContainsFunc(d.Class.Needs, func(cl world.Clause) bool { return !cl.Admits(labels) })
 }
 
 // own checks what a pod asks of its node alone.
@@ -401,19 +440,13 @@ func (a *auditor) reach(x *world.Spread, c *world.Class) []string {
 		if _, bad := world.Untolerated(p.Taints, c.Tolerations, false); bad {
 			continue
 		}
-		daemons := world.Resources{}
-		for _, d := range a.s.Daemons {
-			if _, bad := world.Untolerated(p.Taints, d.Class.Tolerations, false); !bad {
-				daemons = daemons.Plus(d.Class.Requests)
-			}
-		}
 		racks := []string{""}
 		if r, ok := p.Need.Get(testRack); ok {
 			racks, _ = r.Values()
 		}
 		offers, _ := p.Offers()
 		for _, o := range offers {
-			if !o.Offering.Available || !c.Requests.Plus(daemons).Fits(o.Type.Allocatable) {
+			if !o.Offering.Available {
 				continue
 			}
 			for _, rack := range racks {
@@ -423,7 +456,13 @@ func (a *auditor) reach(x *world.Spread, c *world.Class) []string {
 					}
 					return p.NodeLabel(o.Type, o.Offering, k)
 				}
-				can := true
+				sum := c.Requests
+				for _, d := range a.s.Daemons {
+					if runs(d, p.Taints, get) {
+						sum = sum.Plus(d.Class.Requests)
+					}
+				}
+				can := sum.Fits(o.Type.Allocatable)
 				for _, cl := range slices.Concat(c.Needs, c.Volumes) {
 					can = can && cl.Admits(get)
 				}

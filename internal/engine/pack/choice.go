@@ -136,12 +136,15 @@ func (p *problem) offers(items []itemCount, variant int32, need []req.Requiremen
 }
 
 // choices lists what may be launched for a node, cheapest first: within the margin and the bound on types, but always enough
-// for the pool's minValues. relaxed says that there was less than the pool asks for.
-func (p *problem) choices(b *bin) (list []int32, relaxed bool) {
+// for the pool's minValues, and no more than a claim can say. fit is how many types there were to choose from; relaxed says
+// that there was less choice than the pool asks for.
+func (p *problem) choices(b *bin) (list []int32, fit int, relaxed bool) {
 	m := p.m
 	chosen := &m.options[b.option]
+	fitting := p.fitting(b.items, chosen.variant)
+	fit = m.countTypes(fitting)
 	if chosen.off.Reservation != "" {
-		return []int32{b.option}, false
+		return []int32{b.option}, fit, false
 	}
 	variant := &m.variants[chosen.variant]
 	need := minValues(variant.pool.Need)
@@ -151,9 +154,9 @@ func (p *problem) choices(b *bin) (list []int32, relaxed bool) {
 	}
 	var reserve, rest []int32
 	types := map[string]bool{chosen.typ.Name: true}
-	for _, o := range p.fitting(b.items, chosen.variant) {
+	for _, o := range fitting {
 		x := &m.options[o]
-		if o == b.option || x.off.Reservation != "" || !p.sparesLimits(chosen, x) || (len(need) == 0 && p.barred != nil && p.barred.has(int(o))) {
+		if o == b.option || x.off.Reservation != "" || !p.sparesLimits(chosen, x) || p.bars(o, chosen.variant) {
 			continue
 		}
 		if x.price <= chosen.price*(1+choiceMargin) || len(types) < fewChoices {
@@ -168,11 +171,27 @@ func (p *problem) choices(b *bin) (list []int32, relaxed bool) {
 		at++
 	}
 	list = slices.Insert(rest, at, b.option)
+	list, reserve = p.boxed(b, list, reserve, need)
 	list = p.truncate(list, reserve, need, have)
 	for k, r := range need {
 		relaxed = relaxed || len(have[k]) < r.MinValues
 	}
-	return list, relaxed
+	return list, fit, relaxed
+}
+
+// bars says whether a spread forbids to launch the option in place of a chosen one. A pool with minValues leaves nothing out, and
+// was reckoned with like that.
+func (p *problem) bars(option, variant int32) bool {
+	return p.barred != nil && p.barred.has(int(option)) && !hasMinValues(p.m.variants[variant].pool)
+}
+
+// countTypes counts the instance types among options.
+func (m *Model) countTypes(options []int32) int {
+	seen := newBitset(len(m.typeIDs))
+	for _, o := range options {
+		seen.add(int(m.options[o].typeID))
+	}
+	return seen.count()
 }
 
 // truncate cuts the list to the bound on types without losing values that minValues needs, adding from reserve if it must.

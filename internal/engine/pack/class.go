@@ -21,7 +21,9 @@ type classInfo struct {
 type level struct {
 	options bitset // where the labels, taints and volumes allow the class
 	nodes   bitset
-	mask    int // identifies options among the model's masks
+	mask    int         // identifies options among the model's masks
+	prefer  *clauseMask // the node preference that counts as required; nil for none
+	taints  int         // hardOnly or softToo
 	// refs are the topology groups that constrain the class at this level.
 	refs    []*group
 	relaxed []string // what was given up, for people
@@ -67,15 +69,15 @@ func (m *Model) fillClass(ci *classInfo, c *world.Class) {
 }
 
 // possible drops node preferences that nothing can satisfy, so that giving them up costs no other preference.
-func (m *Model) possible(prefers []world.Preference, options, nodes bitset) []clauseMask {
+func (m *Model) possible(prefers []world.Preference, options, nodes bitset) []*clauseMask {
 	if m.opt.IgnorePreferences {
 		return nil
 	}
-	var out []clauseMask
+	var out []*clauseMask
 	for _, p := range prefers {
 		cm := m.clause(world.Clause{Terms: []reqSet{p.Term}})
 		if cm.options.meets(options) || cm.nodes.meets(nodes) {
-			out = append(out, *cm)
+			out = append(out, cm)
 		}
 	}
 	return out
@@ -86,7 +88,7 @@ type classBuilder struct {
 	c              *world.Class
 	tol            *tolerationMask
 	options, nodes bitset
-	prefers        []clauseMask
+	prefers        []*clauseMask
 	filter         []world.Clause
 }
 
@@ -136,12 +138,13 @@ func (b *classBuilder) ladder() []soft {
 
 // level builds the class with the preferences that s leaves.
 func (b *classBuilder) level(s soft) level {
-	l := level{options: b.options.clone(), nodes: b.nodes.clone()}
+	l := level{options: b.options.clone(), nodes: b.nodes.clone(), taints: s.taints}
 	l.options.and(b.tol.options[s.taints])
 	l.nodes.and(b.tol.nodes[s.taints])
 	if s.node < len(b.prefers) { // only the heaviest preference left counts as required
-		l.options.and(b.prefers[s.node].options)
-		l.nodes.and(b.prefers[s.node].nodes)
+		l.prefer = b.prefers[s.node]
+		l.options.and(l.prefer.options)
+		l.nodes.and(l.prefer.nodes)
 	}
 	l.mask = b.m.maskID(l.options)
 	skip := s.spread

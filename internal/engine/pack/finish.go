@@ -91,7 +91,7 @@ func (r *run) describe(p *problem, b *bin) *NewNode {
 	chosen := &m.options[b.option]
 	v := &m.variants[chosen.variant]
 	n := &NewNode{Pool: v.pool, Labels: v.labels}
-	list, relaxed := p.choices(b)
+	list, fit, relaxed := p.choices(b)
 	chosen = &m.options[list[0]]
 	n.MinValuesRelaxed = relaxed
 	n.Choices = make([]Choice, len(list))
@@ -106,7 +106,7 @@ func (r *run) describe(p *problem, b *bin) *NewNode {
 	if chosen.daemons != nil {
 		addTo(n.Requests, chosen.daemons)
 	}
-	n.Why = append(n.Why, why.Counted(why.Chosen, 1, len(list), "cheapest of "+plural(len(n.Types()), "type")+" that fit"))
+	n.Why = append(n.Why, why.Counted(why.Chosen, 1, fit, "cheapest of "+plural(fit, "type")+" that fit"))
 	for _, o := range list {
 		x := &m.options[o]
 		if x.typ != chosen.typ {

@@ -38,6 +38,10 @@ func genWorld(t *rapid.T) *world.Snapshot {
 	}
 	if rapid.Bool().Draw(t, "daemon") {
 		s.Daemons = []*world.Daemon{{Name: "agent", Class: &world.Class{Requests: world.Resources{100, 64, 1}}}}
+		if rapid.Bool().Draw(t, "local") { // runs in one zone only
+			s.Daemons[0].Class.Requests[world.CPU] = 900
+			s.Daemons[0].Class.Needs = []world.Clause{{Source: "node selector", Terms: []req.Set{req.NewSet(req.Is(world.LabelZone, "b"))}}}
+		}
 	}
 	return s
 }
@@ -56,6 +60,9 @@ func genType(t *rapid.T, i int) *world.InstanceType {
 	}
 	price := float64(cpu)/10000 + float64(rapid.IntRange(0, 50).Draw(t, "price"))/1000
 	for _, z := range []string{"a", "b", "c"} {
+		if rapid.IntRange(0, 5).Draw(t, "offered") == 0 {
+			it.Offerings = append(it.Offerings, world.Offering{Zone: z, CapacityType: world.CapacitySpot, Price: price / 2, Available: rapid.IntRange(0, 3).Draw(t, "stock") > 0})
+		}
 		if rapid.IntRange(0, 5).Draw(t, "offered") > 0 {
 			it.Offerings = append(it.Offerings, world.Offering{Zone: z, CapacityType: world.CapacityOnDemand, Price: price, Available: rapid.IntRange(0, 9).Draw(t, "stock") > 0})
 		}
@@ -104,6 +111,11 @@ func genClass(t *rapid.T, id int32) *world.Class {
 	}
 	if rapid.IntRange(0, 3).Draw(t, "need") == 0 {
 		c.Needs = []world.Clause{{Source: "node selector", Terms: []req.Set{req.NewSet(req.Is(pick(t, "needkey", world.LabelZone, testRack), pick(t, "value", "a", "b", "r1")))}}}
+	}
+	if rapid.IntRange(0, 4).Draw(t, "either") == 0 {
+		c.Needs = append(c.Needs, world.Clause{Source: "node affinity", Terms: []req.Set{
+			req.NewSet(req.Is(world.LabelZone, "a"), req.Is("family", "x")), req.NewSet(req.Is(world.LabelZone, pick(t, "orzone", "b", "c")), req.Is("family", "y")),
+		}})
 	}
 	for i := range rapid.IntRange(0, 2).Draw(t, "prefers") {
 		term := req.NewSet(req.Is(pick(t, "prefkey", world.LabelZone, testRack, "family"), pick(t, "prefvalue", "a", "b", "c", "r1", "x")))
