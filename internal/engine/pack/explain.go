@@ -42,6 +42,10 @@ func (r *run) explain(rc *runClass) []why.Reason {
 			out = append(out, why.New(why.NoPool, "pool %s %s", p.Name, p.Refused))
 			continue
 		}
+		if turn, ok := r.m.laterTurn(p, rc.c); ok {
+			out = append(out, turn)
+			continue
+		}
 		out = append(out, r.explainPool(p, sieves)...)
 	}
 	if len(out) == 0 {
@@ -185,6 +189,9 @@ func (r *run) companySieves(rc *runClass) []sieve {
 	for i, gs := range p.dom {
 		if p.owned[i] {
 			code, text := groupText(gs.g)
+			if gs.g.kind == spreadGroup {
+				text += gs.tooFew(p.uni[i])
+			}
 			add(gs, code, text, func(d int32) bool { return p.ownerMay(i, gs, d) })
 		}
 		if p.self[i] && gs.g.kind == antiGroup && gs.g.hard {
@@ -224,6 +231,22 @@ func groupText(g *group) (why.Code, string) {
 	case antiGroup:
 	}
 	return why.AntiAffinity, "pod anti-affinity over " + g.key
+}
+
+// tooFew says that minDomains is why a spread takes its minimum to be zero, if it is.
+func (gs *groupState) tooFew(domains []int32) string {
+	have, need := int32(len(domains)), gs.g.least
+	if have == 0 || have >= need || slices.ContainsFunc(domains, func(d int32) bool { return gs.sel[d] == 0 }) {
+		return ""
+	}
+	return fmt.Sprintf(", as minDomains asks for %d domains and there %s %d", need, are(int(have)), have)
+}
+
+func are(n int) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
 }
 
 // explainNodes counts which rule took out how many existing nodes.

@@ -49,7 +49,7 @@ func (r *run) labelHint(key string, values, keys []string) []why.Reason {
 	slices.Sort(have)
 	var out []why.Reason
 	for _, v := range values {
-		if _, known := slices.BinarySearch(have, v); known {
+		if _, known := slices.BinarySearch(have, v); known || r.m.cutOff(key, v) {
 			continue
 		}
 		if like := why.Similar(v, have); like != "" {

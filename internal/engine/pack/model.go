@@ -30,6 +30,7 @@ type Model struct {
 	dims int // number of resources
 
 	variants []variant
+	later    []cutValues // what is left for a later round
 	options  []option
 	typeIDs  map[*world.InstanceType]int32
 	stock    bitset // options that can be launched now
@@ -147,7 +148,7 @@ func (m *Model) buildOptions() {
 	}
 	for _, p := range usablePools(m.snap) {
 		offers, open := p.Offers()
-		for _, v := range m.variantsOf(p, open) {
+		for _, v := range m.variantsOf(p, open, len(offers)) {
 			m.variants = append(m.variants, v)
 			m.addOptions(int32(len(m.variants)-1), offers)
 		}

@@ -24,6 +24,8 @@ type Options struct {
 	// Quick skips the search for a cheaper plan and gives reasons only for the first pods without a place; what-ifs use it to
 	// dismiss most questions.
 	Quick bool
+
+	variants int // tests bound variants by this, as a whole catalogue would; 0 for what a pool's offerings allow
 }
 
 // DefaultMaxTypes bounds the list of types that a claim carries, so that it stays storable and fast to read.
