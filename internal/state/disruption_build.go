@@ -23,7 +23,7 @@ func (o *PodObject) typed() *corev1.Pod {
 		},
 		Spec: *o.Spec,
 		Status: corev1.PodStatus{
-			Phase: o.Status.Phase, NominatedNodeName: o.Status.NominatedNodeName, StartTime: o.Status.StartTime.time(),
+			Phase: o.Status.Phase, NominatedNodeName: o.Status.NominatedNodeName, StartTime: o.Status.StartTime.time(), Resize: o.Status.Resize,
 			ContainerStatuses: o.Status.ContainerStatuses, InitContainerStatuses: o.Status.InitContainerStatuses,
 		},
 	}

@@ -159,9 +159,9 @@ func (s *draftSet) release(d *draft) {
 	}
 }
 
-// resized says whether a container of the pod has been given more than its spec asks for.
+// resized says whether what containers of the pod have been given counts, not only what its spec asks for.
 func resized(o *PodObject) bool {
-	return asksMore(o.Spec.Containers, o.Status.ContainerStatuses) || asksMore(o.Spec.InitContainers, o.Status.InitContainerStatuses)
+	return o.Status.infeasible() || asksMore(o.Spec.Containers, o.Status.ContainerStatuses) || asksMore(o.Spec.InitContainers, o.Status.InitContainerStatuses)
 }
 
 func asksMore(containers []corev1.Container, statuses []corev1.ContainerStatus) bool {

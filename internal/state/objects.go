@@ -75,6 +75,7 @@ type PodStatus struct {
 	NominatedNodeName     string                   `json:"nominatedNodeName"`
 	Conditions            []PodCondition           `json:"conditions"`
 	StartTime             *stamp                   `json:"startTime"`
+	Resize                corev1.PodResizeStatus   `json:"resize"`
 	ContainerStatuses     []corev1.ContainerStatus `json:"containerStatuses"`
 	InitContainerStatuses []corev1.ContainerStatus `json:"initContainerStatuses"`
 }
@@ -113,7 +114,7 @@ func (o *PodObject) read(p *corev1.Pod) {
 	}
 	o.Spec = &p.Spec
 	o.Status = PodStatus{
-		Phase: p.Status.Phase, NominatedNodeName: p.Status.NominatedNodeName, Conditions: conditions, StartTime: stampOf(p.Status.StartTime),
+		Phase: p.Status.Phase, NominatedNodeName: p.Status.NominatedNodeName, Conditions: conditions, StartTime: stampOf(p.Status.StartTime), Resize: p.Status.Resize,
 		ContainerStatuses: p.Status.ContainerStatuses, InitContainerStatuses: p.Status.InitContainerStatuses,
 	}
 }

@@ -3,6 +3,7 @@ package state
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -66,12 +67,12 @@ func podRequests(spec *corev1.PodSpec, status *PodStatus) corev1.ResourceList {
 	sum := corev1.ResourceList{}
 	for i := range spec.Containers {
 		c := &spec.Containers[i]
-		addList(sum, containerRequests(c, status.ContainerStatuses))
+		addList(sum, containerRequests(c, status.ContainerStatuses, status.infeasible()))
 	}
 	sidecars, peak := corev1.ResourceList{}, corev1.ResourceList{}
 	for i := range spec.InitContainers {
 		c := &spec.InitContainers[i]
-		need := containerRequests(c, status.InitContainerStatuses)
+		need := containerRequests(c, status.InitContainerStatuses, status.infeasible())
 		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
 			addList(sum, need)
 			addList(sidecars, need)
@@ -84,22 +85,53 @@ func podRequests(spec *corev1.PodSpec, status *PodStatus) corev1.ResourceList {
 	}
 	maxList(sum, peak)
 	if spec.Resources != nil {
-		for k, q := range requestsOf(*spec.Resources) {
-			sum[k] = q
-		}
+		podLevel(sum, spec.Resources)
 	}
 	addList(sum, spec.Overhead)
 	sum[corev1.ResourcePods] = *newQuantity(1)
 	return sum
 }
 
+// podLevel puts what is asked for the pod as a whole in place of what its containers ask for. Where only a limit is given, the
+// API server takes the containers' requests, and the limit if they have none; huge pages cannot be overcommitted, so
+// for them it is always the limit. Other resources have no pod level.
+func podLevel(sum corev1.ResourceList, whole *corev1.ResourceRequirements) {
+	huge := func(k corev1.ResourceName) bool { return strings.HasPrefix(string(k), corev1.ResourceHugePagesPrefix) }
+	known := func(k corev1.ResourceName) bool {
+		return k == corev1.ResourceCPU || k == corev1.ResourceMemory || huge(k)
+	}
+	for k, q := range whole.Limits {
+		if _, have := sum[k]; known(k) && (!have || huge(k)) {
+			sum[k] = q
+		}
+	}
+	for k, q := range whole.Requests {
+		if known(k) {
+			sum[k] = q
+		}
+	}
+}
+
+// infeasible says whether the node can never make the resize that the pod asks for: then what it has counts, not what it asks for.
+func (s *PodStatus) infeasible() bool {
+	for i := range s.Conditions {
+		if c := &s.Conditions[i]; c.Type == string(corev1.PodResizePending) {
+			return c.Reason == corev1.PodReasonInfeasible
+		}
+	}
+	return s.Resize == corev1.PodResizeStatusInfeasible
+}
+
 // containerRequests counts limits where requests are missing, and never less than what the kubelet has allocated: during
-// a resize in place the larger of both is taken.
-func containerRequests(c *corev1.Container, statuses []corev1.ContainerStatus) corev1.ResourceList {
+// a resize in place the larger of both is taken, and of an infeasible one only what is allocated.
+func containerRequests(c *corev1.Container, statuses []corev1.ContainerStatus, infeasible bool) corev1.ResourceList {
 	need := requestsOf(c.Resources)
 	for i := range statuses {
 		if statuses[i].Name != c.Name {
 			continue
+		}
+		if infeasible && (statuses[i].AllocatedResources != nil || statuses[i].Resources != nil) {
+			need = corev1.ResourceList{}
 		}
 		maxList(need, statuses[i].AllocatedResources)
 		if r := statuses[i].Resources; r != nil {

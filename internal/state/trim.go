@@ -105,8 +105,9 @@ func trimPod(p *corev1.Pod) {
 	p.OwnerReferences = common.owners(p.OwnerReferences)
 
 	node, volumes := common.text(p.Spec.NodeName), p.Spec.Volumes
-	statuses := trimStatuses(p.Spec.Containers, p.Status.ContainerStatuses)
-	initial := trimStatuses(p.Spec.InitContainers, p.Status.InitContainerStatuses)
+	fails := resizeFails(&p.Status)
+	statuses := trimStatuses(p.Spec.Containers, p.Status.ContainerStatuses, fails)
+	initial := trimStatuses(p.Spec.InitContainers, p.Status.InitContainerStatuses, fails)
 	spec := trimSpec(&p.Spec)
 	spec.NodeName, spec.Volumes = "", nil
 	affinity := spec.Affinity
@@ -160,11 +161,23 @@ func trimConditions(list []corev1.PodCondition) []corev1.PodCondition {
 	return common.conditions(kept)
 }
 
-// trimStatuses keeps what containers have been given where that is more than their spec asks for, as after a resize in place.
-func trimStatuses(containers []corev1.Container, list []corev1.ContainerStatus) []corev1.ContainerStatus {
+// resizeFails is infeasible for a typed pod.
+func resizeFails(s *corev1.PodStatus) bool {
+	for i := range s.Conditions {
+		if c := &s.Conditions[i]; c.Type == corev1.PodResizePending {
+			return c.Reason == corev1.PodReasonInfeasible
+		}
+	}
+	return s.Resize == corev1.PodResizeStatusInfeasible
+}
+
+// trimStatuses keeps what containers have been given where that is more than their spec asks for, as after a resize in place, or
+// counts instead of it, as with a resize that the node cannot make.
+func trimStatuses(containers []corev1.Container, list []corev1.ContainerStatus, infeasible bool) []corev1.ContainerStatus {
 	var out []corev1.ContainerStatus
 	for i := range list {
-		if s := &list[i]; asksMore(containers, list[i:i+1]) {
+		s := &list[i]
+		if asksMore(containers, list[i:i+1]) || infeasible && (s.AllocatedResources != nil || s.Resources != nil) {
 			out = append(out, corev1.ContainerStatus{Name: s.Name, AllocatedResources: s.AllocatedResources, Resources: s.Resources})
 		}
 	}

@@ -302,8 +302,9 @@ func plainMeta(p *corev1.Pod) metav1.ObjectMeta {
 func plainStatus(p *corev1.Pod) corev1.PodStatus {
 	return corev1.PodStatus{
 		Phase: p.Status.Phase, NominatedNodeName: p.Status.NominatedNodeName, StartTime: p.Status.StartTime, Conditions: trimConditions(p.Status.Conditions),
-		ContainerStatuses:     trimStatuses(p.Spec.Containers, p.Status.ContainerStatuses),
-		InitContainerStatuses: trimStatuses(p.Spec.InitContainers, p.Status.InitContainerStatuses),
+		Resize:                p.Status.Resize,
+		ContainerStatuses:     trimStatuses(p.Spec.Containers, p.Status.ContainerStatuses, resizeFails(&p.Status)),
+		InitContainerStatuses: trimStatuses(p.Spec.InitContainers, p.Status.InitContainerStatuses, resizeFails(&p.Status)),
 	}
 }
 

@@ -309,6 +309,9 @@ func podStatus(p *corev1.Pod, w words) {
 	if d, err := time.ParseDuration(w.get("started", "")); err == nil {
 		p.Status.StartTime = &metav1.Time{Time: monday.Add(-d)}
 	}
+	if reason := w.get("resize", ""); reason != "" {
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: reason})
+	}
 	if w.has("terminating") {
 		p.DeletionTimestamp = &metav1.Time{}
 	}

@@ -97,6 +97,7 @@ func moreContainers(p *corev1.Pod, w words) error {
 	for word, put := range map[string]func(corev1.ResourceList){
 		"overhead":  func(r corev1.ResourceList) { p.Spec.Overhead = r },
 		"pod-level": func(r corev1.ResourceList) { p.Spec.Resources = &corev1.ResourceRequirements{Requests: r} },
+		"pod-limit": func(r corev1.ResourceList) { p.Spec.Resources = &corev1.ResourceRequirements{Limits: r} },
 		"allocated": func(r corev1.ResourceList) {
 			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", AllocatedResources: r}}
 		},

@@ -1,0 +1,36 @@
+package state
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// What a container has been given outlives trimming where it counts.
+func TestP63_TrimmedPodsKeepWhatAnInfeasibleResizeLeavesThem(t *testing.T) {
+	cpu := func(v string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(v)}
+	}
+	for _, c := range []struct {
+		name   string
+		status corev1.PodStatus
+		want   string
+	}{
+		{"infeasible", corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodResizePending, Reason: corev1.PodReasonInfeasible}}}, "2"},
+		{"infeasible, as older kubelets say it", corev1.PodStatus{Resize: corev1.PodResizeStatusInfeasible}, "2"},
+		{"deferred", corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodResizePending, Reason: corev1.PodReasonDeferred}}}, "3"},
+		{"none", corev1.PodStatus{}, "3"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Requests: cpu("3")}}}}, Status: c.status}
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", AllocatedResources: cpu("2"), Resources: &corev1.ResourceRequirements{Requests: cpu("1")}}}
+			trimPod(p)
+			o := FromPod(p)
+			got := podRequests(o.Spec, &o.Status)[corev1.ResourceCPU]
+			if got.Cmp(resource.MustParse(c.want)) != 0 {
+				t.Errorf("counts %s cpu, want %s", got.String(), c.want)
+			}
+		})
+	}
+}
