@@ -71,10 +71,11 @@ type Owner struct {
 
 // PodStatus is the part of a pod's status that planning reads.
 type PodStatus struct {
-	Phase                 corev1.PodPhase          `json:"phase"`
-	NominatedNodeName     string                   `json:"nominatedNodeName"`
-	Conditions            []PodCondition           `json:"conditions"`
-	StartTime             *stamp                   `json:"startTime"`
+	Phase             corev1.PodPhase `json:"phase"`
+	NominatedNodeName string          `json:"nominatedNodeName"`
+	Conditions        []PodCondition  `json:"conditions"`
+	StartTime         *stamp          `json:"startTime"`
+	//lint:ignore SA1019 older kubelets say here that a resize is not possible
 	Resize                corev1.PodResizeStatus   `json:"resize"`
 	ContainerStatuses     []corev1.ContainerStatus `json:"containerStatuses"`
 	InitContainerStatuses []corev1.ContainerStatus `json:"initContainerStatuses"`

@@ -15,10 +15,9 @@ const maxBoxZones = 11
 // box is what a claim can say: any of these zones and capacity types, for each of its types.
 type box struct {
 	zones, models []string // those that are in question, the chosen option's first
-	// slots has a bit for each pair of a zone and a capacity type.
-	slots uint64
 }
 
+// slot is the bit of the pair of an option's zone and capacity type.
 func (x *box) slot(o *option) (uint64, bool) {
 	z, m := slices.Index(x.zones, o.off.Zone), slices.Index(x.models, o.off.CapacityType)
 	if z < 0 || m < 0 {
