@@ -30,9 +30,9 @@ var builtInDay = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 // BuiltIn is what can be bought as far as this program knows by itself: the instance types of the pocket AWS, worked out by
 // the AWS provider as for a controller, at the prices that are embedded in it. Spot prices are typical ones.
 type BuiltIn struct {
-	// PricesAt is the day of the price list; Foreign says that it is another region's, for want of one of this region.
+	// PricesAt is the day of the price list, From the region that it is of: another one for want of a list of this region.
 	PricesAt time.Time
-	Foreign  bool
+	From     string
 	// Types has, by name of the node class, what it can launch.
 	Types map[string]*cloud.Types
 }
@@ -80,7 +80,10 @@ func LoadBuiltIn(ctx context.Context, q BuiltInQuery) (*BuiltIn, error) {
 		return nil, fmt.Errorf("reading the built-in catalogue: %w", err)
 	}
 	known := provider.PriceState()
-	built := &BuiltIn{PricesAt: known.OnDemandAt, Foreign: known.Foreign, Types: map[string]*cloud.Types{}}
+	built := &BuiltIn{PricesAt: known.OnDemandAt, From: q.Region, Types: map[string]*cloud.Types{}}
+	if known.Foreign {
+		built.From = aws.FallbackRegion
+	}
 	for name := range classes {
 		if built.Types[name], err = provider.Types(name); err != nil {
 			return nil, fmt.Errorf("reading the built-in catalogue: %w", err)

@@ -20,8 +20,8 @@ func TestTheBuiltInCatalogueNeedsNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("took %v, prices of %v", time.Since(begin), built.PricesAt)
-	if built.PricesAt.IsZero() || built.Foreign {
-		t.Errorf("prices of %v, foreign %v, want a day and us-west-2's own", built.PricesAt, built.Foreign)
+	if built.PricesAt.IsZero() || built.From != "us-west-2" {
+		t.Errorf("prices of %v from %s, want a day and us-west-2's own", built.PricesAt, built.From)
 	}
 	list := built.Types["default"].List
 	if len(list) < 500 {
