@@ -199,8 +199,9 @@ func TestPlanTakesTheNamespaceOfTheContext(t *testing.T) {
 	if err := os.WriteFile(config, bytes.Replace(text, []byte(`"user": "u"`), []byte(`"user": "u", "namespace": "shop"`), 1), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	_, catalog := newFixture(t).write()
 	run := func(args ...string) (string, error) {
-		out, _, err := execute(t, newPlan(atNoon), append([]string{"--kubeconfig", config, "--offline"}, args...)...)
+		out, _, err := execute(t, newPlan(atNoon), append([]string{"--kubeconfig", config, "--offline", "--catalog", catalog}, args...)...)
 		return out, err
 	}
 	file := filepath.Join("testdata", "whatif", "new-deployment.yaml")
@@ -286,4 +287,28 @@ func newExplainAtNoon() *cobra.Command {
 	e := &explaining{}
 	e.source.now = atNoon
 	return e.command()
+}
+
+// TestPricesOfAnotherRegionAreSaidToBe: of GovCloud and China there is no list of prices. The one that is used instead is named, and nodes
+// are planned all the same.
+func TestPricesOfAnotherRegionAreSaidToBe(t *testing.T) {
+	f := newFixture(t)
+	f.pods("late", 2, "2", "1Gi", "")
+	snapshot, _ := f.write()
+	text, err := os.ReadFile(snapshot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, region := range []string{"us-gov-west-1", "cn-north-1"} {
+		if err := os.WriteFile(snapshot, bytes.ReplaceAll(text, []byte("us-west-2"), []byte(region)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, messages, err := execute(t, newPlan(atNoon), "--snapshot", snapshot)
+		if want := " for us-east-1, as those of " + region + " are not known"; err != nil || !strings.Contains(messages, want) || !strings.Contains(out, want+".\n") {
+			t.Errorf("%s: %v\n%s\n%s", region, err, messages, out)
+		}
+		if !strings.Contains(out, " "+region+"a ") && !strings.Contains(out, " "+region+"b ") || !strings.Contains(out, "2 placed, 0 left") {
+			t.Errorf("%s: no node is planned in its zones:\n%s", region, out)
+		}
+	}
 }
