@@ -102,11 +102,14 @@ func (e *explaining) run(cmd *cobra.Command, args []string) error {
 	case "json":
 		enc := json.NewEncoder(cmd.OutOrStdout())
 		enc.SetIndent("", "  ")
-		return enc.Encode(answer)
+		return enc.Encode(struct {
+			*explain.Answer
+			Estimate string `json:"estimate,omitempty"`
+		}{answer, loaded.Estimate})
 	case "tree":
-		err = answer.Tree(cmd.OutOrStdout())
+		err = printMarked(cmd.OutOrStdout(), loaded.Estimate, answer.Tree)
 	default:
-		err = answer.Text(cmd.OutOrStdout())
+		err = printMarked(cmd.OutOrStdout(), loaded.Estimate, answer.Text)
 	}
 	if err == nil {
 		printEstimate(cmd.OutOrStdout(), loaded.Estimate)

@@ -244,4 +244,12 @@ func TestImport_LifecycleLabels(t *testing.T) {
 			}
 		})
 	}
+	// Groups that differ in nothing but the label are no one pool: it would have the label of one of them.
+	out, _, err := runImport(t, []operator.NodeGroup{
+		group("web-a", "Auto Scaling group", map[string]string{"node.kubernetes.io/lifecycle": "spot"}, "spot"),
+		group("web-b", "Auto Scaling group", map[string]string{"node.kubernetes.io/lifecycle": "Ec2Spot"}, "spot"),
+	}, "--from", "aws")
+	if err != nil || !strings.Contains(out, "        node.kubernetes.io/lifecycle: spot\n") || !strings.Contains(out, "        node.kubernetes.io/lifecycle: Ec2Spot\n") {
+		t.Errorf("two groups with a label each: %v\n%s", err, out)
+	}
 }

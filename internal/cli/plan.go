@@ -127,7 +127,7 @@ func (p *planning) run(cmd *cobra.Command) error {
 	if p.output == "json" {
 		return json.NewEncoder(cmd.OutOrStdout()).Encode(report)
 	}
-	return report.print(cmd.OutOrStdout())
+	return printMarked(cmd.OutOrStdout(), report.Estimate, report.print)
 }
 
 // read loads the cluster, and says where it is from unless two files were given.

@@ -76,7 +76,7 @@ func (p *planning) consolidate(cmd *cobra.Command, in *inputs) error {
 	if p.output == "json" {
 		return json.NewEncoder(cmd.OutOrStdout()).Encode(r)
 	}
-	return r.print(cmd.OutOrStdout())
+	return printMarked(cmd.OutOrStdout(), r.Estimate, r.print)
 }
 
 func newConsolidation(s *world.Snapshot, d *disrupt.Decision) *consolidation {
@@ -134,8 +134,8 @@ func (r *consolidation) print(w io.Writer) error {
 	for _, m := range r.Moves {
 		restarts += m.Evicts
 	}
-	fmt.Fprintf(w, "\n%[1]d nodes for %[2]s$%.4[3]f/h become %[4]d for %[2]s$%.4[5]f/h%[6]s: %[7]d moves, %[8]d restarts. Decided in %.1[9]f ms.\n",
-		r.Before.Nodes, about(r.Estimate), r.Before.Price, r.After.Nodes, r.After.Price, share, len(r.Moves), restarts, r.DecideMillis)
+	fmt.Fprintf(w, "\n%d nodes for $%.4f/h become %d for $%.4f/h%s: %d moves, %d restarts. Decided in %.1f ms.\n",
+		r.Before.Nodes, r.Before.Price, r.After.Nodes, r.After.Price, share, len(r.Moves), restarts, r.DecideMillis)
 	printEstimate(w, r.Estimate)
 	return nil
 }

@@ -61,8 +61,8 @@ func (r *planReport) printRest(w io.Writer) {
 		}
 	}
 	printIgnored(w, r.Ignored)
-	fmt.Fprintf(w, "\n%d pods: %d placed, %d left. %d new nodes for %s$%.4f/h%s. Planned in %.1f ms.\n",
-		r.Pods, r.Placed, r.Unplaced, len(r.Nodes), about(r.Estimate), r.Total, gap(r.Total, r.Bound), r.SolveMillis)
+	fmt.Fprintf(w, "\n%d pods: %d placed, %d left. %d new nodes for $%.4f/h%s. Planned in %.1f ms.\n",
+		r.Pods, r.Placed, r.Unplaced, len(r.Nodes), r.Total, gap(r.Total, r.Bound), r.SolveMillis)
 	if r.NodeCost > 0 {
 		fmt.Fprintf(w, "What nodes cost besides their price (%s: address, daemons, image pulls): $%.4f/h; $%.4f/h in all%s.\n",
 			v1.NodeCostAnnotationKey, r.NodeCost, r.Total+r.NodeCost, gap(r.Total+r.NodeCost, r.CostBound))

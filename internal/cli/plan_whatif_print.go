@@ -18,9 +18,9 @@ func (r *whatIf) write(w io.Writer, format string) error {
 	case "json":
 		return json.NewEncoder(w).Encode(r)
 	case "markdown":
-		return r.markdown(w)
+		return printMarked(w, r.Estimate, r.markdown)
 	}
-	return r.table(w)
+	return printMarked(w, r.Estimate, r.table)
 }
 
 // row is one line of the list of nodes.

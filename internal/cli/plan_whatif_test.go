@@ -1,11 +1,19 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
+
+	karpv1 "karpenter/api/karpenter/v1"
 )
 
 // whatIfOf runs plan -f on the fixture.
@@ -174,27 +182,133 @@ func TestPlanPutsWhatNamesNoNamespaceIntoTheOneGiven(t *testing.T) {
 	}
 }
 
+// TestPlanTakesTheNamespaceOfTheContext: as kubectl does, for manifests and for what is deleted.
+func TestPlanTakesTheNamespaceOfTheContext(t *testing.T) {
+	var asked []string
+	workloads := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.Path)
+		if !strings.HasSuffix(r.URL.Path, "/idle") {
+			http.NotFound(w, r)
+		}
+	})
+	config := kubeconfigOf(t, apiServer(t, map[string]http.Handler{"/apis/apps/v1/namespaces/": workloads}), "")
+	text, err := os.ReadFile(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(config, bytes.Replace(text, []byte(`"user": "u"`), []byte(`"user": "u", "namespace": "shop"`), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, catalog := newFixture(t).write()
+	run := func(args ...string) (string, error) {
+		out, _, err := execute(t, newPlan(atNoon), append([]string{"--kubeconfig", config, "--offline", "--catalog", catalog}, args...)...)
+		return out, err
+	}
+	file := filepath.Join("testdata", "whatif", "new-deployment.yaml")
+	if out, err := run("-f", file); err != nil || !strings.Contains(out, "Deployment shop/") {
+		t.Errorf("the context's namespace: %v\n%s", err, out)
+	}
+	if out, err := run("-f", file, "-n", "pay"); err != nil || !strings.Contains(out, "Deployment pay/") {
+		t.Errorf("a namespace that is given: %v\n%s", err, out)
+	}
+	if _, err := run("--delete", "deployment/idle"); err != nil {
+		t.Errorf("a Deployment without pods: %v", err)
+	}
+	if _, err := run("--delete", "deployment/nosuch"); err == nil || !strings.Contains(err.Error(), "Deployment shop/nosuch is to be deleted, and the cluster has none") {
+		t.Errorf("a Deployment that is not there: %v", err)
+	}
+	if want := []string{"/apis/apps/v1/namespaces/shop/deployments/idle", "/apis/apps/v1/namespaces/shop/deployments/nosuch"}; !slices.Equal(asked, want) {
+		t.Errorf("asked for %q, want %q", asked, want)
+	}
+}
+
 // TestEstimatesAreMarked: prices that only this program knows of are told from those of a controller, wherever they stand.
 func TestEstimatesAreMarked(t *testing.T) {
-	snapshot, catalog := newFixture(t).write()
+	f := newFixture(t)
+	f.pods("late", 2, "1", "1Gi", "")
+	f.pool.Annotations = map[string]string{karpv1.NodeCostAnnotationKey: "0.01"}
+	snapshot, catalog := f.write()
 	file := filepath.Join("testdata", "whatif", "new-deployment.yaml")
-	const what = "Prices are estimates (≈): the built-in list of "
-	for name, args := range map[string][]string{
-		"plan": {}, "consolidate": {"--consolidate"}, "a change": {"-f", file}, "a change for pull requests": {"-f", file, "-o", "markdown"},
+	bare := regexp.MustCompile(`(^|[^≈])\$(\d|/[hH]\b|/month|/MONTH)`)
+	const what, node = "Prices are estimates (≈): the built-in list of ", "ip-10-0-1-33.us-west-2.compute.internal"
+	for _, x := range []struct {
+		name    string
+		command func() *cobra.Command
+		args    []string
+		says    string
+	}{
+		{"plan", nil, nil, what},
+		{"consolidate", nil, []string{"--consolidate"}, what},
+		{"a change", nil, []string{"-f", file}, what},
+		{"a change for pull requests", nil, []string{"-f", file, "-o", "markdown"}, what},
+		{"explain", newExplainAtNoon, []string{"pool/general"}, what},
+		{"explain of a node", newExplainAtNoon, []string{"node/" + node}, what},
+		{"explain as a tree", newExplainAtNoon, []string{"node/" + node, "-o", "tree"}, what},
+		{"top", func() *cobra.Command { return newTop(atNoon) }, []string{"--once", "--width", "300"}, "≈$/H"},
 	} {
-		out, _, err := execute(t, newPlan(atNoon), append([]string{"--snapshot", snapshot}, args...)...)
-		if err != nil || !strings.Contains(out, what) || !strings.Contains(out, "≈$") && !strings.Contains(out, "≈+") {
-			t.Errorf("%s: %v\n%s", name, err, out)
-		}
-		out, _, err = execute(t, newPlan(atNoon), append([]string{"--snapshot", snapshot, "--catalog", catalog}, args...)...)
-		if err != nil || strings.Contains(out, "≈") || strings.Contains(out, "estimates") {
-			t.Errorf("%s, with prices of its own: %v\n%s", name, err, out)
-		}
+		t.Run(x.name, func(t *testing.T) {
+			command := x.command
+			if command == nil {
+				command = func() *cobra.Command { return newPlan(atNoon) }
+			}
+			out, _, err := execute(t, command(), append([]string{"--snapshot", snapshot}, x.args...)...)
+			if err != nil || !strings.Contains(out, x.says) || !strings.Contains(out, "≈$") {
+				t.Errorf("%v\n%s", err, out)
+			}
+			for _, line := range strings.Split(out, "\n") {
+				// A heading of pull requests has the sign after the figure, which is marked.
+				if bare.MatchString(line) && !strings.HasPrefix(line, "### Karpenter plan: ") {
+					t.Errorf("a price without a mark: %s", line)
+				}
+			}
+			if strings.Contains(out, "≈≈") {
+				t.Errorf("marked twice:\n%s", out)
+			}
+			out, _, err = execute(t, command(), append([]string{"--snapshot", snapshot, "--catalog", catalog}, x.args...)...)
+			if err != nil || strings.Contains(out, "≈") || strings.Contains(out, "estimates") {
+				t.Errorf("with prices of its own: %v\n%s", err, out)
+			}
+		})
 	}
-	if out, _, err := execute(t, newPlan(atNoon), "--snapshot", snapshot, "-f", file, "-o", "json"); err != nil || !strings.Contains(out, `"estimate":"built-in list of `) {
-		t.Errorf("for programs: %v\n%s", err, out)
+	for name, command := range map[string]*cobra.Command{"plan": newPlan(atNoon), "explain": newExplainAtNoon(), "top": newTop(atNoon)} {
+		args := map[string][]string{"plan": {"-f", file}, "explain": {"pool/general"}}[name]
+		out, _, err := execute(t, command, append(args, "--snapshot", snapshot, "-o", "json")...)
+		var answer struct{ Estimate string }
+		if err != nil || json.Unmarshal([]byte(out), &answer) != nil || !strings.HasPrefix(answer.Estimate, "built-in list of ") {
+			t.Errorf("%s for programs: %v\n%s", name, err, out)
+		}
 	}
 	if _, _, err := execute(t, newPlan(atNoon), "--snapshot", snapshot, "-f", file, "--max-increase", "0"); err == nil || !strings.Contains(err.Error(), "costs ≈$") {
 		t.Errorf("too dear: %v", err)
+	}
+}
+
+func newExplainAtNoon() *cobra.Command {
+	e := &explaining{}
+	e.source.now = atNoon
+	return e.command()
+}
+
+// TestPricesOfAnotherRegionAreSaidToBe: of GovCloud and China there is no list of prices. The one that is used instead is named, and nodes
+// are planned all the same.
+func TestPricesOfAnotherRegionAreSaidToBe(t *testing.T) {
+	f := newFixture(t)
+	f.pods("late", 2, "2", "1Gi", "")
+	snapshot, _ := f.write()
+	text, err := os.ReadFile(snapshot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, region := range []string{"us-gov-west-1", "cn-north-1"} {
+		if err := os.WriteFile(snapshot, bytes.ReplaceAll(text, []byte("us-west-2"), []byte(region)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, messages, err := execute(t, newPlan(atNoon), "--snapshot", snapshot)
+		if want := " for us-east-1, as those of " + region + " are not known"; err != nil || !strings.Contains(messages, want) || !strings.Contains(out, want+".\n") {
+			t.Errorf("%s: %v\n%s\n%s", region, err, messages, out)
+		}
+		if !strings.Contains(out, " "+region+"a ") && !strings.Contains(out, " "+region+"b ") || !strings.Contains(out, "2 placed, 0 left") {
+			t.Errorf("%s: no node is planned in its zones:\n%s", region, out)
+		}
 	}
 }

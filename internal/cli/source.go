@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"time"
 
@@ -82,6 +83,28 @@ func about(estimate string) string {
 		return "≈"
 	}
 	return ""
+}
+
+// dollars is a price in a sentence, marked or not.
+var dollars = regexp.MustCompile(`≈?\$(\d)`)
+
+// marked is a text in which every price has the mark of an estimate, if it is one.
+func marked(text, estimate string) string {
+	if estimate == "" {
+		return text
+	}
+	return dollars.ReplaceAllString(text, "≈$$$1")
+}
+
+// printMarked has something printed, with the mark of an estimate on every price that is one. Headings of columns, which stand
+// for all prices below them, have it from whoever prints them.
+func printMarked(w io.Writer, estimate string, print func(io.Writer) error) error {
+	var b strings.Builder
+	if err := print(&b); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, marked(b.String(), estimate))
+	return err
 }
 
 // printEstimate says what prices with the mark of an estimate are.

@@ -183,8 +183,8 @@ func (c *builtInCache) load(ctx context.Context, f *facts) (catalogues map[strin
 		found[name] = state.NewCatalog(types.Resources, types.List)
 	}
 	words = fmt.Sprintf("prices are the built-in list of %s for %s, spot prices typical ones", built.PricesAt.Format(time.DateOnly), f.region)
-	if built.Foreign {
-		words = fmt.Sprintf("prices in %s are not known; they are estimated from the built-in list of %s for another region", f.region, built.PricesAt.Format(time.DateOnly))
+	if built.From != f.region {
+		words = fmt.Sprintf("prices are the built-in list of %s for %s, as those of %s are not known", built.PricesAt.Format(time.DateOnly), built.From, f.region)
 	}
 	if f.guessed {
 		words += ", as no node says which region this is"

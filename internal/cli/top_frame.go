@@ -37,6 +37,9 @@ type topColumn struct {
 	grow, most int
 }
 
+// priceTitle stands above prices.
+const priceTitle = "$/H"
+
 // topColumns are all columns, in the order in which they are shown.
 var topColumns = []topColumn{
 	{title: "NODE", width: 18, rank: 1, grow: 3, most: 44, text: func(n *explain.FleetNode, _ *topModel) string { return n.Name }},
@@ -45,13 +48,13 @@ var topColumns = []topColumn{
 	{title: "ZONE", width: 10, rank: 11, text: func(n *explain.FleetNode, _ *topModel) string { return n.Zone }},
 	{title: "MARKET", width: 9, rank: 10, text: func(n *explain.FleetNode, _ *topModel) string { return n.CapacityType }},
 	{title: "AGE", width: 4, rank: 9, right: true, text: func(n *explain.FleetNode, m *topModel) string { return topAge(n.Created, m.At) }},
-	{title: "$/H", width: 7, rank: 6, right: true, text: func(n *explain.FleetNode, _ *topModel) string { return topPrice(n.Price) }},
+	{title: priceTitle, width: 7, rank: 6, right: true, text: func(n *explain.FleetNode, _ *topModel) string { return topPrice(n.Price) }},
 	{title: "CPU", width: 8, rank: 3, text: func(n *explain.FleetNode, _ *topModel) string { return topBar(n.CPU.Share(), 4) }},
 	{title: "MEMORY", width: 8, rank: 4, text: func(n *explain.FleetNode, _ *topModel) string { return topBar(n.Memory.Share(), 4) }},
 	{title: "PODS", width: 6, rank: 7, right: true, text: func(n *explain.FleetNode, _ *topModel) string { return fmt.Sprint(n.Pods.Requested) }},
 	{title: "STATE", width: 8, rank: 5, text: func(n *explain.FleetNode, _ *topModel) string { return n.State }},
 	{title: "GOES", width: 4, rank: 8, text: func(n *explain.FleetNode, m *topModel) string { return topGoes(n, m) }},
-	{title: "WHY", width: 30, rank: 12, grow: 2, most: 80, text: func(n *explain.FleetNode, _ *topModel) string { return n.Why }},
+	{title: "WHY", width: 30, rank: 12, grow: 2, most: 80, text: func(n *explain.FleetNode, m *topModel) string { return marked(n.Why, m.Estimate) }},
 }
 
 // topFit chooses the columns that fit, and how wide they are.
@@ -124,7 +127,7 @@ func (v *topView) frame(m *topModel, width, height int) []string {
 	head := v.head(m, len(nodes), width)
 	var foot []string
 	if height > 0 {
-		foot = v.foot(nodes, width)
+		foot = v.foot(m, nodes, width)
 	}
 	rows := len(nodes)
 	if height > 0 {
@@ -171,7 +174,12 @@ func (v *topView) head(m *topModel, shown, width int) []string {
 		cut(fmt.Sprintf("CPU %s · memory %s · %d pods", topBar(t.CPU.Share(), 10), topBar(t.Memory.Share(), 10), t.Pods.Requested), width),
 	}
 	lines = append(lines, v.pending(m, width)...)
-	return append(lines, v.bold(topRow(topFit(width), func(c *topColumn) string { return c.title })))
+	return append(lines, v.bold(topRow(topFit(width), func(c *topColumn) string {
+		if c.title == priceTitle {
+			return about(m.Estimate) + c.title
+		}
+		return c.title
+	})))
 }
 
 // maxWaiting bounds the lines about pods that wait.
@@ -192,23 +200,23 @@ func (v *topView) pending(m *topModel, width int) []string {
 		if p.Stuck {
 			text = fmt.Sprintf("  %s in vain: %s", shortPods(p.Pods), p.For)
 		}
-		lines = append(lines, v.warn(p.Stuck, cut(text, width)))
+		lines = append(lines, v.warn(p.Stuck, cut(marked(text, m.Estimate), width)))
 	}
 	return append(lines, "")
 }
 
 // foot is what stands below the nodes: the chosen node's reason, and the keys.
-func (v *topView) foot(nodes []*explain.FleetNode, width int) []string {
-	about := ""
+func (v *topView) foot(m *topModel, nodes []*explain.FleetNode, width int) []string {
+	text := ""
 	if v.cursor >= 0 && v.cursor < len(nodes) {
 		n := nodes[v.cursor]
 		switch n.Removable {
 		case "yes":
-			about = fmt.Sprintf("%s could go, $%.4f/h less. %s", n.Name, n.Saves, n.Why)
+			text = fmt.Sprintf("%s could go, $%.4f/h less. %s", n.Name, n.Saves, n.Why)
 		case "no":
-			about = fmt.Sprintf("%s stays: %s", n.Name, n.Why)
+			text = fmt.Sprintf("%s stays: %s", n.Name, n.Why)
 		default:
-			about = n.Name
+			text = n.Name
 		}
 	}
 	keys := "q quit  sort: c cost u cpu m memory a age n name  / filter  p pool  ↑↓ move"
@@ -220,7 +228,7 @@ func (v *topView) foot(nodes []*explain.FleetNode, width int) []string {
 	case v.filter != "" || v.pool != "":
 		keys = strings.TrimSpace(fmt.Sprintf("filter: %s %s (Esc drops it)", v.filter, v.pool))
 	}
-	out := append([]string{""}, wrap(about, width, 2)...)
+	out := append([]string{""}, wrap(marked(text, m.Estimate), width, 2)...)
 	return append(out, v.dim(cut(keys, width)))
 }
 

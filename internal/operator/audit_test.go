@@ -28,7 +28,8 @@ type pages struct {
 	client.Reader
 	pods  []*corev1.Pod
 	nodes []*corev1.Node
-	calls int
+	// calls counts lists, most is the longest page that was handed out, and whole how many objects were read in full.
+	calls, most, whole int
 }
 
 func (p *pages) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
@@ -43,6 +44,7 @@ func (p *pages) List(_ context.Context, list client.ObjectList, opts ...client.L
 		}
 		from, _ := strconv.Atoi(o.Continue)
 		to := min(n, from+int(o.Limit))
+		p.most = max(p.most, to-from)
 		for i := from; i < to; i++ {
 			l.Items = append(l.Items, metav1.PartialObjectMetadata{ObjectMeta: *object(i).DeepCopy()})
 		}
@@ -50,12 +52,14 @@ func (p *pages) List(_ context.Context, list client.ObjectList, opts ...client.L
 			l.Continue = strconv.Itoa(to)
 		}
 	case *corev1.PodList:
+		p.whole++
 		for _, pod := range p.pods {
 			if o.FieldSelector.String() == "metadata.name="+pod.Name {
 				l.Items = append(l.Items, *pod.DeepCopy())
 			}
 		}
 	case *corev1.NodeList:
+		p.whole++
 		for _, node := range p.nodes {
 			if o.FieldSelector.String() == "metadata.name="+node.Name {
 				l.Items = append(l.Items, *node.DeepCopy())
@@ -136,6 +140,20 @@ func TestS12_TheMirrorIsHeldAgainstTheAPI(t *testing.T) {
 		t.Errorf("all is well: %d slices, %d pages, suspects %v, log %s", n, api.calls, a.suspects, log)
 	}
 
+	// Pages of a list are of the moment when it was begun: what has come or changed since then is not compared.
+	if done, err := a.step(t.Context()); done || err != nil || a.page == "" {
+		t.Fatalf("the first of several pages: done %t, %v", done, err)
+	}
+	young, newer := newAuditPod(90_000, "n0"), api.pods[2*auditPage].DeepCopy()
+	newer.ResourceVersion = "9"
+	a.mirror.Put(young)
+	a.mirror.Put(newer)
+	if walk(t, a); len(a.suspects) > 0 {
+		t.Errorf("what has come or changed while the list was read is suspected: %v", a.suspects)
+	}
+	api.pods[2*auditPage] = newer
+	api.pods = append(api.pods, young)
+
 	// What is on its way while it is looked at is no difference, in whichever direction it goes.
 	coming := newAuditPod(90_001, "n0")
 	api.pods = append(api.pods[1:], coming)
@@ -180,6 +198,47 @@ karpenter_cluster_state_differences_total{kind="Pod"} 2
 	clock.Step(auditSoon)
 	if walk(t, a); len(a.suspects) > 0 || log.Len() > 0 {
 		t.Errorf("what was put right is found again: %v %s", a.suspects, log)
+	}
+}
+
+// TestS12_AnAuditIsCheap: a slice is one page of names and a few nodes, with a pause after it; nothing is read in full unless it is
+// suspected, and the whole costs little memory. How long it takes is measured by BenchmarkS12_Audit.
+func TestS12_AnAuditIsCheap(t *testing.T) {
+	const nodes, pods = 3 * auditNodes, 5 * auditPage
+	api := newPages(nodes, pods)
+	a, _ := newAuditor(t, api)
+	a.mirror.SetSynced()
+	a.mirror.View()
+	do := a.loop().Do
+	if wait, err := do(t.Context()); err != nil || wait < auditEvery || api.calls != 0 {
+		t.Errorf("it begins with %d lists and waits %s, %v; want none for %s", api.calls, wait, err, auditEvery)
+	}
+	for slice, last := 1, ""; ; slice++ {
+		wait, err := do(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if api.calls != slice || api.most > auditPage || api.whole > 0 {
+			t.Fatalf("%d lists in %d slices, the longest of %d objects, %d in full", api.calls, slice, api.most, api.whole)
+		}
+		if slice < nodes/auditNodes && a.node <= last {
+			t.Errorf("slice %d goes on from %q to %q, want some of the nodes", slice, last, a.node)
+		}
+		last = a.node
+		if slice == pods/auditPage+1 {
+			if wait < auditEvery {
+				t.Errorf("after everything it waits %s, want %s at least", wait, auditEvery)
+			}
+			break
+		}
+		if wait != auditPause {
+			t.Errorf("after slice %d it waits %s, want %s", slice, wait, auditPause)
+		}
+	}
+	got := testing.AllocsPerRun(2, func() { walk(t, a) }) / (nodes + pods)
+	t.Logf("%.1f allocations for each object", got)
+	if got > 40 {
+		t.Errorf("%.1f allocations for each object", got)
 	}
 }
 

@@ -30,9 +30,9 @@ var builtInDay = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 // BuiltIn is what can be bought as far as this program knows by itself: the instance types of the pocket AWS, worked out by
 // the AWS provider as for a controller, at the prices that are embedded in it. Spot prices are typical ones.
 type BuiltIn struct {
-	// PricesAt is the day of the price list; Foreign says that it is another region's, for want of one of this region.
+	// PricesAt is the day of the price list, From the region that it is of: another one for want of a list of this region.
 	PricesAt time.Time
-	Foreign  bool
+	From     string
 	// Types has, by name of the node class, what it can launch.
 	Types map[string]*cloud.Types
 }
@@ -46,15 +46,21 @@ type BuiltInQuery struct {
 	Classes []*awsv1.EC2NodeClass
 }
 
-// LoadBuiltIn works out what node classes can launch, without network, credentials or cluster.
+// LoadBuiltIn works out what node classes can launch, without network, credentials or cluster. Of a region that the catalogue lacks,
+// as it does those of GovCloud and China, the one whose prices stand in for its own is taken, with the zones by their own names.
 func LoadBuiltIn(ctx context.Context, q BuiltInQuery) (*BuiltIn, error) {
 	clock := simaws.NewManual(builtInDay)
-	sim, err := simaws.New(simaws.Options{Clock: clock, Seed: 1, Region: q.Region})
+	stored := q.Region
+	sim, err := simaws.New(simaws.Options{Clock: clock, Seed: 1, Region: stored})
+	if err != nil {
+		stored = aws.FallbackRegion
+		sim, err = simaws.New(simaws.Options{Clock: clock, Seed: 1, Region: stored})
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the built-in catalogue: %w", err)
 	}
 	clients := aws.NewClients(sdkaws.Config{
-		Region: q.Region, BaseEndpoint: sdkaws.String("http://built-in.invalid"), HTTPClient: inside{sim.Handler()},
+		Region: stored, BaseEndpoint: sdkaws.String("http://built-in.invalid"), HTTPClient: inside{sim.Handler(), stored, q.Region},
 		Credentials: sdkaws.CredentialsProviderFunc(func(context.Context) (sdkaws.Credentials, error) {
 			return sdkaws.Credentials{AccessKeyID: "built-in", SecretAccessKey: "built-in"}, nil
 		}),
@@ -80,7 +86,10 @@ func LoadBuiltIn(ctx context.Context, q BuiltInQuery) (*BuiltIn, error) {
 		return nil, fmt.Errorf("reading the built-in catalogue: %w", err)
 	}
 	known := provider.PriceState()
-	built := &BuiltIn{PricesAt: known.OnDemandAt, Foreign: known.Foreign, Types: map[string]*cloud.Types{}}
+	built := &BuiltIn{PricesAt: known.OnDemandAt, From: q.Region, Types: map[string]*cloud.Types{}}
+	if known.Foreign {
+		built.From = aws.FallbackRegion
+	}
 	for name := range classes {
 		if built.Types[name], err = provider.Types(name); err != nil {
 			return nil, fmt.Errorf("reading the built-in catalogue: %w", err)
@@ -123,8 +132,12 @@ func resolved(c *awsv1.EC2NodeClass, zones []string) *awsv1.EC2NodeClass {
 	return c
 }
 
-// inside answers requests by calling a handler: no socket is opened.
-type inside struct{ http.Handler }
+// inside answers requests by calling a handler: no socket is opened. What the handler says of one region is said of another, if they
+// differ.
+type inside struct {
+	http.Handler
+	region, as string
+}
 
 // Do implements the SDK's client.
 func (i inside) Do(r *http.Request) (*http.Response, error) {
@@ -135,9 +148,10 @@ func (i inside) Do(r *http.Request) (*http.Response, error) {
 	asked.RequestURI = r.URL.RequestURI()
 	a := &answer{header: http.Header{}, status: http.StatusOK}
 	i.ServeHTTP(a, asked)
+	body := bytes.ReplaceAll(a.body.Bytes(), []byte(i.region), []byte(i.as))
 	return &http.Response{
 		StatusCode: a.status, Status: http.StatusText(a.status), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: a.header, Body: io.NopCloser(&a.body), ContentLength: int64(a.body.Len()), Request: r,
+		Header: a.header, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)), Request: r,
 	}, nil
 }
 

@@ -7,6 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	awsv1 "karpenter/api/aws/v1"
+	"karpenter/internal/cloud/aws"
+	"karpenter/internal/cloud/simaws"
 	"karpenter/internal/engine/world"
 )
 
@@ -20,8 +22,8 @@ func TestTheBuiltInCatalogueNeedsNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("took %v, prices of %v", time.Since(begin), built.PricesAt)
-	if built.PricesAt.IsZero() || built.Foreign {
-		t.Errorf("prices of %v, foreign %v, want a day and us-west-2's own", built.PricesAt, built.Foreign)
+	if built.PricesAt.IsZero() || built.From != "us-west-2" {
+		t.Errorf("prices of %v from %s, want a day and us-west-2's own", built.PricesAt, built.From)
 	}
 	list := built.Types["default"].List
 	if len(list) < 500 {
@@ -49,4 +51,14 @@ func TestTheBuiltInCatalogueNeedsNobody(t *testing.T) {
 		return
 	}
 	t.Error("there is no m5.large")
+}
+
+// The dashboard says of GovCloud and China that prices are estimates, and whose.
+func TestTheDashboardNamesPricesOfAnotherRegion(t *testing.T) {
+	for region, want := range map[string]string{"us-gov-west-1": "on-demand, price unknown: estimate from us-east-1", "us-west-2": "on-demand, built in"} {
+		s := &source{w: &wiring{process: &process{}, provider: aws.New(aws.Options{Region: region, Clock: simaws.NewManual(builtInDay)})}}
+		if got := s.About().Prices[0].Name; got != want {
+			t.Errorf("%s: %q, want %q", region, got, want)
+		}
+	}
 }

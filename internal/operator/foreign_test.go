@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,6 +66,9 @@ func TestL20_TwoAutoscalersInOneCluster(t *testing.T) {
 	ours := emptyPool("ours", karpv1.NodeClassReference{Group: awsv1.Group, Kind: awsv1.EC2NodeClassKind, Name: "default"})
 	theirs := emptyPool("theirs", karpv1.NodeClassReference{Group: "karpenter.example.com", Kind: "OtherNodeClass", Name: "default"})
 	theirs.Spec.Weight = new(int32(100))
+	ours.Spec.Template.Spec.Requirements = append(ours.Spec.Template.Spec.Requirements, karpv1.NodeSelectorRequirementWithMinValues{
+		Key: awsv1.LabelInstanceFamily, Operator: corev1.NodeSelectorOpIn, Values: []string{"c5"},
+	})
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: "default"}} // pods need it
 	if err := cluster.Client.Create(t.Context(), account); client.IgnoreAlreadyExists(err) != nil {
 		t.Fatal(err)
@@ -89,7 +93,7 @@ func TestL20_TwoAutoscalersInOneCluster(t *testing.T) {
 		rig.Sweep(t, cluster.Client, &corev1.PodList{}, &karpv1.NodePoolList{}, &karpv1.NodeClaimList{}, &corev1.NodeList{}, &awsv1.EC2NodeClassList{})
 	})
 
-	url := newAWS(t)
+	url, tried := newObservedAWS(t)
 	_, err := iam.NewFromConfig(sdk.Config("us-west-2", url, "AKIATEST")).CreateRole(t.Context(), &iam.CreateRoleInput{
 		RoleName: aws.String(pocket.Role), AssumeRolePolicyDocument: aws.String(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}`),
 	})
@@ -145,6 +149,9 @@ func TestL20_TwoAutoscalersInOneCluster(t *testing.T) {
 		`karpenter_scheduler_scheduling_duration_seconds_count{controller="provisioner"} .*`, `karpenter_scheduler_scheduling_duration_seconds_count{controller="disruption"} .*`,
 		`karpenter_scheduler_unschedulable_pods_count{controller="disruption"} .*`, `karpenter_voluntary_disruption_consolidation_timeouts_total{consolidation_type="multi"} 0`,
 	)
+	if types := tried(); len(types) == 0 || slices.ContainsFunc(types, func(name string) bool { return !strings.HasPrefix(name, "c5.") }) {
+		t.Errorf("the class was tried with %v, want types that its pool allows", types)
+	}
 	if got := made(); !slices.Equal(got, []string{"ours"}) {
 		t.Errorf("claims were made in the pools %v, want one in ours", got)
 	}

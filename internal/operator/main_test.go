@@ -2,6 +2,7 @@ package operator_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,9 +11,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	neturl "net/url"
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -59,6 +62,13 @@ func (realClock) After(d time.Duration) <-chan time.Time { return time.After(d) 
 // newAWS serves a pocket AWS that knows the cluster.
 func newAWS(t *testing.T) string {
 	t.Helper()
+	url, _ := newObservedAWS(t)
+	return url
+}
+
+// newObservedAWS is the same; tried returns the instance types whose launch has been tried without launching.
+func newObservedAWS(t *testing.T) (url string, tried func() []string) {
+	t.Helper()
 	sim, err := simaws.New(simaws.Options{
 		Clock: realClock{}, Seed: 1, Region: "us-west-2", Queue: "test", KubernetesVersions: []string{"1.37"},
 		Clusters: []simaws.Cluster{{Name: "test", Version: "1.37", Endpoint: cluster.Config.Host, ServiceCIDR: "10.100.0.0/16"}},
@@ -66,9 +76,28 @@ func newAWS(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(sim.Handler())
+	var mu sync.Mutex
+	var types []string
+	handler := sim.Handler()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if form, err := neturl.ParseQuery(string(body)); err == nil && form.Get("Action") == "RunInstances" && form.Get("DryRun") == "true" {
+			mu.Lock()
+			types = append(types, form.Get("InstanceType"))
+			mu.Unlock()
+		}
+		handler.ServeHTTP(w, r)
+	}))
 	t.Cleanup(server.Close)
-	return server.URL
+	return server.URL, func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(types)
+	}
 }
 
 // child is a controller in a process of its own.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"karpenter/internal/engine/life"
 )
 
 var update = flag.Bool("update", false, "rewrite docs/reference/flags.md")
@@ -54,11 +56,28 @@ func TestO74_FlagBeatsEnvBeatsDefault(t *testing.T) {
 	}
 }
 
+// B1: how long nodes may take to become usable is a setting, which claims are judged by.
+func TestB1_InitializationTimeout(t *testing.T) {
+	for value, want := range map[string]time.Duration{"": 30 * time.Minute, "45m": 45 * time.Minute, "0": 0, "0s": 0} {
+		o, err := parse(map[string]string{"INITIALIZATION_TIMEOUT": value}, nil)
+		if err != nil {
+			t.Errorf("%q: %v", value, err)
+			continue
+		}
+		wanted := life.DefaultLimits
+		wanted.Initialize = want
+		if got := (&wiring{process: &process{options: o}}).limits(); got != wanted {
+			t.Errorf("%q: claims are judged by %+v, want %+v", value, got, wanted)
+		}
+	}
+}
+
 func TestO74_WrongSettingsAreNamed(t *testing.T) {
 	for _, c := range []struct{ env, value, want string }{
 		{"CLUSTER_NAME", "", `CLUSTER_NAME="": must be set to the name of the EKS cluster`},
 		{"BATCH_MAX_DURATION", "10", `BATCH_MAX_DURATION="10": must be a duration`},
 		{"BATCH_MAX_DURATION", "-1s", `BATCH_MAX_DURATION="-1s": must be at least`},
+		{"INITIALIZATION_TIMEOUT", "-1m", `INITIALIZATION_TIMEOUT="-1m": must be a duration such as 30m or 1h, or 0`},
 		{"PREFERENCE_POLICY", "respect", `PREFERENCE_POLICY="respect": must be Respect or Ignore`},
 		{"MIN_VALUES_POLICY", "x", `MIN_VALUES_POLICY="x": must be Strict or BestEffort`},
 		{"FEATURE_GATES", "NodeRepair", `FEATURE_GATES="NodeRepair": "NodeRepair": must be a list such as NodeRepair=true`},

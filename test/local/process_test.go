@@ -30,7 +30,7 @@ type command struct {
 }
 
 // start runs the command in a folder until it says that the cluster is ready.
-func start(t *testing.T, dir string) *command {
+func start(t *testing.T, dir string, flags ...string) *command {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -40,7 +40,7 @@ func start(t *testing.T, dir string) *command {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &command{Cmd: exec.Command(self, "local", "--dir", dir, "--kube", binary, "--boot-time", "0s", "--no-defaults")}
+	c := &command{Cmd: exec.Command(self, append([]string{"local", "--dir", dir, "--kube", binary, "--boot-time", "0s", "--no-defaults"}, flags...)...)}
 	out, err := c.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -93,6 +93,24 @@ func children(t *testing.T, parent int) []int {
 	return found
 }
 
+// qpsOf are the limits of requests that processes were started with.
+func qpsOf(t *testing.T, pids []int) (limits []string) {
+	t.Helper()
+	for _, pid := range pids {
+		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, arg := range strings.Split(string(line), "\x00") {
+			if strings.HasPrefix(arg, "--kube-api-") {
+				limits = append(limits, arg)
+			}
+		}
+	}
+	slices.Sort(limits)
+	return limits
+}
+
 // gone tells that a process has ended, though perhaps nobody has taken note.
 func gone(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -131,6 +149,9 @@ func TestItCanBeStoppedKilledAndResumed(t *testing.T) {
 	if len(started) != 6 { // etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kwok, controller
 		t.Errorf("%d children, want 6", len(started))
 	}
+	if limits := qpsOf(t, started); limits != nil {
+		t.Errorf("kube-controller-manager and kube-scheduler have %q, want Kubernetes' own limits", limits)
+	}
 	if err := first.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +164,7 @@ func TestItCanBeStoppedKilledAndResumed(t *testing.T) {
 		}
 	}
 
-	second := start(t, dir)
+	second := start(t, dir, "--kube-qps", "77")
 	again := nodeOf(t, second.kube, id)
 	if again.UID != node.UID {
 		t.Errorf("after a restart node %s is another one", node.Name)
@@ -156,6 +177,9 @@ func TestItCanBeStoppedKilledAndResumed(t *testing.T) {
 		t.Errorf("after a restart instances %v, before %v", has, had)
 	}
 	started = children(t, second.Process.Pid)
+	if limits, want := qpsOf(t, started), []string{"--kube-api-burst=154", "--kube-api-burst=154", "--kube-api-qps=77", "--kube-api-qps=77"}; !slices.Equal(limits, want) {
+		t.Errorf("kube-controller-manager and kube-scheduler have %q, want %q", limits, want)
+	}
 	if err := second.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,8 @@ import (
 //go:embed data/prices.txt.gz
 var priceFile []byte
 
-// fallbackRegion has prices for regions that the file lacks.
-const fallbackRegion = "us-east-1"
+// FallbackRegion has prices for regions that the file lacks.
+const FallbackRegion = "us-east-1"
 
 // embeddedTable is a region's on-demand prices from the binary.
 type embeddedTable struct {
@@ -49,7 +49,7 @@ func embeddedPrices(region string) embeddedTable {
 			current = rest
 			continue
 		}
-		if current != region && current != fallbackRegion {
+		if current != region && current != FallbackRegion {
 			continue
 		}
 		if tables[current] == nil {
@@ -57,7 +57,7 @@ func embeddedPrices(region string) embeddedTable {
 		}
 		tables[current].read(word, rest)
 	}
-	for _, name := range []string{region, fallbackRegion} {
+	for _, name := range []string{region, FallbackRegion} {
 		if tables[name] != nil {
 			return *tables[name]
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	scaling "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/google/go-cmp/cmp"
 
 	awsv1 "karpenter/api/aws/v1"
@@ -86,6 +87,15 @@ func TestNodeGroup_Tags(t *testing.T) {
 	}
 }
 
+// disksOf are the disks of a group's class.
+func disksOf(g *NodeGroup) string {
+	var out []string
+	for _, d := range g.Class.BlockDeviceMappings {
+		out = append(out, aws.ToString(d.DeviceName)+" "+d.EBS.VolumeSize.String())
+	}
+	return strings.Join(out, ", ")
+}
+
 // The size of a managed group's disk is that of the disk that holds images and pods, which every image family has elsewhere.
 func TestNodeGroup_Disk(t *testing.T) {
 	for alias, want := range map[string]string{
@@ -97,12 +107,19 @@ func TestNodeGroup_Disk(t *testing.T) {
 			g.Class.AMISelectorTerms = []awsv1.AMISelectorTerm{{Alias: alias}}
 		}
 		g.useDisk(80)
-		var got []string
-		for _, d := range g.Class.BlockDeviceMappings {
-			got = append(got, aws.ToString(d.DeviceName)+" "+d.EBS.VolumeSize.String())
+		if got := disksOf(g); got != want {
+			t.Errorf("%s: %s, want %s", alias, got, want)
 		}
-		if text := strings.Join(got, ", "); text != want {
-			t.Errorf("%s: %s, want %s", alias, text, want)
+	}
+	for image, want := range map[ekstypes.AMITypes]string{
+		ekstypes.AMITypesAl2023X8664Standard: "/dev/xvda 80Gi", ekstypes.AMITypesBottlerocketArm64: "/dev/xvda 4Gi, /dev/xvdb 80Gi", ekstypes.AMITypesWindowsCore2022X8664: "/dev/sda1 80Gi",
+	} {
+		g := &NodeGroup{}
+		if err := (&groupReader{}).readManaged(t.Context(), g, &ekstypes.Nodegroup{AmiType: image, DiskSize: aws.Int32(80)}); err != nil {
+			t.Fatal(err)
+		}
+		if got := disksOf(g); got != want {
+			t.Errorf("a managed group of %s: %s, want %s", image, got, want)
 		}
 	}
 }

@@ -100,7 +100,7 @@ type PriceState struct {
 func (s PriceState) OnDemandName() string {
 	switch {
 	case s.Foreign:
-		return "on-demand, price unknown: estimate from " + fallbackRegion
+		return "on-demand, price unknown: estimate from " + FallbackRegion
 	case s.Embedded:
 		return "on-demand, built in"
 	case s.Currency != dollars:

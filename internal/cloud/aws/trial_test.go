@@ -1,19 +1,28 @@
 package aws
 
 import (
+	"bytes"
+	"fmt"
+	"io"
 	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/cloud"
 	"karpenter/internal/cloud/simaws"
+	"karpenter/test/harness/sdk"
 )
 
 func TestAWS_6_DryRunDenied(t *testing.T) {
@@ -114,7 +123,15 @@ func TestAWS_6_TheTrialTriesWhatPoolsAllow(t *testing.T) {
 	pools := []*karpv1.NodePool{
 		pool("a", typeIs("c5.large")), pool("b", typeIs("c5.large"), need(awsv1.LabelInstanceTenancy, "dedicated")), pool("c", typeIs("c5.large")), pool("d", typeIs("no.such")),
 	}
-	w := newWorld(t, func(_ *simaws.Options, o *Options) { o.Pools = func(string) []*karpv1.NodePool { return pools } })
+	sent := &sentForms{}
+	clock := simaws.NewManual(epoch)
+	w := newWorldAt(t, clock, func(sim *simaws.Sim) (string, aws.HTTPClient) {
+		server := httptest.NewServer(sim.Handler())
+		t.Cleanup(server.Close)
+		return server.URL, sent
+	}, func(_ *simaws.Options, o *Options) {
+		o.Clock, o.Pools = eager{clock}, func(string) []*karpv1.NodePool { return pools }
+	})
 	w.load()
 	specimens, _ := w.specimens(w.class("default"))
 	var got []string
@@ -124,9 +141,65 @@ func TestAWS_6_TheTrialTriesWhatPoolsAllow(t *testing.T) {
 	if want := []string{"c5.large default", "c5.large dedicated"}; !slices.Equal(got, want) {
 		t.Errorf("tried %v, want %v", got, want)
 	}
-	if n := w.called("RunInstances"); n != 2*len(w.class("default").Status.Subnets) {
-		t.Errorf("%d trials of RunInstances for 2 kinds of machines in %d subnets", n, len(w.class("default").Status.Subnets))
+	// What EC2 was asked is that: every subnet, by fleet and one by one, with the template of that tenancy.
+	tenancy, asked, want := map[string]string{}, map[string]bool{}, map[string]bool{}
+	for _, form := range sent.of("CreateLaunchTemplate") {
+		tenancy[form.Get("LaunchTemplateName")] = form.Get("LaunchTemplateData.Placement.Tenancy")
 	}
+	for _, form := range sent.of("CreateFleet") {
+		at := "LaunchTemplateConfigs.1."
+		for i := 1; form.Has(fmt.Sprint(at, "Overrides.", i, ".SubnetId")); i++ {
+			over := fmt.Sprint(at, "Overrides.", i, ".")
+			asked[fmt.Sprint("fleet ", form.Get(over+"InstanceType"), " ", form.Get(over+"SubnetId"), " ", tenancy[form.Get(at+"LaunchTemplateSpecification.LaunchTemplateName")])] = true
+		}
+	}
+	for _, form := range sent.of("RunInstances") {
+		asked[fmt.Sprint("run ", form.Get("InstanceType"), " ", form.Get("NetworkInterface.1.SubnetId"), " ", tenancy[form.Get("LaunchTemplate.LaunchTemplateName")])] = true
+	}
+	for _, subnet := range w.class("default").Status.Subnets {
+		for _, kind := range []string{"default", "dedicated"} {
+			want["fleet c5.large "+subnet.ID+" "+kind], want["run c5.large "+subnet.ID+" "+kind] = true, true
+		}
+	}
+	if diff := cmp.Diff(want, asked); diff != "" || len(want) < 8 {
+		t.Errorf("what is tried (-want +got):\n%s", diff)
+	}
+}
+
+// sentForms keeps what is sent to EC2.
+type sentForms struct {
+	mu    sync.Mutex
+	forms []url.Values
+}
+
+// Do implements the SDK's client.
+func (s *sentForms) Do(r *http.Request) (*http.Response, error) {
+	if r.Body != nil {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		r = r.Clone(r.Context())
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if form, err := url.ParseQuery(string(body)); err == nil {
+			s.mu.Lock()
+			s.forms = append(s.forms, form)
+			s.mu.Unlock()
+		}
+	}
+	return sdk.Client{}.Do(r)
+}
+
+// of are the calls of one action.
+func (s *sentForms) of(action string) (out []url.Values) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, form := range s.forms {
+		if form.Get("Action") == action {
+			out = append(out, form)
+		}
+	}
+	return out
 }
 
 // TestAWS_6_UnsupportedIsAnAnswer: a zone that does not sell the type that is tried says nothing against the class.

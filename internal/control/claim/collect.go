@@ -93,6 +93,9 @@ type register struct {
 	// recorded has the claim of each machine on record; batches and names those of claims without one.
 	recorded       map[string]*karpv1.NodeClaim
 	batches, names map[string]bool
+	// unreadable are provider IDs that no machine can have. They stand in recorded too, for claims that have joined: whose machine is
+	// gone must go, whatever its id looks like.
+	unreadable map[string]bool
 }
 
 // claims reads the claims.
@@ -101,7 +104,7 @@ func (r *Collect) claims(ctx context.Context, from client.Reader, opts ...client
 	if err := from.List(ctx, list, opts...); err != nil {
 		return nil, fmt.Errorf("listing claims: %w", err)
 	}
-	out := &register{recorded: map[string]*karpv1.NodeClaim{}, batches: map[string]bool{}, names: map[string]bool{}}
+	out := &register{recorded: map[string]*karpv1.NodeClaim{}, batches: map[string]bool{}, names: map[string]bool{}, unreadable: map[string]bool{}}
 	for i := range list.Items {
 		if ours(&list.Items[i], r.Class) {
 			out.claims = append(out.claims, list.Items[i])
@@ -111,19 +114,39 @@ func (r *Collect) claims(ctx context.Context, from client.Reader, opts ...client
 		claim := &out.claims[i]
 		if id, err := r.InstanceID(claim.Status.ProviderID); err == nil {
 			out.recorded[id] = claim
-		} else {
-			out.batches[cloud.BatchID(claim)] = true
-			out.names[claim.Name] = true
+			continue
+		}
+		out.batches[cloud.BatchID(claim)] = true
+		out.names[claim.Name] = true
+		if id := claim.Status.ProviderID; id != "" {
+			out.recorded[id], out.unreadable[id] = claim, true
 		}
 	}
 	return out, nil
 }
 
+// living are the machines on record that are there. Of a claim whose provider ID cannot be read it is one that carries the claim's
+// name, or one of its batch that carries none.
+func (g *register) living(machines []*cloud.Instance) map[string]bool {
+	out := map[string]bool{}
+	for _, in := range machines {
+		if out[in.ID] = !in.State.Ending(); !out[in.ID] || g.recorded[in.ID] != nil {
+			continue
+		}
+		for id := range g.unreadable {
+			if claim := g.recorded[id]; in.Claim == claim.Name || in.Claim == "" && in.Batch == cloud.BatchID(claim) {
+				out[id] = true
+			}
+		}
+	}
+	return out
+}
+
 // match says whether every machine has a claim, and every claim that has had a node its machine.
 func (g *register) match(machines []*cloud.Instance) bool {
-	living := map[string]bool{}
+	living := g.living(machines)
 	for _, in := range machines {
-		if living[in.ID] = !in.State.Ending(); living[in.ID] && !g.expects(in) {
+		if living[in.ID] && !g.expects(in) {
 			return false
 		}
 	}
@@ -142,10 +165,7 @@ func (g *register) expects(in *cloud.Instance) bool {
 
 // collectClaims deletes registered claims whose machine is gone and whose node does not say otherwise.
 func (r *Collect) collectClaims(ctx context.Context, machines []*cloud.Instance, claims *register) error {
-	living := map[string]bool{}
-	for _, in := range machines {
-		living[in.ID] = !in.State.Ending()
-	}
+	living := claims.living(machines)
 	census := life.Census{Listed: len(machines)}
 	var suspects []string
 	for id, claim := range claims.recorded {
@@ -166,7 +186,7 @@ func (r *Collect) collectClaims(ctx context.Context, machines []*cloud.Instance,
 	}
 	slices.Sort(suspects)
 	var errs []error
-	looks := r.look(ctx, suspects)
+	looks := r.look(ctx, suspects, claims.unreadable)
 	for i, id := range suspects {
 		switch looks[i].found {
 		case ended:
@@ -213,12 +233,16 @@ type look struct {
 	err   error
 }
 
-// look asks the cloud about machines by their ids, in order.
-func (r *Collect) look(ctx context.Context, ids []string) []look {
+// look asks the cloud about machines by their ids, in order. About what is no id there is nothing to ask.
+func (r *Collect) look(ctx context.Context, ids []string, unreadable map[string]bool) []look {
 	out := make([]look, len(ids))
 	gate := make(chan struct{}, lookers)
 	var wg sync.WaitGroup
 	for i, id := range ids {
+		if unreadable[id] {
+			out[i].found = absent
+			continue
+		}
 		gate <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-gate }()

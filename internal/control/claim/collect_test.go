@@ -155,6 +155,36 @@ func TestL15_ClaimsWithoutMachine(t *testing.T) {
 	}
 }
 
+// TestL15_WhateverTheProviderIDLooksLike: a claim is collected, and its machine kept, whether its id has another form or cannot be read
+// at all.
+func TestL15_WhateverTheProviderIDLooksLike(t *testing.T) {
+	b := newBench(t)
+	r, f := b.collector(30)
+	form := func(i int) string { return "Provider:///us-west-2a/" + machine(i).ID }
+	for name, id := range map[string]string{"form-gone": form(101), "form-there": form(102), "odd-gone": "odd-1", "odd-there": "odd-2", "odd-batch": "odd-3"} {
+		b.registered(name, id)
+	}
+	for i, name := range map[int]string{102: "", 103: "odd-there", 104: ""} {
+		in := machine(i)
+		in.Claim = name
+		f.machines[in.ID] = in
+	}
+	f.machines[machine(104).ID].Batch = cloud.BatchID(b.get("odd-batch"))
+	b.sweeps(r, 1)
+	if b.going("form-gone") || b.going("odd-gone") {
+		t.Error("R5: one look was enough")
+	}
+	b.sweeps(r, 9)
+	for name, want := range map[string]bool{"form-gone": true, "form-there": false, "odd-gone": true, "odd-there": false, "odd-batch": false} {
+		if b.going(name) != want {
+			t.Errorf("%s is deleted: %t, want %t", name, !want, want)
+		}
+	}
+	if got := b.deleted(30); got != nil || f.ended != nil {
+		t.Errorf("others are deleted: %v, machines ended: %v", got, f.ended)
+	}
+}
+
 func TestL15_UnregisteredClaimsAreLeftAlone(t *testing.T) {
 	b := newBench(t)
 	r, _ := b.collector(3)

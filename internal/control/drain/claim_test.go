@@ -252,6 +252,21 @@ func TestPoisonedProviderID_TheMachineIsFoundByItsTags(t *testing.T) {
 	}
 }
 
+// TestPoisonedProviderID_NodesGo: nor does an id that cannot be read keep a node, with or without its claim.
+func TestPoisonedProviderID_NodesGo(t *testing.T) {
+	w := newWorld(t)
+	nonsense := func(n *corev1.Node) { n.Spec.ProviderID = "nonsense" + n.Name }
+	claim := w.claim("n", func(c *karpv1.NodeClaim) { c.Status.ProviderID = "nonsense" + c.Name })
+	node, alone := w.node("n", nonsense), w.node("alone", nonsense)
+	w.pod("web", node)
+	w.delete(claim)
+	w.delete(alone)
+	w.finish(alone, node, claim)
+	if w.fleet.has(claim.Name) || len(w.left()) != 1 {
+		t.Errorf("machine there: %t, pods gone: %v", w.fleet.has(claim.Name), w.left())
+	}
+}
+
 // TestL21_AMachineThatIsAnothersStays: if two claims have one machine on record, the one that its node is not registered with goes
 // alone.
 func TestL21_AMachineThatIsAnothersStays(t *testing.T) {

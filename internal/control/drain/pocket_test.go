@@ -16,30 +16,36 @@ import (
 	"karpenter/test/harness/pocket"
 )
 
-// The same with the real provider and a pocket AWS whose machines take a while to end.
+// The same with the real provider and a pocket AWS whose machines take a while to end. Provider IDs may have been written in another
+// form, by another version or another hand.
 func TestL21_WithTheProvider(t *testing.T) {
-	w := prepare(t)
-	aws := pocket.Start(t, pocket.Options{Clock: w.clock, Cluster: w.name})
-	w.clouds, w.instanceID = aws.Provider, awscloud.ParseProviderID
-	w.start()
-	made := pocket.NewClaim("made")
-	made.UID, made.CreationTimestamp = types.UID(w.name), metav1.NewTime(w.clock.Now())
-	result := aws.Provider.Launch(t.Context(), cloud.Batch{ID: w.name, Claims: []*karpv1.NodeClaim{made}})[0]
-	if result.Err != nil {
-		t.Fatal(result.Err)
-	}
-	claim := w.claim("n", func(c *karpv1.NodeClaim) { c.Status.ProviderID = result.Instance.ProviderID })
-	node := w.node("n", func(n *corev1.Node) { n.Spec.ProviderID = result.Instance.ProviderID })
-	w.pod("web", node)
-	w.clock.skip(time.Minute) // it boots
-	w.delete(node)
-	w.await("the pod's end", func() bool { return len(w.left()) == 1 })
-	w.finish(node, claim)
-	if living := aws.Living(); len(living) != 0 {
-		t.Errorf("S8: living machines: %+v", living)
-	}
-	if got := aws.Called("TerminateInstances"); got != 1 {
-		t.Errorf("TerminateInstances was called %d times", got)
+	for seed, form := range []string{"aws:///", "Provider:///"} {
+		t.Run(strings.Trim(form, ":/"), func(t *testing.T) {
+			w := prepare(t)
+			aws := pocket.Start(t, pocket.Options{Clock: w.clock, Cluster: w.name, Seed: uint64(seed + 1)})
+			w.clouds, w.instanceID = aws.Provider, awscloud.ParseProviderID
+			w.start()
+			made := pocket.NewClaim("made")
+			made.UID, made.CreationTimestamp = types.UID(w.name), metav1.NewTime(w.clock.Now())
+			result := aws.Provider.Launch(t.Context(), cloud.Batch{ID: w.name, Claims: []*karpv1.NodeClaim{made}})[0]
+			if result.Err != nil {
+				t.Fatal(result.Err)
+			}
+			id := form + strings.TrimPrefix(result.Instance.ProviderID, "aws:///")
+			claim := w.claim("n", func(c *karpv1.NodeClaim) { c.Status.ProviderID = id })
+			node := w.node("n", func(n *corev1.Node) { n.Spec.ProviderID = id })
+			w.pod("web", node)
+			w.clock.skip(time.Minute) // it boots
+			w.delete(node)
+			w.await("the pod's end", func() bool { return len(w.left()) == 1 })
+			w.finish(node, claim)
+			if living := aws.Living(); len(living) != 0 {
+				t.Errorf("S8: living machines: %+v", living)
+			}
+			if got := aws.Called("TerminateInstances"); got != 1 {
+				t.Errorf("TerminateInstances was called %d times", got)
+			}
+		})
 	}
 }
 

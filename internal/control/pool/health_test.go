@@ -93,6 +93,21 @@ func TestL14_PoolsWhoseMachinesDoNotJoinAreHeldBack(t *testing.T) {
 	}
 	judge(r, metav1.ConditionUnknown)
 
+	r.Failed(claim, "LaunchFailed", "no such image")
+	r.Failed(claim, "LaunchFailed", "no such image")
+	judge(r, metav1.ConditionFalse)
+	p.Status.NodeClassObservedGeneration++ // the class is another
+	if err := cluster.Client.Status().Update(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	judge(r, metav1.ConditionUnknown)
+	if until, why := r.Paused(p.Name); !until.IsZero() {
+		t.Errorf("another class, and still paused until %s: %s", until, why)
+	}
+
+	r.Failed(claim, "LaunchFailed", "no such image")
+	r.Failed(claim, "LaunchFailed", "no such image")
+	judge(r, metav1.ConditionFalse)
 	p.Spec.Weight = new(int32(7)) // somebody has changed something: a new chance
 	if err := cluster.Client.Update(t.Context(), p); err != nil {
 		t.Fatal(err)
