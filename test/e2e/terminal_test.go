@@ -55,6 +55,8 @@ type terminal struct {
 	mu   sync.Mutex
 	said bytes.Buffer
 	done chan struct{} // closed when nothing more can come
+	// before is how the terminal was when the program began.
+	before syscall.Termios
 }
 
 // onTerminal starts the program on a terminal of 80 by 24 characters.
@@ -77,6 +79,7 @@ func onTerminal(t *testing.T, args ...string) *terminal {
 	}
 	control(t, self, syscall.TIOCSWINSZ, unsafe.Pointer(&struct{ rows, columns, x, y uint16 }{24, 80, 0, 0}))
 	x := &terminal{t: t, master: master, self: self, done: make(chan struct{})}
+	x.before = x.attributes()
 	x.cmd = exec.CommandContext(t.Context(), filepath.Join(root, "bin", "karpenter"), args...)
 	x.cmd.Stdin, x.cmd.Stdout, x.cmd.Stderr = self, self, self
 	x.cmd.Env = append(os.Environ(), "TERM=xterm-256color", "NO_COLOR=")
@@ -170,7 +173,6 @@ func topOnATerminal(t *testing.T, kubeconfig string) {
 	for _, x := range []struct{ name, end string }{{"q", "q"}, {"Ctrl-C", "\x03"}} {
 		t.Run("ends with "+x.name, func(t *testing.T) {
 			term := onTerminal(t, "top", "--kubeconfig", kubeconfig)
-			before := term.attributes()
 			term.await(0, "nodes (", "GOES", "/month", "ready")
 			term.await(term.press("/nothing-has-this"), "filter: nothing-has-this", "0 of ")
 			term.await(term.press("\x1b"), "nodes (")
@@ -186,8 +188,8 @@ func topOnATerminal(t *testing.T, kubeconfig string) {
 				t.Errorf("it ended with %v", err)
 			}
 			term.await(0, "\x1b[?25h\x1b[?1049l")
-			if after := term.attributes(); after != before {
-				t.Errorf("the terminal was left as %+v, it was %+v", after, before)
+			if after := term.attributes(); after != term.before {
+				t.Errorf("the terminal was left as %+v, it was %+v", after, term.before)
 			}
 		})
 	}
