@@ -63,21 +63,18 @@ func TestRotation_WhileConversionsRun(t *testing.T) {
 	// 241 days after the beginning the fourth certificate has just been made, which is still good today; on day 245 the authority
 	// is renewed, and on day 300 the certificate, by the new authority.
 	clock := &clock{now: time.Now().Add(-301 * day)}
-	// Nobody can connect while the clock is that far behind, so the wait for v1beta1 runs beside the first steps.
-	served := make(chan error, 1)
-	var stop func()
-	go func() {
-		var err error
-		stop, err = c.serve(t.Context(), clock)
-		served <- err
-	}()
-	for range 242 {
-		clock.step(day)
-	}
-	if err := <-served; err != nil {
+	stop, err := c.serve(t.Context(), clock)
+	if err != nil {
 		t.Fatal(err)
 	}
 	defer stop()
+	// Nobody can connect while the clock is that far behind.
+	for range 242 {
+		clock.step(day)
+	}
+	if err := c.awaitBeta(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	one := object("karpenter.sh/v1beta1", "NodePool", "rotation", tree{"template": tree{"spec": tree{"requirements": []any{}}}})
 	c.create(t, one)
 

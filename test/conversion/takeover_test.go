@@ -53,6 +53,9 @@ func TestTakeOver_StoredInBeta(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stop()
+	if err := c.awaitBeta(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	for _, one := range objects {
 		if diff := cmp.Diff(one.Object["spec"], c.read(t, one, "v1beta1").Object["spec"]); diff != "" {
 			t.Errorf("%s in v1beta1:\n%s", one.GetKind(), diff)
