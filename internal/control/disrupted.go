@@ -1,18 +1,55 @@
 package control
 
 import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/meter"
 )
 
-// CountDisrupted counts a claim that is taken away for a reason (O3).
-func CountDisrupted(m *meter.Set, claim *karpv1.NodeClaim, reason string) {
-	m.Add(meter.NodeClaimsDisrupted, 1, DisruptedLabels(claim, reason)...)
+// Counter counts claims that are taken away, and the pods that have to move because of it. Client can list pods by spec.nodeName.
+type Counter struct {
+	Client client.Reader
+	Meter  *meter.Set
 }
 
-// DisruptedLabels are the labels of what is counted about a claim that is taken away, but for the policy of its pool, which
-// only those know that consolidate (O3, O4).
-func DisruptedLabels(claim *karpv1.NodeClaim, reason string) []string {
+// Disrupted counts a claim that has just been taken away for a reason (O3), and its pods (O4). What cannot be read is left out: a
+// metric is no reason to fail.
+func (c Counter) Disrupted(ctx context.Context, claim *karpv1.NodeClaim, reason string) {
+	policy := ""
+	pool := &karpv1.NodePool{}
+	if name := claim.Labels[karpv1.NodePoolLabelKey]; name != "" && c.Client.Get(ctx, client.ObjectKey{Name: name}, pool) == nil {
+		policy = string(pool.Spec.Disruption.ConsolidationPolicy)
+	}
+	labels := DisruptedLabels(claim, reason, policy)
+	c.Meter.Add(meter.NodeClaimsDisrupted, 1, labels...)
+	c.Meter.Add(meter.PodsDisruptionInitiated, float64(c.moving(ctx, claim.Status.NodeName)), labels...)
+}
+
+// moving is how many pods of a node need another one when it goes.
+func (c Counter) moving(ctx context.Context, node string) (count int) {
+	pods := &corev1.PodList{}
+	if node == "" || c.Client.List(ctx, pods, client.MatchingFields{"spec.nodeName": node}, client.UnsafeDisableDeepCopy) != nil {
+		return 0
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		owner := metav1.GetControllerOf(pod)
+		ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || !pod.DeletionTimestamp.IsZero()
+		if !ended && (owner == nil || owner.Kind != "DaemonSet" && owner.Kind != "Node") {
+			count++
+		}
+	}
+	return count
+}
+
+// DisruptedLabels are the labels of what is counted about a claim that is taken away, of a pool with that consolidation policy (O3,
+// O4).
+func DisruptedLabels(claim *karpv1.NodeClaim, reason, policy string) []string {
 	mode := "graceful"
 	if period := claim.Spec.TerminationGracePeriod; period != nil {
 		mode = "eventual"
@@ -22,6 +59,6 @@ func DisruptedLabels(claim *karpv1.NodeClaim, reason string) []string {
 	}
 	return []string{
 		"reason", reason, "nodepool", claim.Labels[karpv1.NodePoolLabelKey],
-		"capacity_type", claim.Labels[karpv1.CapacityTypeLabelKey], "termination_mode", mode,
+		"capacity_type", claim.Labels[karpv1.CapacityTypeLabelKey], "termination_mode", mode, "consolidation_policy", policy,
 	}
 }

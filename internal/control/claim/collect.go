@@ -302,7 +302,7 @@ func (r *Collect) collectClaim(ctx context.Context, claim *karpv1.NodeClaim) err
 	}
 	removed, err := remove(ctx, r.Client, claim)
 	if removed {
-		control.CountDisrupted(r.Meter, claim, causeCollected)
+		control.Counter{Client: r.Client, Meter: r.Meter}.Disrupted(ctx, claim, causeCollected)
 		r.Ledger.Removed(claim, ledger.Removal, causeCollected, "goes, because its machine is gone")
 		r.Log.Info("deleted nodeclaim", "NodeClaim", claim.Name, "NodePool", claim.Labels[karpv1.NodePoolLabelKey], "Node", claim.Status.NodeName,
 			"provider-id", claim.Status.ProviderID, "reason", causeCollected, "message", "its machine is gone")

@@ -368,7 +368,7 @@ func (r *Lifecycle) pay(ctx context.Context) (bool, error) {
 func (r *Lifecycle) remove(ctx context.Context, claim *karpv1.NodeClaim, cause, message string) (removed bool, err error) {
 	removed, err = remove(ctx, r.Client, claim)
 	if removed {
-		control.CountDisrupted(r.Meter, claim, cause)
+		control.Counter{Client: r.Client, Meter: r.Meter}.Disrupted(ctx, claim, cause)
 		control.Logger(ctx, r.Log).Info("deleted nodeclaim", "NodeClaim", claim.Name, "NodePool", claim.Labels[karpv1.NodePoolLabelKey], "Node", claim.Status.NodeName,
 			"provider-id", claim.Status.ProviderID, "reason", cause, "message", message)
 	}

@@ -97,7 +97,7 @@ func (r *Ailing) treat(ctx context.Context, a cloud.Ailment, claim *karpv1.NodeC
 		return err
 	}
 	r.Meter.Add(meter.InstanceStatusUnhealthy, 1, "category", string(a.Kind))
-	control.CountDisrupted(r.Meter, claim, "instance_status_unhealthy")
+	control.Counter{Client: r.Client, Meter: r.Meter}.Disrupted(ctx, claim, "instance_status_unhealthy")
 	r.Ledger.Removed(claim, ledger.Interruption, "InstanceUnhealthy", "is replaced: "+message)
 	r.Log.Info("deleted nodeclaim", "NodeClaim", claim.Name, "Node", claim.Status.NodeName, "provider-id", claim.Status.ProviderID, "reason", "instance_status_unhealthy", "message", message)
 	return nil

@@ -196,7 +196,7 @@ func (r *Interruption) act(ctx context.Context, n cloud.Notice, what verdict, cl
 		r.Recorder.Tell(control.Event{Object: obj, Warning: true, Reason: "TerminatingOnInterruption", Message: "Replacing the node: " + message})
 	}
 	r.Meter.Add(meter.InterruptionActions, 1, "action", actionDrain)
-	control.CountDisrupted(r.Meter, claim, string(n.Kind))
+	control.Counter{Client: r.Client, Meter: r.Meter}.Disrupted(ctx, claim, string(n.Kind))
 	r.Ledger.Removed(claim, ledger.Interruption, what.reason, "is replaced: "+message)
 	r.Log.Info("deleted nodeclaim", "NodeClaim", claim.Name, "Node", claim.Status.NodeName, "provider-id", claim.Status.ProviderID, "reason", n.Kind, "message", message)
 	return nil

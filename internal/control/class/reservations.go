@@ -102,7 +102,7 @@ func (r *Reservations) follow(ctx context.Context, claim *karpv1.NodeClaim, mark
 		if err := remove(ctx, r.Client, claim); err != nil {
 			return err
 		}
-		control.CountDisrupted(r.Meter, claim, "capacity_reservation_expiring")
+		control.Counter{Client: r.Client, Meter: r.Meter}.Disrupted(ctx, claim, "capacity_reservation_expiring")
 		r.Log.Info("deleted nodeclaim", "NodeClaim", claim.Name, "Node", claim.Status.NodeName, "reason", "capacity_reservation_expiring", "message", "capacity reservation "+reservation+" is about to end")
 		return nil
 	}

@@ -204,7 +204,7 @@ func (l *Loop) finish(ctx context.Context, c *command) (did bool, err error) {
 		}
 	}
 	now := l.Clock.Now()
-	if err := l.end(ctx, c.stay, c.record); err != nil {
+	if err := l.end(ctx, c.stay, c.record, c.kind()); err != nil {
 		return true, err
 	}
 	l.moved.left(c.id, now)
@@ -225,12 +225,12 @@ func (l *Loop) forbidden(ctx context.Context, n *state.Node, reason disrupt.Reas
 	return l.disturbed(ctx, n, reason, nil)
 }
 
-// end deletes the claims of nodes.
-func (l *Loop) end(ctx context.Context, nodes []*state.Node, r record) error {
+// end deletes the claims of nodes, of a move of that kind.
+func (l *Loop) end(ctx context.Context, nodes []*state.Node, r record, kind string) error {
 	return errors.Join(each(nodes, func(n *state.Node) error {
 		removed, err := l.remove(ctx, n.Claim)
 		if removed {
-			l.speaker.ended(n, r)
+			l.speaker.ended(n, r, kind)
 		}
 		return err
 	})...)

@@ -185,7 +185,7 @@ func (l *Loop) begin(ctx context.Context, s *start) error {
 	}
 	l.speaker.begun(s)
 	l.book.begun(s)
-	return l.end(ctx, ready, s.record)
+	return l.end(ctx, ready, s.record, s.kind)
 }
 
 // prepareNode writes a move on a node and its claim, and then looks at the pods once more.

@@ -92,8 +92,9 @@ type Loop struct {
 	promises  promises
 	tookOver  bool // from the process before
 	churn     churn
-	moves     int               // how many have begun, for their ids
-	decisions int               // how many have been made
+	moves     int // how many have begun, for their ids
+	decisions int // how many have been made
+	passes    provision.Passes
 	zones     map[string]int    // pods that wait, by zone, as last shown
 	replaced  map[string]waited // claims that replace others, as last seen
 }
@@ -111,6 +112,7 @@ func (l *Loop) prepare() {
 	l.speaker = newSpeaker(l)
 	l.book = book{ledger: l.Ledger}
 	l.moved.settled = l.speaker.settled
+	l.passes = provision.Passes{Meter: l.Meter, Clock: l.Clock, Controller: name}
 }
 
 // NeedLeaderElection keeps the loop from running in processes that do not lead.
@@ -208,7 +210,7 @@ func (l *Loop) decide(ctx context.Context, view *state.View, list []*command) (s
 	}
 	l.last = question{}
 	options := l.options()
-	done := l.measure(in, begin)
+	done := l.measure(in)
 	decision, err := l.ponder(in, options, begin)
 	done()
 	if err != nil {

@@ -1,7 +1,6 @@
 package disruption
 
 import (
-	"strconv"
 	"sync"
 	"time"
 
@@ -12,16 +11,14 @@ import (
 
 // measure shows how long a decision has been at work, and on how much, as the provisioner does for its plans (O29–O31, O33). What it
 // returns ends that.
-func (l *Loop) measure(in *disrupt.Input, begin time.Time) (done func()) {
+func (l *Loop) measure(in *disrupt.Input) (done func()) {
 	pods := 0
 	for i := range in.Nodes {
 		if in.Nodes[i].Fixed == "" && in.Nodes[i].PodsFixed == "" {
 			pods += len(in.World.Nodes[i].Pods)
 		}
 	}
-	pass := []string{"controller", name, "scheduling_id", strconv.Itoa(l.decisions)}
-	l.Meter.Set(meter.SchedulerQueueDepth, float64(pods), pass...)
-	l.Meter.Set(meter.SchedulerUnfinished, 0, pass...)
+	l.passes.Begin(pods)
 	wanting := in.World.Over().Wanting()
 	l.Meter.Set(meter.SchedulerUnschedulable, float64(len(wanting)), "controller", name)
 	zones := provision.PodsByZone(in.World, wanting)
@@ -42,7 +39,7 @@ func (l *Loop) measure(in *disrupt.Input, begin time.Time) (done func()) {
 			case <-end:
 				return
 			case now := <-ticker.C():
-				l.Meter.Set(meter.SchedulerUnfinished, now.Sub(begin).Seconds(), pass...)
+				l.passes.Tick(now)
 			}
 		}
 	})
@@ -50,8 +47,6 @@ func (l *Loop) measure(in *disrupt.Input, begin time.Time) (done func()) {
 		close(end)
 		watching.Wait()
 		ticker.Stop()
-		l.Meter.Drop(meter.SchedulerQueueDepth, pass...)
-		l.Meter.Drop(meter.SchedulerUnfinished, pass...)
-		l.Meter.Observe(meter.SchedulingDuration, l.Clock.Since(begin).Seconds(), "controller", name)
+		l.passes.End()
 	}
 }

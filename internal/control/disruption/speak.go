@@ -255,8 +255,8 @@ func (s *speaker) waiting(c *command) {
 	}
 }
 
-// ended tells that a node is going (O3, O4).
-func (s *speaker) ended(n *state.Node, r record) {
+// ended tells that a node is going because of a move of that kind (O3, O4).
+func (s *speaker) ended(n *state.Node, r record, kind string) {
 	reason := lower(r.reason)
 	s.l.memory.removed(n, s.l.Clock.Now())
 	s.about(n, control.Event{Reason: EventTerminating, Message: "Disrupting Node: " + string(r.reason)})
@@ -266,10 +266,10 @@ func (s *speaker) ended(n *state.Node, r record) {
 			moved++
 		}
 	}
-	labels := append(control.DisruptedLabels(n.Claim, reason), "consolidation_policy", s.policyOf(n))
+	labels := control.DisruptedLabels(n.Claim, reason, s.policyOf(n))
 	s.l.Meter.Add(meter.NodeClaimsDisrupted, 1, labels...)
 	s.l.Meter.Add(meter.PodsDisruptionInitiated, float64(moved), labels...)
-	s.l.Meter.Add(meter.DisruptionNodes, 1, "nodepool", poolOf(n.Claim), "action", r.decision(), "method", reason)
+	s.l.Meter.Add(meter.DisruptionNodes, 1, "nodepool", poolOf(n.Claim), "action", r.decision(), "method", reason, "consolidation_type", kind)
 	if r.reason == disrupt.Underutilized {
 		s.evicted(poolOf(n.Claim), moved, r.saves*n.World.Price)
 	}

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -79,7 +78,7 @@ type Provisioner struct {
 	plan      *pack.Plan // the answer to last, if it made no difference
 	ahead     foresight
 	zones     map[string]int
-	passes    int
+	passes    Passes
 	late      atomic.Bool // the engine is still at a question that has been given up
 }
 
@@ -116,6 +115,7 @@ func (p *Provisioner) prepare() {
 	p.speaker = newSpeaker(p)
 	p.book = newBook(p)
 	p.ask = ask
+	p.passes = Passes{Meter: p.Meter, Clock: p.Clock, Controller: name}
 	if p.Batch != nil {
 		p.Creator.Coming, p.Creator.ComingWait = p.rollouts.incomplete, p.Batch.window.most
 		p.Batch.Hold = func(now time.Time) bool { return p.track.behind(now) || p.rollouts.incomplete(now) }
@@ -311,17 +311,11 @@ func (p *Provisioner) solve(m *moment, pods int) (plan *pack.Plan, err error) {
 // search asks the engine, and shows how long it has been at it. When that is too long for the pods that wait, a plan is made
 // without looking for the cheapest (P7), and no other is asked for until the engine has come back.
 func (p *Provisioner) search(m *moment, snap *world.Snapshot, pods int) (*pack.Plan, error) {
-	p.passes++
-	labels := []string{"controller", name, "scheduling_id", strconv.Itoa(p.passes)}
 	begin := p.Clock.Now()
-	p.Meter.Set(meter.SchedulerQueueDepth, float64(pods), labels...)
+	p.passes.Begin(pods)
+	defer p.passes.End()
 	ticker := p.Clock.NewTicker(time.Second)
-	defer func() {
-		ticker.Stop()
-		p.Meter.Drop(meter.SchedulerQueueDepth, labels...)
-		p.Meter.Drop(meter.SchedulerUnfinished, labels...)
-		p.Meter.Observe(meter.SchedulingDuration, p.Clock.Since(begin).Seconds(), "controller", name)
-	}()
+	defer ticker.Stop()
 	quick := p.Options
 	quick.Quick = true
 	if p.late.Load() {
@@ -342,7 +336,7 @@ func (p *Provisioner) search(m *moment, snap *world.Snapshot, pods int) (*pack.P
 		case a := <-answers:
 			return a.plan, a.err
 		case now := <-ticker.C():
-			p.Meter.Set(meter.SchedulerUnfinished, now.Sub(begin).Seconds(), labels...)
+			p.passes.Tick(now)
 			if now.Sub(begin) < maxSolve {
 				continue
 			}

@@ -142,10 +142,10 @@ func TestO49_FailedSchedulingIsToldOnceInAWhile(t *testing.T) {
 	events, lines := d.pass()
 	want(t, 3, events, "Warning FailedScheduling", "asks for 1000, the largest type leaves 2")
 	want(t, 1, lines, `level=ERROR msg="could not schedule pod"`, "default/p000", "pod-count=3")
-	passes := d.passes
+	passes := d.passes.count
 
 	d.clock.Step(retry)
-	if events, lines = d.pass(); len(events)+len(lines) > 0 || d.passes != passes {
+	if events, lines = d.pass(); len(events)+len(lines) > 0 || d.passes.count != passes {
 		t.Errorf("the same question is answered again: %v %v", events, lines)
 	}
 	s.put(newPod("new", "1000"))
@@ -154,10 +154,10 @@ func TestO49_FailedSchedulingIsToldOnceInAWhile(t *testing.T) {
 	want(t, 1, events, "Warning FailedScheduling")
 	want(t, 1, lines, "could not schedule pod", "default/new", "pod-count=4")
 
-	passes = d.passes
+	passes = d.passes.count
 	d.clock.Step(failedEvery + time.Second)
 	events, lines = d.pass()
-	if d.passes != passes {
+	if d.passes.count != passes {
 		t.Error("the same question is asked again")
 	}
 	want(t, 4, events, "Warning FailedScheduling")

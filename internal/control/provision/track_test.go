@@ -191,10 +191,12 @@ func TestO29_PassesAreMeasured(t *testing.T) {
 	b.want(meter.NodeClaimsCreated, is{"false measured provisioned": "1"}) // O1
 	b.want(meter.SchedulingDuration, is{"provisioner": "1×0"})             // O29
 	b.want(meter.ProvisionerDuration, is{"error": "1×0"})                  // A76
-	b.want(meter.SchedulerQueueDepth, is{})                                // O30, O47
+	b.want(meter.SchedulerQueueDepth, is{"provisioner 1": "0"})            // O30
 	s.clear()
 	s.put(newPod("fits", "1"), newPod("a", "1"))
 	d.pass()
+	b.want(meter.SchedulerQueueDepth, is{"provisioner 2": "0"}) // O47: the pass before is gone
+	b.want(meter.SchedulerUnfinished, is{"provisioner 2": "0"})
 	b.want(meter.SchedulerUnschedulable, is{"provisioner": "0"})
 	b.want(meter.SchedulerIgnoredPods, is{"": "0"})
 	b.want(meter.ProvisionerDuration, is{"error": "1×0", "success": "1×0"})

@@ -236,7 +236,7 @@ func (r *Repair) replace(ctx context.Context, claim *karpv1.NodeClaim, illness l
 	pool := claim.Labels[karpv1.NodePoolLabelKey]
 	r.Meter.Add(meter.NodeClaimsUnhealthyDisrupted, 1, "condition", snake(illness.Condition.Type), "nodepool", pool,
 		"capacity_type", claim.Labels[karpv1.CapacityTypeLabelKey], "image_id", claim.Status.ImageID)
-	control.CountDisrupted(r.Meter, claim, "unhealthy")
+	control.Counter{Client: r.Client, Meter: r.Meter}.Disrupted(ctx, claim, "unhealthy")
 	r.Ledger.Removed(claim, ledger.Removal, "Unhealthy", "is replaced: "+illness.String())
 	control.Logger(ctx, r.Log).Info("deleting unhealthy node", "NodeClaim", claim.Name, "Node", claim.Status.NodeName, "NodePool", pool,
 		"provider-id", claim.Status.ProviderID, "reason", "unhealthy", "message", illness.String())
