@@ -104,6 +104,28 @@ func TestL16_Consistency(t *testing.T) {
 	}
 }
 
+func TestO4_PodsOfAClaimThatGoes(t *testing.T) {
+	b := newBench(t)
+	r := &Expire{Client: b.client, Class: class, Clock: b.clock, Meter: b.meter, Log: slog.New(slog.DiscardHandler)}
+	claim := b.claim("old", func(c *karpv1.NodeClaim) {
+		c.Spec.ExpireAfter = karpv1.NewNillableDuration(time.Hour)
+		c.Finalizers = []string{karpv1.TerminationFinalizer}
+	})
+	claim.Status.NodeName = "busy-node"
+	b.must(b.client.Status().Update(t.Context(), claim))
+	b.pod("daemon", &metav1.OwnerReference{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d", UID: "u", Controller: new(true)}, b.clock.Now())
+	b.pod("web", nil, b.clock.Now())
+	b.pod("done", nil, b.clock.Now())
+	done := b.getPod("done")
+	done.Status.Phase = corev1.PodSucceeded
+	b.must(b.client.Status().Update(t.Context(), done))
+	b.clock.Step(time.Hour)
+	b.run(r, "old")
+	if got := b.counted(meter.PodsDisruptionInitiated, "reason", "expired", "nodepool", "general"); got != 1 {
+		t.Errorf("%v pods have to move, want 1: those of DaemonSets and those that have ended do not", got)
+	}
+}
+
 func TestL17_PodEvents(t *testing.T) {
 	b := newBench(t)
 	r := &PodEvents{Client: b.client, Class: class, Clock: b.clock}

@@ -133,6 +133,9 @@ func TestD42_BalancedTellsWhatItApproves(t *testing.T) {
 	if claims, pods := b.counted(meter.NodeClaimsDisrupted, labels...), b.counted(meter.PodsDisruptionInitiated, labels...); claims != 1 || pods != 1 {
 		t.Errorf("O3, O4: %v claims, %v pods", claims, pods)
 	}
+	if nodes := b.counted(meter.DisruptionNodes, "nodepool", "general", "action", "replace", "method", "underutilized", "consolidation_type", "single"); nodes != 1 {
+		t.Errorf("A76: %v nodes", nodes)
+	}
 }
 
 func TestD42_BalancedCountsWhatItRejects(t *testing.T) {
