@@ -7,8 +7,8 @@ func schedulerMetrics() []Metric {
 			Name: SchedulingDuration, Kind: Histogram, ID: "O29", Labels: []string{"controller"}, Buckets: durations(),
 			Help: "Time that planning took, for new pods and for disruption.",
 		},
-		{Name: SchedulerQueueDepth, Kind: Gauge, ID: "O30", Labels: pass, Help: "Pods that a pass has still to place."},
-		{Name: SchedulerUnfinished, Kind: Gauge, ID: "O30", Labels: pass, Help: "For how long a pass has been at work."},
+		{Name: SchedulerQueueDepth, Kind: Gauge, ID: "O30", Labels: pass, Help: "Pods that a pass has still to place; zero once it is over, until the next one begins."},
+		{Name: SchedulerUnfinished, Kind: Gauge, ID: "O30", Labels: pass, Help: "For how long a pass has been at work; zero once it is over, until the next one begins."},
 		{Name: SchedulerUnschedulable, Kind: Gauge, ID: "O31", Labels: []string{"controller"}, Help: "Pods that no pool can place."},
 		{Name: SchedulerIgnoredPods, Kind: Gauge, ID: "O32", Help: "Pending pods that are left out because something about them cannot be met or read."},
 		{

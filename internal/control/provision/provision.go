@@ -112,6 +112,9 @@ func (p *Provisioner) Register(m manager.Manager) error {
 
 func (p *Provisioner) prepare() {
 	p.track = newTracker(p.Meter)
+	if !p.NoPodGauges {
+		p.track.live(p.Clock.Now)
+	}
 	p.speaker = newSpeaker(p)
 	p.book = newBook(p)
 	p.ask = ask
@@ -159,9 +162,7 @@ func (p *Provisioner) Pass(ctx context.Context) error {
 	p.Creator.clear(ctx)
 	l := p.look()
 	view, now := l.view, l.now
-	if !p.NoPodGauges {
-		defer func() { p.track.show(p.Clock.Now()) }()
-	}
+	defer func() { p.track.tidy(p.Clock.Now()) }()
 	pods := view.World.Over().Wanting()
 	p.countZones(view.World, pods)
 	p.track.settle(view)

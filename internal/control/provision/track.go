@@ -24,10 +24,9 @@ const maxPodSeries = 1000
 type tracker struct {
 	meter *meter.Set
 
-	mu    sync.Mutex
-	pods  map[types.UID]*tracked
-	shown []*tracked // those that have gauges
-	came  []arrival  // pods that have been bound, and of which it is not known yet whether as planned
+	mu   sync.Mutex
+	pods map[types.UID]*tracked
+	came []arrival // pods that have been bound, and of which it is not known yet whether as planned
 	// slots counts, by node and owner, the pods that are planned for a node and have not come.
 	slots map[slot]int
 }
@@ -61,9 +60,6 @@ type tracked struct {
 	owner   types.UID
 
 	said map[string]time.Time // what users were told, and until when it need not be said again
-
-	listed bool // among those that have gauges
-	shows  [len(podGauges)]bool
 }
 
 // podGauges say for how long a pod has been waiting: for a decision, for its node, for its start (O21).
@@ -203,10 +199,6 @@ func (t *tracker) drop(rec *tracked) {
 	}
 	delete(t.pods, rec.uid)
 	t.give(slot{rec.planned, rec.owner}, -1)
-	if rec.listed {
-		t.gauges(rec, time.Time{})
-		t.shown = slices.DeleteFunc(t.shown, func(o *tracked) bool { return o == rec })
-	}
 }
 
 // decide notes a decision about a pod that waits.
@@ -302,48 +294,46 @@ func (t *tracker) told(uid types.UID, what string, now time.Time, every time.Dur
 	rec.said[what] = now.Add(every)
 }
 
-// show writes how long pods have been waiting for what (O21), for those that have waited longest.
-func (t *tracker) show(now time.Time) {
+// tidy forgets pods of which nothing is left to say.
+func (t *tracker) tidy(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var list []*tracked
 	for _, rec := range t.pods {
-		switch {
-		case !rec.acked.IsZero():
-			list = append(list, rec)
-		case rec.bound && !slices.ContainsFunc(slices.Collect(maps.Values(rec.said)), now.Before):
-			t.drop(rec) // nothing is left to remember
+		if rec.acked.IsZero() && rec.bound && !slices.ContainsFunc(slices.Collect(maps.Values(rec.said)), now.Before) {
+			t.drop(rec)
 		}
 	}
-	slices.SortFunc(list, func(a, b *tracked) int {
-		return cmp.Or(a.acked.Compare(b.acked), strings.Compare(string(a.uid), string(b.uid)))
-	})
-	list = list[:min(len(list), maxPodSeries)]
-	for _, rec := range t.shown {
-		rec.listed = false
-	}
-	for _, rec := range list {
-		rec.listed = true
-		t.gauges(rec, now)
-	}
-	for _, rec := range t.shown {
-		if !rec.listed {
-			t.gauges(rec, time.Time{})
-		}
-	}
-	t.shown = list
 }
 
-// gauges writes the gauges of a pod; those that say nothing about it now are taken away, and with no time all of them.
-func (t *tracker) gauges(rec *tracked, now time.Time) {
-	for i, since := range rec.since() {
-		on := !since.IsZero() && !now.IsZero()
-		switch {
-		case on:
-			t.meter.Set(podGauges[i], now.Sub(since).Seconds(), "name", rec.name, "namespace", rec.namespace)
-		case rec.shows[i]:
-			t.meter.Drop(podGauges[i], "name", rec.name, "namespace", rec.namespace)
-		}
-		rec.shows[i] = on
+// live has the gauges made when somebody looks: until its first decision a pod has no pass that could write one, and ages change
+// while nothing else does.
+func (t *tracker) live(now func() time.Time) {
+	for i, name := range podGauges {
+		t.meter.Live(name, func(show meter.Show) {
+			for _, w := range t.waiting(i) {
+				show(now().Sub(w.since).Seconds(), "name", w.name, "namespace", w.namespace)
+			}
+		})
 	}
+}
+
+// podWait is what a gauge says about a pod.
+type podWait struct {
+	namespace, name string
+	acked, since    time.Time
+}
+
+// waiting is what the gauge at that place of podGauges says, for the pods that have waited longest.
+func (t *tracker) waiting(gauge int) (list []podWait) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, rec := range t.pods {
+		if since := rec.since()[gauge]; !rec.acked.IsZero() && !since.IsZero() {
+			list = append(list, podWait{rec.namespace, rec.name, rec.acked, since})
+		}
+	}
+	slices.SortFunc(list, func(a, b podWait) int {
+		return cmp.Or(a.acked.Compare(b.acked), strings.Compare(a.namespace, b.namespace), strings.Compare(a.name, b.name))
+	})
+	return list[:min(len(list), maxPodSeries)]
 }

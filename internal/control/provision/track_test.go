@@ -71,17 +71,19 @@ type is = map[string]string
 func TestP119_FromWaitingToRunning(t *testing.T) {
 	b, m := newBoard(t)
 	tr := newTracker(m)
+	now := epoch
+	tr.live(func() time.Time { return now })
 	pod := newPod("a", "1") // created a minute ago
 	if !tr.see(pod, epoch) || !tr.see(pod, at(time.Second)) {
 		t.Fatal("the pod is not seen to wait")
 	}
-	tr.show(at(2 * time.Second))
+	now = at(2 * time.Second)
 	b.want(meter.PodsSchedulingUndecidedTime, is{"a default": "2"})
 	tr.decide(pod.UID, false, at(3*time.Second))
 	tr.decide(pod.UID, true, at(5*time.Second))
 	tr.decide(pod.UID, true, at(6*time.Second))
 	b.want(meter.PodsSchedulingDecisionDuration, is{"": "1×3"}) // O22: from the first sight to the first decision
-	tr.show(at(8 * time.Second))
+	now = at(8 * time.Second)
 	b.want(meter.PodsSchedulingUndecidedTime, is{})
 	b.want(meter.PodsProvisioningUnboundTime, is{"a default": "3"})
 	b.want(meter.PodsProvisioningUnstartedTime, is{"a default": "3"})
@@ -92,7 +94,7 @@ func TestP119_FromWaitingToRunning(t *testing.T) {
 	tr.see(pod, at(31*time.Second))
 	b.want(meter.PodsBoundDuration, is{"": "1×90"})             // O19: from creation
 	b.want(meter.PodsProvisioningBoundDuration, is{"": "1×25"}) // O20: from the first decision that gave it a place
-	tr.show(at(32 * time.Second))
+	now = at(32 * time.Second)
 	b.want(meter.PodsProvisioningUnboundTime, is{})
 	b.want(meter.PodsProvisioningUnstartedTime, is{"a default": "27"})
 
@@ -101,14 +103,15 @@ func TestP119_FromWaitingToRunning(t *testing.T) {
 	tr.see(pod, at(45*time.Second))
 	b.want(meter.PodsProvisioningStartupDuration, is{"": "1×40"})
 	b.want(meter.PodsProvisioningUnstartedTime, is{})
-	if len(tr.pods)+len(tr.shown) > 0 {
-		t.Errorf("%d pods are remembered, %d shown", len(tr.pods), len(tr.shown))
+	if len(tr.pods) > 0 {
+		t.Errorf("%d pods are remembered", len(tr.pods))
 	}
 }
 
 func TestP119_WhatIsForgotten(t *testing.T) {
 	b, m := newBoard(t)
 	tr := newTracker(m)
+	tr.live(func() time.Time { return epoch })
 	running := newPod("running", "1", func(p *corev1.Pod) { p.Spec.NodeName = "n" })
 	tr.see(running, epoch) // had its node before we came
 	done := newPod("done", "1")
@@ -117,7 +120,6 @@ func TestP119_WhatIsForgotten(t *testing.T) {
 	tr.see(done, epoch)
 	gone := newPod("gone", "1")
 	tr.see(gone, epoch)
-	tr.show(at(time.Second))
 	tr.forget(gone.UID)
 	quick := newPod("quick", "1", func(p *corev1.Pod) { p.Status.Conditions = nil }) // never waited for us
 	tr.see(quick, epoch)
@@ -133,7 +135,7 @@ func TestP119_WhatIsForgotten(t *testing.T) {
 	if tr.news("leaving", "that it has to go", at(time.Second)) || !tr.news("leaving", "something else", at(time.Second)) {
 		t.Error("what was told is not remembered")
 	}
-	tr.show(at(2 * time.Minute))
+	tr.tidy(at(2 * time.Minute))
 	if len(tr.pods) > 0 {
 		t.Error("a pod of which nothing is left to say is remembered")
 	}
@@ -142,16 +144,15 @@ func TestP119_WhatIsForgotten(t *testing.T) {
 func TestO47_SeriesPerPodAreBounded(t *testing.T) {
 	b, m := newBoard(t)
 	tr := newTracker(m)
+	tr.live(func() time.Time { return at(time.Minute) })
 	for i := range maxPodSeries + 50 {
 		tr.see(newPod(fmt.Sprintf("p%05d", i), "1"), at(time.Duration(i)*time.Millisecond))
 	}
-	tr.show(at(time.Minute))
 	got := b.series(meter.PodsSchedulingUndecidedTime)
 	if _, oldest := got["p00000 default"]; len(got) != maxPodSeries || !oldest {
 		t.Errorf("%d series, the one of the oldest pod among them: %t", len(got), oldest)
 	}
 	tr.forget("pod-p00000")
-	tr.show(at(time.Minute))
 	got = b.series(meter.PodsSchedulingUndecidedTime)
 	if _, next := got[fmt.Sprintf("p%05d default", maxPodSeries)]; len(got) != maxPodSeries || !next {
 		t.Errorf("%d series, the next pod among them: %t", len(got), next)
