@@ -48,8 +48,8 @@ type world struct {
 	owners    map[string]map[string]bool
 }
 
-// newWorld starts a cluster whose default pool consolidates after the given time.
-func newWorld(t *testing.T, consolidateAfter karpv1.NillableDuration) *world {
+// newWorld starts a cluster whose default pool consolidates after the given time, and whose controller has these flags.
+func newWorld(t *testing.T, consolidateAfter karpv1.NillableDuration, flags ...string) *world {
 	t.Helper()
 	slot(t)
 	root, err := harness.Root()
@@ -67,7 +67,7 @@ func newWorld(t *testing.T, consolidateAfter karpv1.NillableDuration) *world {
 	dir := filepath.Join(t.TempDir(), "cluster")
 	cluster, err := local.Start(t.Context(), local.Options{
 		Binary: kube, Dir: dir, ClusterName: "my-cluster", Region: region, BootTime: 3 * time.Second,
-		Controller: []string{karpenter, "controller"},
+		Controller: append([]string{karpenter, "controller"}, flags...),
 	})
 	if err != nil {
 		t.Fatal(err)
