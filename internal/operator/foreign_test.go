@@ -165,7 +165,7 @@ func TestL20_TwoAutoscalersInOneCluster(t *testing.T) {
 // await waits until nothing is wrong any more.
 func await(t *testing.T, what string, wrong func() string) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		text := wrong()
 		if text == "" {
 			return

@@ -172,7 +172,7 @@ func (c *child) get(port int, path string, wanted func(status int, body string) 
 // await is get for a part of a test.
 func (c *child) await(t *testing.T, url string, wanted func(status int, body string) bool) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var last string
 	for {
@@ -236,7 +236,7 @@ func (c *child) wait() int {
 			return exit.ExitCode()
 		}
 		return 0
-	case <-time.After(time.Minute):
+	case <-time.After(5 * time.Minute):
 		c.t.Fatal("the controller is still running")
 		return 0
 	}
@@ -245,7 +245,7 @@ func (c *child) wait() int {
 // message waits for a log line with that message, and returns its keys.
 func (c *child) message(wanted string) map[string]any {
 	c.t.Helper()
-	deadline := time.After(time.Minute)
+	deadline := time.After(5 * time.Minute)
 	for {
 		for _, line := range c.log() {
 			keys := map[string]any{}

@@ -52,7 +52,7 @@ func newAccount(t *testing.T, name string, paths ...string) *corev1.ServiceAccou
 // mayGet waits until the API server has heard of an account's rights.
 func mayGet(t *testing.T, account *corev1.ServiceAccount, path string) {
 	t.Helper()
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(5 * time.Minute)
 	for {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: "system:serviceaccount:" + account.Namespace + ":" + account.Name, NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: path, Verb: "get"},

@@ -21,7 +21,7 @@ func TestA1_WebhookIsServedInACluster(t *testing.T) {
 		"AWS_ENDPOINT_URL=" + newAWS(t), "DISABLE_LEADER_ELECTION=true", "KARPENTER_SERVICE=karpenter", "WEBHOOK_PORT=" + strconv.Itoa(freePort(t)), "WEBHOOK_SERVICE_PORT=443",
 	})
 	c.get(c.health, "/readyz", ok)
-	deadline := time.After(time.Minute)
+	deadline := time.After(5 * time.Minute)
 	for {
 		definition, secret := &apiextensionsv1.CustomResourceDefinition{}, &corev1.Secret{}
 		err := cluster.Client.Get(t.Context(), client.ObjectKey{Name: "nodepools.karpenter.sh"}, definition)

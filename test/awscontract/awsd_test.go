@@ -73,7 +73,7 @@ func realCLI() string {
 	if !strings.Contains(path, "/shims/") {
 		return path
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	if out, err := exec.CommandContext(ctx, "pyenv", "which", "aws").Output(); err == nil {
 		return strings.TrimSpace(string(out))

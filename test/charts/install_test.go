@@ -89,7 +89,7 @@ func (s *site) get(object client.Object, namespace, name string) error {
 // gone waits until an object is not there any more.
 func (s *site) gone(object client.Object, namespace, name string) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(s.t.Context(), 5*time.Minute)
 	defer cancel()
 	for !apierrors.IsNotFound(s.get(object, namespace, name)) {
 		select {
@@ -220,7 +220,7 @@ func class(name string) *awsv1.EC2NodeClass {
 // await waits until the API server has taken up all policies: each of these attempts is refused.
 func (s *site) await(t *testing.T, attempts ...func() error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	for _, try := range attempts {
 		for err := try(); !apierrors.IsForbidden(err); err = try() {

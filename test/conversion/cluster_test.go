@@ -103,7 +103,7 @@ func (c *cluster) install(ctx context.Context, target webhook.Target) error {
 
 // awaitBeta waits until the API server has seen whom to trust, for every kind.
 func (c *cluster) awaitBeta(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	for _, probe := range []*unstructured.Unstructured{
 		object("karpenter.sh/v1beta1", "NodePool", "probe", tree{"template": tree{"spec": tree{"requirements": []any{}}}}),

@@ -61,7 +61,7 @@ func manifest(t *testing.T, one *unstructured.Unstructured) string {
 // awaitOwners waits until nobody is on record as an owner of fields in v1beta1.
 func (c *cluster) awaitOwners(t *testing.T, one *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	for {
 		read := c.read(t, one, "v1")

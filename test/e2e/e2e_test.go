@@ -61,7 +61,7 @@ func TestScenarios(t *testing.T) {
 
 func play(t *testing.T, karpenter, kube, file string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, karpenter, "local", "--kube", kube, "--boot-time", "3s", "--scenario", file, "--predict")
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }

@@ -149,7 +149,7 @@ func (w *world) eachFolderAgain(t *testing.T) {
 func (w *world) settled(t *testing.T, m manifest) string {
 	t.Helper()
 	old := func(e metav1.ManagedFieldsEntry) bool { return strings.HasSuffix(e.APIVersion, "/v1beta1") && m.beta() }
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		object := w.get(t, m, m.object.GroupVersionKind().Version)
 		if !slices.ContainsFunc(object.GetManagedFields(), old) {
 			return object.GetResourceVersion()

@@ -118,7 +118,7 @@ func (r *reader) terminal(command []string) {
 	case said := <-done:
 		done <- said
 		r.t.Fatalf("%s ended:\n%s", strings.Join(command, " "), said)
-	case <-time.After(2 * time.Minute):
+	case <-time.After(5 * time.Minute):
 		r.t.Fatalf("%s did not become ready", strings.Join(command, " "))
 	}
 }

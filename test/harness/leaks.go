@@ -8,7 +8,7 @@ import (
 )
 
 // leakPatience is how long what was told to end may take for it.
-const leakPatience = 10 * time.Second
+const leakPatience = time.Minute
 
 // ours are the packages whose goroutines must end with what has started them.
 var ours = regexp.MustCompile(`karpenter/internal/(control|state|operator|ledger|web|engine|meter)\b`)

@@ -73,7 +73,7 @@ func TestR9_AClaimDeletedDuringItsLaunch(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	patience, cancel := context.WithTimeout(ctx, time.Minute)
+	patience, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	gone := func() bool {
 		list := &karpv1.NodeClaimList{}

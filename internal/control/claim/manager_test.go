@@ -55,7 +55,7 @@ func startManager(t *testing.T, w *pocket.World) {
 // await watches the claims until every one of n is as wanted.
 func await(t *testing.T, n int, what string, wanted func(*karpv1.NodeClaim) bool) map[string]*karpv1.NodeClaim {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	watcher, err := cluster.Client.Watch(ctx, &karpv1.NodeClaimList{})
 	if err != nil {

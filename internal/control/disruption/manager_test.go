@@ -61,7 +61,7 @@ func TestD1_AsTheProgramRunsIt(t *testing.T) {
 // awaitDeletion watches a claim until it has been deleted.
 func awaitDeletion(t *testing.T, name string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	watcher, err := cluster.Client.Watch(ctx, &karpv1.NodeClaimList{})
 	if err != nil {

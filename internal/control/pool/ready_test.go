@@ -49,7 +49,7 @@ func run(t *testing.T, register func(manager.Manager) error) {
 // does not happen.
 func awaitCondition(t *testing.T, pool, conditionType string, wanted func(karpv1.Condition) bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	watcher, err := cluster.Client.Watch(ctx, &karpv1.NodePoolList{}, client.MatchingFields{"metadata.name": pool})
 	if err != nil {

@@ -84,7 +84,7 @@ func (w *waiter) result() bool {
 	select {
 	case r := <-w.ended:
 		return r
-	case <-time.After(10 * time.Second):
+	case <-time.After(2 * time.Minute):
 		w.t.Fatal("the batcher still waits")
 		return false
 	}
@@ -93,7 +93,7 @@ func (w *waiter) result() bool {
 // awaitTrue polls a condition that another goroutine brings about.
 func awaitTrue(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()

@@ -57,7 +57,7 @@ func submit(t *testing.T, pod *corev1.Pod) {
 // awaitClaims returns the claims of a pool once there are so many.
 func awaitClaims(t *testing.T, pool string, n int) []karpv1.NodeClaim {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	watcher, err := cluster.Client.Watch(ctx, &karpv1.NodeClaimList{}, client.MatchingLabels{karpv1.NodePoolLabelKey: pool})
 	if err != nil {

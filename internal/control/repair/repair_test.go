@@ -146,7 +146,7 @@ func (w *ward) await(what string, holds func() bool) {
 	w.t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(60 * time.Second)
+	deadline := time.After(5 * time.Minute)
 	for !holds() {
 		select {
 		case <-tick.C:

@@ -29,7 +29,7 @@ import (
 )
 
 // patience is far above what anything here takes on an idle machine.
-const patience = time.Minute
+const patience = 5 * time.Minute
 
 var cluster *harness.Cluster
 

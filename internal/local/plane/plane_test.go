@@ -152,7 +152,7 @@ func TestWholePlaneJudgesAPod(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pods.Stop()
-	timeout := time.After(30 * time.Second)
+	timeout := time.After(5 * time.Minute)
 	for {
 		select {
 		case event := <-pods.ResultChan():
@@ -194,7 +194,7 @@ func TestKwokMakesANodeReady(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer nodes.Stop()
-	timeout := time.After(30 * time.Second)
+	timeout := time.After(5 * time.Minute)
 	for {
 		select {
 		case event := <-nodes.ResultChan():
@@ -263,7 +263,7 @@ func TestChildrenEndWhenTheParentIsKilled(t *testing.T) {
 	if len(children) != 2 {
 		t.Fatalf("%d children, want etcd and kube-apiserver", len(children))
 	}
-	deadline := time.Now().Add(15 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for _, pid := range children {
 		for syscall.Kill(pid, 0) == nil && !zombie(pid) {
 			if time.Now().After(deadline) {

@@ -118,7 +118,7 @@ func serve(t *testing.T, cluster client.Client, clock Clock) *Server {
 	})
 	select {
 	case <-server.Ready():
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("the server is not ready")
 	}
 	return server
@@ -142,7 +142,7 @@ func ask(t *testing.T, cluster client.Client, server *Server, now time.Time, bod
 		t.Fatal("no authority in the definition")
 	}
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, Time: func() time.Time { return now }}, DisableKeepAlives: true}
-	httpClient := &http.Client{Transport: transport, Timeout: 20 * time.Second}
+	httpClient := &http.Client{Transport: transport, Timeout: 2 * time.Minute}
 	response, err := httpClient.Post(server.Target.URL+kinds[0].path(), "application/json", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
@@ -325,7 +325,7 @@ func TestServer_RotatesWithoutRefusing(t *testing.T) {
 	for range 2 * 365 / 6 {
 		for range 2 { // twice, because the second round sees what the first has written
 			clock.advance(3 * 24 * time.Hour)
-			deadline := time.Now().Add(20 * time.Second)
+			deadline := time.Now().Add(2 * time.Minute)
 			for clock.waiting() < len(replicas) && time.Now().Before(deadline) {
 				time.Sleep(100 * time.Microsecond)
 			}
@@ -359,7 +359,7 @@ func TestServer_Repairs(t *testing.T) {
 		t.Fatal(err)
 	}
 	clock.advance(syncEvery)
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for server.serving.Load() == before || clock.waiting() == 0 {
 		if time.Now().After(deadline) {
 			t.Fatal("the Secret was not made again")

@@ -29,7 +29,7 @@ const (
 	// name is the one by which a test binary that is called is the program.
 	name = "karpenter"
 	// Patience is how long something may take on a busy machine.
-	Patience = 2 * time.Minute
+	Patience = 5 * time.Minute
 	// grace is what a controller gets to give up its lease.
 	grace = 15 * time.Second
 )
