@@ -43,6 +43,8 @@ type node struct {
 	up       bool
 	// stirred is when a pod was last bound to it or left it, or when it came up.
 	stirred time.Time
+	// changed is when one was last bound to it that was not moved by us, or left it.
+	changed time.Time
 	pods    []*pod
 	used    world.Resources
 	count   map[int32]int // pods by class
@@ -230,7 +232,7 @@ func (s *sim) erase(p *pod) {
 	n.used = n.used.Minus(s.classes[p.set.class].Requests)
 	n.count[p.set.class]--
 	p.set.byZone[n.zone]--
-	n.stirred, p.node = s.now, nil
+	n.stirred, n.changed, p.node = s.now, s.now, nil
 	s.changed(n)
 }
 
@@ -242,6 +244,9 @@ func (s *sim) bind(p *pod, n *node) {
 	n.count[p.set.class]++
 	p.set.byZone[n.zone]++
 	n.stirred = s.now
+	if p.evicted.IsZero() {
+		n.changed = s.now
+	}
 	s.changed(n)
 }
 

@@ -54,7 +54,7 @@ func (s *sim) due() bool {
 	return true
 }
 
-// stirs says whether pods come to and leave more than one node in twenty.
+// stirs says whether pods come to and leave more than one node in twenty, besides those that are moved.
 func (s *sim) stirs() bool {
 	up, stirred := 0, 0
 	for _, n := range s.nodes {
@@ -62,7 +62,7 @@ func (s *sim) stirs() bool {
 			continue
 		}
 		up++
-		if s.now.Sub(n.stirred) < min(s.ConsolidateAfter, time.Minute) {
+		if s.now.Sub(n.changed) < min(s.ConsolidateAfter, time.Minute) {
 			stirred++
 		}
 	}

@@ -112,6 +112,7 @@ func TestB5_DocumentedSeriesMove(t *testing.T) {
 	w.kubectl("patch", "node", sick[0].Status.NodeName, "--subresource=status", "-p", fmt.Sprintf(
 		`{"status":{"conditions":[{"type":"StorageReady","status":"False","lastTransitionTime":%q}]}}`, time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)))
 	w.kubectl("patch", "node", sick[1].Status.NodeName, "--subresource=status", "-p", `{"status":{"capacity":{"cpu":"1"}}}`)
+	w.kubectl("annotate", "nodeclaim", sick[1].Name, karpv1.DoNotDisruptAnnotationKey+"=true") // it has to be there to be counted
 	w.kubectl("label", "node", sick[1].Status.NodeName, "--overwrite", "node.kubernetes.io/instance-type=m0.none")
 	w.kubectl("wait", "--for=condition=Ready=False", "nodepool/nowhere", "--timeout="+calm.String())
 	w.kubectl("patch", "ec2nodeclass", "nowhere", "--type=merge", "-p",

@@ -26,9 +26,8 @@ import (
 
 const (
 	region = "us-west-2"
-	// calm is how long the cluster may take to put itself right: a minute, and as much again for a machine that has other
-	// things to do.
-	calm = 2 * time.Minute
+	// calm is how long the cluster may take to put itself right: a minute, and more for a machine that has other things to do.
+	calm = 5 * time.Minute
 	// glance is how often claims and instances are looked at. Both last for seconds at least.
 	glance = 200 * time.Millisecond
 )

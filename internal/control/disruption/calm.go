@@ -2,8 +2,11 @@ package disruption
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"karpenter/internal/control/provision"
 	"karpenter/internal/engine/disrupt"
@@ -110,7 +113,7 @@ func (l *Loop) arrivals(view *state.View, f *ledger.Facts, now time.Time) {
 			}
 		}
 	}
-	stirred := stirring(view, now)
+	stirred := stirring(view, f.Moved, now)
 	expected := map[string]int{}
 	for _, claim := range f.Expected {
 		if n := view.Claim(claim); n != nil {
@@ -135,8 +138,9 @@ func (l *Loop) arrivals(view *state.View, f *ledger.Facts, now time.Time) {
 }
 
 // stirring says of pools in which pods come and go right now where they do. While many nodes change, what is best for the few that
-// have been quiet for long enough is not what is best for all: the others are about to have room too.
-func stirring(view *state.View, now time.Time) map[string]string {
+// have been quiet for long enough is not what is best for all: the others are about to have room too. That is not so of nodes that a
+// moved pod has just come to: they have got fuller, as decided.
+func stirring(view *state.View, moved map[string]state.Moved, now time.Time) map[string]string {
 	nodes, stirred := map[string]int{}, map[string]int{}
 	for _, n := range view.Nodes {
 		pool := view.Pool(n.World.Pool)
@@ -148,7 +152,8 @@ func stirring(view *state.View, now time.Time) map[string]string {
 			window = min(max(window, *after.Duration), maxStir)
 		}
 		nodes[n.World.Pool]++
-		if now.Sub(n.Stirred()) < window {
+		came := slices.ContainsFunc(n.Pods, func(p *corev1.Pod) bool { return now.Sub(moved[string(p.UID)].At) < window+stillFor })
+		if now.Sub(n.Stirred()) < window && !came {
 			stirred[n.World.Pool]++
 		}
 	}

@@ -140,8 +140,28 @@ func TestPoolsWhosePodsComeAndGoOnManyNodesAreInMotion(t *testing.T) {
 		{"after a minute", long, nodes(3, 1, maxStir), ""},
 		{"Never", never, nodes(3, 1, stillFor), ""},
 	} {
-		if got := stirring(fleet(&c.after, c.quiet...).View(), monday)["general"]; (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+		if got := stirring(fleet(&c.after, c.quiet...).View(), nil, monday)["general"]; (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// What a move itself has brought about does not hold the next one up.
+func TestNodesThatMovedPodsCameToDoNotHoldTheirPool(t *testing.T) {
+	after := karpv1.NewNillableDuration(30 * time.Second)
+	mirror := fleet(&after, 10*time.Second, time.Hour, time.Hour)
+	mirror.Put(owned("a", "web", monday.Add(-15*time.Second)))
+	for _, c := range []struct {
+		name  string
+		moved map[string]state.Moved
+		holds bool
+	}{
+		{"a new pod", nil, true},
+		{"a moved pod", map[string]state.Moved{"a": {At: monday.Add(-15 * time.Second)}}, false},
+		{"one that was moved long ago", map[string]state.Moved{"a": {At: monday.Add(-time.Minute)}}, true},
+	} {
+		if got := stirring(mirror.View(), c.moved, monday)["general"]; (got != "") != c.holds {
+			t.Errorf("%s: %q", c.name, got)
 		}
 	}
 }
