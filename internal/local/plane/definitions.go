@@ -15,7 +15,7 @@ import (
 
 const (
 	// serveTimeout is how long the API server may take to serve a new definition; it takes well under a second.
-	serveTimeout = time.Minute
+	serveTimeout = 5 * time.Minute
 	// listedEvery is how often it is asked whether it lists it.
 	listedEvery = 20 * time.Millisecond
 )

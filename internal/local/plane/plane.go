@@ -19,7 +19,7 @@ const startAttempts = 4
 
 // readyTimeout is far above what the slowest machine seen needs (an idle laptop: 3 s), because a test machine may
 // be compiling at the same time.
-const readyTimeout = 2 * time.Minute
+const readyTimeout = 5 * time.Minute
 
 // Options say what to run and where.
 type Options struct {
