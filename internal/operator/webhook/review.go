@@ -134,6 +134,9 @@ func (h *reviewer) one(raw []byte, apiVersion string, pools convert.Pools) (conv
 	if err != nil {
 		return nil, err
 	}
+	if out["metadata"] == nil { // what an API server makes of an applied object has none, and older ones ask for some in the answer
+		out["metadata"] = map[string]any{}
+	}
 	if h.converted != nil && object["apiVersion"] != apiVersion && strings.HasSuffix(apiVersion, "/v1") {
 		h.converted(out)
 	}

@@ -192,6 +192,18 @@ func TestServer_Converts(t *testing.T) {
 	}
 }
 
+// When an object is applied, the API server converts what is left of it without the fields of other owners, and Kubernetes 1.25 wants
+// metadata in the answer all the same.
+func TestServer_ConvertsWithoutMetadata(t *testing.T) {
+	cluster, clock := newCluster(t), newClock()
+	server := serve(t, cluster, clock)
+	_, text := ask(t, cluster, server, start, review("karpenter.sh/v1beta1", `{"apiVersion":"karpenter.sh/v1","kind":"NodePool","status":{"nodes":1}}`))
+	response := answer(t, text)
+	if len(response.ConvertedObjects) != 1 || !strings.Contains(string(response.ConvertedObjects[0].Raw), `"metadata":{}`) {
+		t.Errorf("got %s", text)
+	}
+}
+
 func TestServer_BadReviews(t *testing.T) {
 	cluster, clock := newCluster(t), newClock()
 	server := serve(t, cluster, clock)
