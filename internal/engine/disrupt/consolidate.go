@@ -13,6 +13,10 @@ const (
 	// groupSize is how many nodes are looked at together: enough that their pods pack well, few enough that a question about them is
 	// a matter of milliseconds and that what comes of it can be carried out in one go.
 	groupSize = 40
+	// whole is up to how many nodes, and wholePods up to how many pods, are looked at together all the same: nothing is lost between groups
+	// then.
+	whole     = 1000
+	wholePods = 5000
 	// maxWaves bounds how often what did not fit together with other moves is looked at anew.
 	maxWaves = 3
 )
@@ -117,9 +121,25 @@ type group struct {
 	open  []int32 // other nodes whose room only this group counts on
 }
 
-// deal makes groups of nodes that are alike. Each gets nodes from the whole range between the worst and the best. Kinds with few
-// nodes are dealt together.
+// deal makes groups. A fleet that is not large is one: pods may go to every node that takes them, whatever kind it is of.
 func (d *decider) deal(chosen []int32) []group {
+	all, pods := group{kind: kind{stays: true}, nodes: chosen}, 0
+	for _, i := range chosen {
+		k := d.kind(i)
+		all.stays, all.bound = all.stays && k.stays, all.bound || k.bound
+		pods += len(d.nodes[i].Pods)
+	}
+	groups := []group{all}
+	if len(d.nodes) > d.opt.whole || pods > wholePods {
+		groups = d.dealKinds(chosen)
+	}
+	d.dealRoom(groups, chosen)
+	return groups
+}
+
+// dealKinds makes groups of nodes that are alike. Each gets nodes from the whole range between the worst and the best. Kinds with few
+// nodes are dealt together.
+func (d *decider) dealKinds(chosen []int32) []group {
 	count := map[kind]int{}
 	for _, i := range chosen {
 		count[d.kind(i)]++
@@ -146,15 +166,17 @@ func (d *decider) deal(chosen []int32) []group {
 		}
 		groups = append(groups, some...)
 	}
-	d.dealRoom(groups, chosen)
 	return groups
 }
 
-// kind is that of a node. Spot nodes that must not be replaced can only go.
 func (d *decider) kind(node int32) kind {
-	n := d.nodes[node]
-	market, _ := n.Labels.Get(world.LabelCapacityType)
-	return kind{pool: n.Pool, stays: market == world.CapacitySpot && !d.opt.SpotToSpot, bound: d.bound(d.nodes, []int32{node})}
+	return kind{pool: d.nodes[node].Pool, stays: d.stays(node), bound: d.bound(d.nodes, []int32{node})}
+}
+
+// stays says whether a node can only go: spot nodes are replaced only where that is allowed.
+func (d *decider) stays(node int32) bool {
+	market, _ := d.in.World.Nodes[node].Labels.Get(world.LabelCapacityType)
+	return market == world.CapacitySpot && !d.opt.SpotToSpot
 }
 
 // dealRoom gives every node that stays to one of the groups, those of a pool to groups of the pool if there are any.

@@ -53,7 +53,7 @@ func newDecider(in *Input, opt Options, now time.Time) *decider {
 		pools: map[string]*Pool{}, taken: map[string]int{}, made: map[string]int{}, guard: slices.Clone(in.Guarded), gone: make([]bool, n), target: make([]bool, n), why: make([]why.Reason, n),
 	}
 	d.opt.Pack.Quick = true
-	d.opt.group = cmp.Or(opt.group, groupSize)
+	d.opt.group, d.opt.whole = cmp.Or(opt.group, groupSize), cmp.Or(opt.whole, whole)
 	for i := range in.Pools {
 		d.pools[in.Pools[i].Name] = &in.Pools[i]
 	}

@@ -6,10 +6,10 @@
 // gets the reason why it stays. Whoever carries a move out asks Holds about it on the state of that moment.
 //
 // Consolidation goes from the whole to the parts. A fresh packing of a sample of all pods says what each pod is worth; nodes
-// that cost most beyond what their pods are worth come first, as far as budgets reach. They are dealt into groups, in each of
-// which the worst are removed and the others filled up, by as many as saves most; what comes of a group falls apart into
-// moves that share no new node. Groups are looked at independently of each other, so that what is found in one is checked against
-// what was taken before: pools' limits, reservations, and rules of company between pods.
+// that cost most beyond what their pods are worth come first, as far as budgets reach. A fleet that is not large is one group, a large
+// one is dealt into several. In each the worst are removed and the others filled up, by as many as saves most; nothing is launched of
+// which the like is removed. What comes of a group falls apart into moves that share no new node. Groups are looked at independently of each other, so that what is found in one is checked against what was taken before:
+// pools' limits, reservations, and rules of company between pods.
 package disrupt
 
 import (
@@ -126,7 +126,7 @@ type Options struct {
 	// Done, if any, is told when a part of a decision has been made, so that the caller may see how long each takes.
 	Done func(Part)
 
-	group int // how many nodes are looked at together, if not groupSize; tests make it small
+	group, whole int // how many nodes are looked at together, if not groupSize, and up to how many all are; tests make them small
 }
 
 // Part is a part of a decision, by what it looks for.

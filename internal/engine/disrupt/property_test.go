@@ -45,7 +45,7 @@ func dump(in *Input, d *Decision) string {
 func TestPropertyMovesObeyEveryRule(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := genInput(t)
-		d := Decide(in, Options{SpotToSpot: rapid.Bool().Draw(t, "spot"), Turn: rapid.IntRange(0, 3).Draw(t, "turn"), group: rapid.IntRange(1, 6).Draw(t, "group")}, noon)
+		d := Decide(in, Options{SpotToSpot: rapid.Bool().Draw(t, "spot"), Turn: rapid.IntRange(0, 3).Draw(t, "turn"), group: rapid.IntRange(1, 6).Draw(t, "group"), whole: rapid.IntRange(1, 20).Draw(t, "whole")}, noon)
 		if faults := audit(in, d); len(faults) > 0 {
 			t.Fatalf("%v\n%s", strings.Join(faults, "\n"), dump(in, d))
 		}
@@ -55,7 +55,7 @@ func TestPropertyMovesObeyEveryRule(t *testing.T) {
 func TestPropertyDecisionHoldsWhenNothingChanged(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := genInput(t)
-		opt := Options{SpotToSpot: rapid.Bool().Draw(t, "spot"), group: rapid.IntRange(1, 6).Draw(t, "group")}
+		opt := Options{SpotToSpot: rapid.Bool().Draw(t, "spot"), group: rapid.IntRange(1, 6).Draw(t, "group"), whole: rapid.IntRange(1, 20).Draw(t, "whole")}
 		d := Decide(in, opt, noon)
 		c := NewCheck(in, opt, noon)
 		for _, m := range d.Moves {
@@ -69,7 +69,7 @@ func TestPropertyDecisionHoldsWhenNothingChanged(t *testing.T) {
 func TestPropertyWorkersAndOrderDoNotMatter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := genInput(t)
-		opt := Options{SpotToSpot: rapid.Bool().Draw(t, "spot"), Pack: pack.Options{Workers: 1}, group: rapid.IntRange(1, 6).Draw(t, "group")}
+		opt := Options{SpotToSpot: rapid.Bool().Draw(t, "spot"), Pack: pack.Options{Workers: 1}, group: rapid.IntRange(1, 6).Draw(t, "group"), whole: rapid.IntRange(1, 20).Draw(t, "whole")}
 		want := dump(in, Decide(in, opt, noon))
 		opt.Pack.Workers = 8
 		if got := dump(in, Decide(in, opt, noon)); got != want {

@@ -9,7 +9,7 @@ import (
 	"karpenter/internal/engine/world"
 )
 
-// fewNodes is up to where every number of removals in a group is tried.
+// fewNodes is how many numbers of removals in a group are tried: every one, or all of its nodes, half of them and so on.
 const fewNodes = 6
 
 // maxBound bounds how many groups are looked at in one decision in which pods have rules for each other: those must wait for one
@@ -130,16 +130,15 @@ func (s *survey) each(list []int, probes func(*group) []int, then func(k int, f 
 	wg.Wait()
 }
 
-// wide lists numbers of nodes to try to remove, from all to one.
+// wide lists numbers of nodes to try to remove, from all down.
 func wide(n int) []int {
 	var out []int
-	for j := n; j > 0; j = j * 2 / 3 {
+	for j := n; j > 0 && len(out) < fewNodes; {
 		out = append(out, j)
-	}
-	if n <= fewNodes {
-		out = out[:0]
-		for j := n; j > 0; j-- {
-			out = append(out, j)
+		if n <= fewNodes {
+			j--
+		} else {
+			j /= 2
 		}
 	}
 	return out
@@ -165,24 +164,16 @@ func (s *survey) of(g *group) *sub {
 	return s.d.sub(s.nodes, at, subOptions{stays: g.stays, bound: g.bound})
 }
 
-// search tries to remove different numbers of a group's nodes. The moves that save most win, restarts counted.
+// search tries to remove different numbers of a group's nodes. What saves most wins, restarts counted.
 func (s *survey) search(g *group, probes []int) find {
 	part := s.of(g)
-	var best find
-	most := 0.0
+	var best attempt
+	share := 0.0
 	for _, j := range probes {
-		var moves []*Move
-		net := 0.0
-		for _, m := range part.moves(g.nodes[:j]) {
-			if _, ok := s.d.pays(m); ok {
-				moves = append(moves, m)
-				net += s.d.gain(m) - minShare*s.d.price(m) - s.d.toll(m)
-			}
-		}
-		if net > most+1e-9 {
-			best, most = find{moves, float64(j) / float64(len(g.nodes))}, net
+		if a := s.try(part, g.nodes[:j]); a.better(&best) {
+			best, share = a, float64(j)/float64(len(g.nodes))
 		}
 	}
 	slices.SortStableFunc(best.moves, func(a, b *Move) int { return -cmp.Compare(s.d.rate(a), s.d.rate(b)) })
-	return best
+	return find{best.moves, share}
 }
