@@ -15,19 +15,30 @@ type attempt struct {
 	launches, restarts int
 }
 
-// try asks what removing nodes comes to. Where some had better stay, it asks again without them: what was to go to their like may go to
-// themselves.
-func (s *survey) try(part *sub, nodes []int32) (a attempt) {
-	moves := part.moves(nodes)
-	var stay []int32
-	for _, m := range moves {
-		stay = append(stay, s.d.stay(m)...)
+// rounds is how often what had better stay is left out.
+const rounds = 3
+
+// refine asks anew without the nodes that had better stay: what was to go to their like may go to themselves. Moves that would still
+// launch the like of what they remove are left out.
+func (s *survey) refine(part *sub, nodes []int32, moves []*Move) attempt {
+	for range rounds {
+		var stay []int32
+		for _, m := range moves {
+			stay = append(stay, s.d.stay(m)...)
+		}
+		if len(stay) == 0 {
+			break
+		}
+		nodes = slices.DeleteFunc(slices.Clone(nodes), func(i int32) bool { return slices.Contains(stay, i) })
+		moves = part.moves(nodes)
 	}
-	if len(stay) > 0 {
-		moves = part.moves(slices.DeleteFunc(slices.Clone(nodes), func(i int32) bool { return slices.Contains(stay, i) }))
-	}
+	return s.worth(slices.DeleteFunc(moves, func(m *Move) bool { return len(s.d.stay(m)) > 0 }))
+}
+
+// worth is what moves come to, without those that do not pay.
+func (s *survey) worth(moves []*Move) (a attempt) {
 	for _, m := range moves {
-		if _, ok := s.d.pays(m); ok && len(s.d.stay(m)) == 0 {
+		if _, ok := s.d.pays(m); ok {
 			a.moves = append(a.moves, m)
 			a.net += s.d.gain(m) - minShare*s.d.price(m) - s.d.toll(m)
 			a.launches += len(m.Add)

@@ -168,12 +168,15 @@ func (s *survey) of(g *group) *sub {
 func (s *survey) search(g *group, probes []int) find {
 	part := s.of(g)
 	var best attempt
-	share := 0.0
+	var moves []*Move
+	most := 0
 	for _, j := range probes {
-		if a := s.try(part, g.nodes[:j]); a.better(&best) {
-			best, share = a, float64(j)/float64(len(g.nodes))
+		found := part.moves(g.nodes[:j])
+		if a := s.worth(found); a.better(&best) {
+			best, moves, most = a, found, j
 		}
 	}
+	best = s.refine(part, g.nodes[:most], moves)
 	slices.SortStableFunc(best.moves, func(a, b *Move) int { return -cmp.Compare(s.d.rate(a), s.d.rate(b)) })
-	return find{best.moves, share}
+	return find{best.moves, float64(most) / float64(len(g.nodes))}
 }
