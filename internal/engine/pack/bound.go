@@ -136,7 +136,7 @@ func (p *problem) cheapestAlone(i int, by measure) (least float64, ok bool) {
 // the pods, for all that is known, and is taken off at its price.
 func (r *run) bound(list []bounds) (price, cost float64) {
 	var spare []float64
-	if list[0].worth > 0 {
+	if slices.ContainsFunc(list, func(b bounds) bool { return b.worth > 0 }) {
 		spare = r.spare()
 	}
 	price = list[0].total(spare)

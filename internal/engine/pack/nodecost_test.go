@@ -114,6 +114,21 @@ func TestNodeCostMakesAPoolDearer(t *testing.T) {
 	}
 }
 
+// Reservations at next to no price leave nothing that the pods are worth by price alone, but the nodes cost something.
+func TestBoundsOfReservationsWithNodeCost(t *testing.T) {
+	s := shapes(1)
+	largest := listed()[9] // m.16 holds 17 of the pods
+	largest.Offerings = append(largest.Offerings, world.Offering{
+		Zone: "a", CapacityType: world.CapacityReserved, Price: 1e-6, Available: true, Reservation: "r", Remaining: 3,
+	})
+	s.Pools[0].Types = []*world.InstanceType{largest}
+	s.Pending = equalPods(0, 0, 40)
+	plan := Solve(s, Options{})
+	if plan.Placed != 40 || plan.Bound > plan.Price || plan.CostBound <= 0 || plan.CostBound > plan.Price+plan.NodeCost {
+		t.Errorf("%d pods for $%.4f/h, at least %.4f; with the nodes' own cost $%.4f/h, at least %.4f", plan.Placed, plan.Price, plan.Bound, plan.Price+plan.NodeCost, plan.CostBound)
+	}
+}
+
 // arrive plans batches of pods one after the other, with the nodes of earlier batches on their way.
 func arrive(s *world.Snapshot, batches [][]*world.Pod) (nodes int, price float64) {
 	for b, pods := range batches {
