@@ -1,6 +1,7 @@
 package pack
 
 import (
+	"math"
 	"slices"
 
 	"karpenter/internal/engine/world"
@@ -14,52 +15,77 @@ type bounds struct {
 	least float64   // the dearest of the nodes that single pods need at least
 }
 
-// certain is the problem with every preference given up, and with the domains that were chosen left open: what no plan can get
-// around. A bound for it holds for any plan that obeys the rules.
-func (r *run) certain(p *problem) *problem {
+// certain is what no plan can get around that puts the same pods on new nodes, keeps the preferences that this plan keeps, and uses no
+// pool of a lower weight for a pod: domains that were chosen are left open, and pods that share a node need not.
+// from says which item each of its items is part of, or -1.
+func (r *run) certain(p *problem) (q *problem, from []int32) {
 	byLocal := map[int32]*group{}
 	for _, gs := range r.groups {
 		if gs.g.host {
 			byLocal[int32(gs.local)] = gs.g
 		}
 	}
-	q := *p
-	q.items = slices.Clone(p.items)
-	for i := range q.items {
-		it := &q.items[i]
-		it.cells = newBitset(len(p.cells))
-		sure := map[int32]bool{}
-		for _, h := range it.host {
-			sure[h.group] = true
-		}
-		for _, d := range it.demands {
-			cells := fullBitset(len(p.cells))
-			for _, x := range d.parts {
-				last := &x.rc.info.levels[len(x.rc.info.levels)-1]
-				for c := range p.cells {
-					if p.cells[c].weight < d.weight || !last.options.has(int(p.cells[c].rep)) || !p.cells[c].takes(it.size) {
-						cells.drop(c)
-					}
+	c := *p
+	c.items = nil
+	for i := range p.items {
+		first := len(c.items)
+		for _, d := range p.items[i].demands {
+			if d.bundle {
+				for _, x := range d.parts {
+					it := item{size: project(x.rc.info.size, p.dimIndex), ports: x.rc.c.Ports, demands: []*demand{d}}
+					it.n, it.cells = len(x.pods), p.opened(x, d.weight, it.size)
+					c.items, from = append(c.items, it.limited()), append(from, -1)
 				}
-				for g := range sure {
-					sure[g] = sure[g] && slices.Contains(last.refs, byLocal[g])
+				continue
+			}
+			x := d.parts[0]
+			it := item{size: d.size, ports: p.items[i].ports, demands: []*demand{d}}
+			for _, h := range p.items[i].host {
+				if slices.Contains(x.rc.info.levels[x.level].refs, byLocal[h.group]) {
+					it.host = append(it.host, h)
 				}
 			}
-			it.cells.or(cells)
+			it.n, it.cells = d.copies(), p.opened(x, d.weight, it.size)
+			same := func(o item) bool { return slices.Equal(o.cells, it.cells) && slices.Equal(o.host, it.host) }
+			if k := slices.IndexFunc(c.items[first:], same); k >= 0 {
+				c.items[first+k].n += it.n
+				c.items[first+k].demands = append(slices.Clip(c.items[first+k].demands), d)
+				continue
+			}
+			c.items, from = append(c.items, it.limited()), append(from, int32(i))
 		}
-		it.host = slices.DeleteFunc(slices.Clone(it.host), func(h hostRef) bool { return !sure[h.group] })
 	}
-	return &q
+	return &c, from
+}
+
+// opened lists the cells that a pod may use at the level of preference that it has, in whichever domain.
+func (p *problem) opened(x part, weight int32, size []int64) bitset {
+	out := newBitset(len(p.cells))
+	options := x.rc.info.levels[x.level].options
+	for c := range p.cells {
+		if p.cells[c].weight >= weight && options.has(int(p.cells[c].rep)) && p.cells[c].takes(size) {
+			out.add(c)
+		}
+	}
+	return out
+}
+
+// limited notes how many of the item may share a node.
+func (it item) limited() item {
+	it.most = math.MaxInt32
+	for i := range it.host {
+		it.most = min(it.most, it.host[i].selfLimit())
+	}
+	if world.PortsConflict(it.ports, it.ports) {
+		it.most = 1
+	}
+	return it
 }
 
 // add takes in one round: the worth of what was placed, less what reservations may give beyond their price.
-func (b *bounds) add(p *problem, left []int) {
+func (b *bounds) add(p *problem) {
 	x := p.relax(nil, b.by)
-	placed := make([]int, len(p.items))
-	for i := range placed {
-		placed[i] = p.items[i].n - left[i]
-	}
-	b.worth += x.total(placed) - p.reservedSurplus(x)
+	b.worth += x.total(nil) - p.reservedSurplus(x)
 	if b.unit == nil {
 		b.unit = make([]float64, p.m.dims)
 	}
@@ -69,7 +95,7 @@ func (b *bounds) add(p *problem, left []int) {
 		}
 	}
 	for i := range p.items {
-		if placed[i] == 0 || p.mayExist(i) {
+		if p.mayExist(i) {
 			continue
 		}
 		if least, ok := p.cheapestAlone(i, b.by); ok {
@@ -78,24 +104,31 @@ func (b *bounds) add(p *problem, left []int) {
 	}
 }
 
-// reservedSurplus is the most that reservations can be worth beyond their price.
+// reservedSurplus is the most that reservations can be worth beyond their price, each wherever that is most.
 func (p *problem) reservedSurplus(x *relaxation) float64 {
-	sum := 0.0
-	seen := map[string]bool{}
+	var names []string
+	most := map[string]float64{}
 	for c := range p.cells {
 		cl := &p.cells[c]
 		for k := range cl.cands {
 			off := p.m.options[cl.cands[k].option].off
-			if off.Reservation == "" || seen[off.Reservation] {
+			if off.Reservation == "" {
 				continue
 			}
-			seen[off.Reservation] = true
 			worth := -x.by(&cl.cands[k])
 			for r, u := range x.unit[cl.market] {
 				worth += float64(u * x.holds(&cl.cands[k], r))
 			}
-			sum += max(0, worth) * float64(off.Remaining)
+			old, seen := most[off.Reservation]
+			if !seen {
+				names = append(names, off.Reservation)
+			}
+			most[off.Reservation] = max(old, worth*float64(off.Remaining))
 		}
+	}
+	sum := 0.0
+	for _, name := range names {
+		sum += most[name]
 	}
 	return sum
 }
@@ -176,4 +209,65 @@ func (b *bounds) total(spare []float64) float64 {
 		worth -= float64(u * spare[d])
 	}
 	return max(0, worth*(1-1e-9), b.least)
+}
+
+// maxMasterPods is the number of pods up to which the bound is proven over patterns; with more, what single nodes cannot do
+// hardly shows. closeEnough is how far above its bound a plan may be for that to be left out.
+const (
+	maxMasterPods = 3000
+	closeEnough   = 0.01
+)
+
+// prove raises the bounds of a plan to what the master proves. A batch that was placed in the best way that there is needs no proof.
+func (r *run) prove(plan *Plan, outcomes []outcome) {
+	if len(outcomes) != 1 || plan.Price+plan.NodeCost <= (1+closeEnough)*plan.CostBound {
+		return
+	}
+	if n := outcomes[0].p.copies(); n <= maxExact || n > maxMasterPods {
+		return
+	}
+	o := outcomes[0]
+	q, from := r.certain(o.p)
+	spare := r.spare()
+	measures, proven := []measure{byPrice, byCost}, make([]float64, 2)
+	if r.m.nodeCost == 0 {
+		measures = measures[:1]
+	}
+	together(len(measures), r.m.opt.Workers, func(k int) {
+		if m := q.newMaster(measures[k], r.m.newLedger(r.ov)); m != nil {
+			m.start(o.bins, from)
+			m.run()
+			proven[k] = (m.bound() - m.elsewhere(spare)) * (1 - 1e-9)
+		}
+	})
+	plan.Bound = max(plan.Bound, proven[0])
+	plan.CostBound = max(plan.CostBound, plan.Bound, proven[1])
+}
+
+// elsewhere is what the items are worth at most that room on existing nodes could take.
+func (m *master) elsewhere(spare []float64) float64 {
+	sum, unit := 0.0, make([]float64, m.p.dims)
+	for i := range m.offers {
+		for r, u := range m.offers[i].lambda {
+			unit[r] = max(unit[r], u)
+		}
+	}
+	some := false
+	for r, u := range unit {
+		if v := spare[m.p.dimIndex[r]]; v > 0 {
+			some = true
+			sum += float64(u * v)
+		}
+	}
+	if !some {
+		return 0
+	}
+	for k := range m.kinds {
+		v := m.prices[k]
+		for r, s := range m.kinds[k].size {
+			v -= float64(unit[r] * float64(s))
+		}
+		sum += max(0, v) * float64(m.kinds[k].n)
+	}
+	return sum
 }

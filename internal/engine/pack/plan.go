@@ -42,11 +42,12 @@ type Plan struct {
 	// Pods is how many wanted a place, Placed how many got one.
 	Pods   int
 	Placed int
-	// Price is the sum over new nodes, in dollars an hour; no plan for the same pods has a lower one than Bound.
+	// Price is the sum over new nodes, in dollars an hour. No plan has a lower one than Bound that puts the same pods on new nodes or
+	// into room that is left on existing ones, keeps the same preferences, and uses no pool of a lower weight for a pod.
 	Price float64
 	Bound float64
 	// NodeCost is what the new nodes cost an hour besides their price, see world.Pool. Price and NodeCost together are what
-	// was minimised; no plan for the same pods has a lower sum than CostBound.
+	// was minimised; no such plan has a lower sum than CostBound.
 	NodeCost  float64
 	CostBound float64
 }

@@ -21,15 +21,18 @@ func Solve(s *world.Snapshot, opt Options) *Plan {
 // counting on them. Then everything is decided again with what was
 // refused left out, until nothing is refused. The same goes for domains that turn out to exist.
 func (m *Model) Solve(ov *world.Overlay) *Plan {
-	best, leanings := m.solveLeaning(ov, nil)
-	if m.opt.Quick || best.Pods > maxLeaningPods || len(best.Nodes) == 0 {
+	best, run, outcomes := m.solveLeaning(ov, nil)
+	if m.opt.Quick || len(best.Nodes) == 0 {
 		return best
 	}
-	for _, l := range leanings {
-		if plan, _ := m.solveLeaning(ov, &l); cheaperPlan(plan, best) {
-			best = plan
+	if best.Pods <= maxLeaningPods {
+		for _, l := range run.leanings() {
+			if plan, r, o := m.solveLeaning(ov, &l); cheaperPlan(plan, best) {
+				best, run, outcomes = plan, r, o
+			}
 		}
 	}
+	run.prove(best, outcomes)
 	return best
 }
 
@@ -59,8 +62,8 @@ func cheaperPlan(a, b *Plan) bool {
 	return fewer(a.Price+a.NodeCost, b.Price+b.NodeCost, len(a.Nodes), len(b.Nodes))
 }
 
-// solveLeaning plans with a domain preferred, and lists the domains that could be.
-func (m *Model) solveLeaning(ov *world.Overlay, lean *leaning) (*Plan, []leaning) {
+// solveLeaning plans with a domain preferred.
+func (m *Model) solveLeaning(ov *world.Overlay, lean *leaning) (*Plan, *run, []outcome) {
 	l := &lessons{quota: quotas{}, domains: map[domainKey]bool{}, hosts: map[int]bool{}, lean: lean}
 	for round := 0; ; round++ {
 		r := m.newRun(ov, l)
@@ -68,7 +71,7 @@ func (m *Model) solveLeaning(ov *world.Overlay, lean *leaning) (*Plan, []leaning
 		outcomes := r.pack()
 		refused, surprised := r.refused(outcomes, round < gentleRounds), r.surprised(outcomes)
 		if !refused && !surprised {
-			return r.plan(outcomes), r.leanings()
+			return r.plan(outcomes), r, outcomes
 		}
 	}
 }
@@ -165,9 +168,9 @@ func (r *run) plan(outcomes []outcome) *Plan {
 	barred := r.barred()
 	for _, o := range outcomes {
 		o.p.barred = barred
-		q := r.certain(o.p)
+		q, _ := r.certain(o.p)
 		for k := range limits {
-			limits[k].add(q, o.left)
+			limits[k].add(q)
 		}
 		plan.Nodes = append(plan.Nodes, r.finish(o.p, o.bins)...)
 	}
