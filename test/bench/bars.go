@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // The bars of the design.
@@ -12,6 +13,7 @@ const (
 	barMemory  = 50.0   // times less allocated than the reference, diverse 10,000
 	barMillis  = 2000.0 // plain 100,000
 	barMean    = 0.92   // of the reference's cost, geometric mean
+	barLoose   = 1.002  // of the cost without limits and minValues, where limits do not bind
 	barOver    = 0.03   // above the bound, plain and ratio with 1,000 pods or more
 	boundSlack = 1e-6   // rounding of the independent bound
 )
@@ -49,6 +51,12 @@ func printBars(rows []*row, fleets []*fleetRow) bool {
 		say(r.Ours.SolveMillis <= barMillis, "plain 100000: %.0f ms to solve (%.0f ms to load), at most %.0f", r.Ours.SolveMillis, r.Ours.LoadMillis, barMillis)
 	}
 	costBars(rows, say)
+	for _, r := range rows {
+		if free := find(r.Name, r.Pods); free != nil && slices.Equal(r.Args, looseLimits) {
+			ratio := r.Ours.Total / free.Ours.Total
+			say(ratio <= barLoose, "%s %d %v: %.4f of the cost without, at most %.3f", r.Name, r.Pods, r.Args, ratio, barLoose)
+		}
+	}
 	fleetBars(fleets, say)
 	return ok
 }

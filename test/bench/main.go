@@ -125,6 +125,9 @@ func (b *bench) run() (bool, error) {
 	return ok, os.WriteFile(b.out, append(data, '\n'), 0o644)
 }
 
+// looseLimits give every pool limits that do not bind, and minValues, as nearly every pool has them.
+var looseLimits = []string{"--limit-cpu", "100000", "--min-values", "5"}
+
 // rows lists the snapshots.
 func (b *bench) rows() []*row {
 	var out []*row
@@ -132,7 +135,7 @@ func (b *bench) rows() []*row {
 		return nil
 	}
 	for _, name := range []string{"plain", "micro", "ratio", "wide", "diverse", "prefer", "gpu"} {
-		out = append(out, &row{Name: name, Pods: 1000}, &row{Name: name, Pods: 1000, Args: []string{"--max-cpu", "32"}})
+		out = append(out, &row{Name: name, Pods: 1000}, &row{Name: name, Pods: 1000, Args: []string{"--max-cpu", "32"}}, &row{Name: name, Pods: 1000, Args: looseLimits})
 	}
 	out = append(out, &row{Name: "plain", Pods: 1000, Args: []string{"--capacity", "both"}}, &row{Name: "micro", Pods: 1000, Args: []string{"--capacity", "spot"}})
 	if !b.quick {

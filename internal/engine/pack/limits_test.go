@@ -247,3 +247,23 @@ func TestSmallBatchesArePlacedInTheBestWay(t *testing.T) {
 		}
 	}
 }
+
+// Limits that do not bind, and minValues that every node can have, cost next to nothing.
+func TestLooseLimitsCostNothing(t *testing.T) {
+	rnd := rand.New(rand.NewSource(7))
+	s := shapes(0.005)
+	s.Classes = nil
+	for c := range int32(30) {
+		cpu := 50 + rnd.Int63n(3000)
+		s.Classes = append(s.Classes, &world.Class{ID: c, Namespace: "default", Requests: world.Resources{cpu, cpu * (1 + rnd.Int63n(8)) * gib / 1000, 1}})
+		s.Pending = append(s.Pending, equalPods(c, 0, 3+rnd.Intn(8))...)
+	}
+	free := Solve(s, Options{})
+	p := s.Pools[0]
+	p.Limits = []world.Limit{{Resource: world.CPU, Max: 100_000_000}, {Resource: world.Memory, Max: 800_000 * gib}}
+	p.Need = p.Need.With(atLeast(world.LabelInstanceType, 2))
+	loose := Solve(s, Options{})
+	if loose.Placed != len(s.Pending) || loose.Price > 1.002*free.Price {
+		t.Errorf("%d of %d pods for $%.4f/h, $%.4f/h without limits and minValues", loose.Placed, len(s.Pending), loose.Price, free.Price)
+	}
+}
