@@ -108,27 +108,27 @@ COMPAT := ./internal/local/plane ./test/validation ./test/conversion/... ./test/
 unit: build helm tools
 	@export KARPENTER_TEST_AWSCLI=1 KARPENTER_TEST_HELM=1 KARPENTER_TEST_PROMTOOL=1 KARPENTER_TEST_CHROMIUM=1; { \
 		failed=0; \
-		go test -json -p 3 -timeout 30m -ldflags '-s -w' ./test/e2e ./test/guides ./... || failed=1; \
+		go test -json -p 3 -timeout 80m -ldflags '-s -w' ./test/e2e ./test/guides ./... || failed=1; \
 		$(MAKE) -s race-core || failed=1; \
-		(cd kube && go test -json -timeout 20m -ldflags '-s -w' ./...) || failed=1; \
+		(cd kube && go test -json -timeout 60m -ldflags '-s -w' ./...) || failed=1; \
 		exit $$failed; \
 	} | go run ./tools/testsum
 
 race-core:
 	@failed=0; export CGO_ENABLED=1; \
-		go test -race -json -p 2 -timeout 15m -run 'T17|S12|Trim|PropertyWorkers' $(RACE_RANDOM) -args -rapid.checks=10 || failed=1; \
-		go test -race -json -p 2 -timeout 15m -skip 'TestAThousandNodes' $(RACE) || failed=1; \
+		go test -race -json -p 2 -timeout 40m -run 'T17|S12|Trim|PropertyWorkers' $(RACE_RANDOM) -args -rapid.checks=10 || failed=1; \
+		go test -race -json -p 2 -timeout 40m -skip 'TestAThousandNodes' $(RACE) || failed=1; \
 		exit $$failed
 
 race: ## what runs at the same time, under the race detector
-	@{ $(MAKE) -s race-core || true; CGO_ENABLED=1 go test -race -json -p 2 -timeout 15m -run 'D1_|D52|S12|O53|L20|Fence|Bouncer' $(RACE_SOME) || true; } | go run ./tools/testsum
+	@{ $(MAKE) -s race-core || true; CGO_ENABLED=1 go test -race -json -p 2 -timeout 40m -run 'D1_|D52|S12|O53|L20|Fence|Bouncer' $(RACE_SOME) || true; } | go run ./tools/testsum
 
 # Kubernetes is built once more for it, so it is not part of make test.
 compat: build bin/kube-oldest bin/helm3 ## the oldest Kubernetes and Helm that are supported: API, conversion, charts and rights, a scenario
 	@export KARPENTER_KUBE_BINARY=$(CURDIR)/bin/kube-oldest KARPENTER_HELM_BINARY=$(CURDIR)/bin/helm3; { \
 		failed=0; \
-		go test -json -count 1 -timeout 30m -ldflags '-s -w' $(COMPAT) || failed=1; \
-		go test -json -count 1 -timeout 30m -ldflags '-s -w' -run 'TestScenarios/walk-through' ./test/e2e || failed=1; \
+		go test -json -count 1 -timeout 80m -ldflags '-s -w' $(COMPAT) || failed=1; \
+		go test -json -count 1 -timeout 80m -ldflags '-s -w' -run 'TestScenarios/walk-through' ./test/e2e || failed=1; \
 		exit $$failed; \
 	} | go run ./tools/testsum
 
