@@ -152,8 +152,8 @@ func stirring(view *state.View, moved map[string]state.Moved, now time.Time) map
 			window = min(max(window, *after.Duration), maxStir)
 		}
 		nodes[n.World.Pool]++
-		came := slices.ContainsFunc(n.Pods, func(p *corev1.Pod) bool { return now.Sub(moved[string(p.UID)].At) < window+stillFor })
-		if now.Sub(n.Stirred()) < window && !came {
+		came := func(p *corev1.Pod) bool { return now.Sub(moved[string(p.UID)].At) < window+stillFor }
+		if now.Sub(n.Stirred()) < window && !slices.ContainsFunc(n.Pods, came) {
 			stirred[n.World.Pool]++
 		}
 	}
