@@ -38,13 +38,18 @@ func (c Counter) moving(ctx context.Context, node string) (count int) {
 	}
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		owner := metav1.GetControllerOf(pod)
 		ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || !pod.DeletionTimestamp.IsZero()
-		if !ended && (owner == nil || owner.Kind != "DaemonSet" && owner.Kind != "Node") {
+		if !ended && !OfNode(pod) {
 			count++
 		}
 	}
 	return count
+}
+
+// OfNode says whether a pod is made for one node and goes with it: a DaemonSet's, or a static one's mirror.
+func OfNode(pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOf(pod)
+	return owner != nil && (owner.Kind == "DaemonSet" || owner.Kind == "Node")
 }
 
 // DisruptedLabels are the labels of what is counted about a claim that is taken away, of a pool with that consolidation policy (O3,

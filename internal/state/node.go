@@ -1,6 +1,7 @@
 package state
 
 import (
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,10 +13,7 @@ import (
 
 // node reads a node; until it is initialized, its claim says what it will be.
 func (b *converter) node(n *corev1.Node, claim *v1.NodeClaim, attach corev1.ResourceList) (*world.Node, error) {
-	labels := map[string]string{}
-	for k, v := range n.Labels {
-		labels[b.rules.Normalize(k)] = v
-	}
+	labels := b.rules.Normalized(n.Labels)
 	w := &world.Node{Name: n.Name, Initialized: true, Deleting: n.DeletionTimestamp != nil}
 	taints := n.Spec.Taints
 	allocatable, capacity := n.Status.Allocatable, n.Status.Capacity
@@ -24,9 +22,7 @@ func (b *converter) node(n *corev1.Node, claim *v1.NodeClaim, attach corev1.Reso
 		w.Deleting = w.Deleting || claim.DeletionTimestamp != nil || slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1.DisruptedTaintKey })
 		w.Initialized = holds(claim, "Initialized") || n.Labels[v1.NodeInitializedLabelKey] == "true"
 		if !holds(claim, "Registered") && n.Labels[v1.NodeRegisteredLabelKey] != "true" {
-			for k, v := range claim.Labels {
-				labels[b.rules.Normalize(k)] = v
-			}
+			maps.Copy(labels, b.rules.Normalized(claim.Labels))
 			taints = claimTaints(claim)
 		}
 		if !w.Initialized {
@@ -94,10 +90,7 @@ func fallback(have, claim corev1.ResourceList) corev1.ResourceList {
 // inFlight is a claim whose node has not appeared: a node with what the claim promises. While no machine has been launched for
 // it, it has exactly what the claim was made for, and counts against limits as the largest machine that it may become.
 func (b *converter) inFlight(c *v1.NodeClaim, largest func(*v1.NodeClaim) world.Resources) (*world.Node, error) {
-	labels, zone := map[string]string{}, ""
-	for k, v := range c.Labels {
-		labels[b.rules.Normalize(k)] = v
-	}
+	labels, zone := b.rules.Normalized(c.Labels), ""
 	for _, r := range c.Spec.Requirements {
 		key := b.rules.Normalize(r.Key)
 		if _, ok := labels[key]; !ok && r.Operator == corev1.NodeSelectorOpIn && len(r.Values) == 1 {

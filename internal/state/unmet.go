@@ -10,10 +10,7 @@ import (
 // Unmet names the first requirement of a pool that the labels of one of its claims do not satisfy (D45), and what the node has
 // instead. It is empty if they satisfy all of them.
 func Unmet(claim *v1.NodeClaim, pool *v1.NodePool, rules v1.LabelRules) (string, error) {
-	labels := map[string]string{}
-	for k, v := range claim.Labels {
-		labels[rules.Normalize(k)] = v
-	}
+	labels := rules.Normalized(claim.Labels)
 	for _, r := range pool.Spec.Template.Spec.Requirements {
 		x, err := req.New(rules.Normalize(r.Key), req.Operator(r.Operator), r.Values...)
 		if err != nil {

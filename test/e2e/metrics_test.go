@@ -88,11 +88,11 @@ func TestB5_DocumentedSeriesMove(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, karpv1.NewNillableDuration(0), "--feature-gates", "NodeRepair=true")
 	s := newScraper(w)
-	// Spot nodes are not replaced by cheaper spot nodes.
-	w.kubectl("patch", "nodepool", "default", "--type=json", "-p", `[{"op":"replace","path":"/spec/template/spec/requirements/2/values","value":["on-demand"]}]`)
 	w.kubectl("apply", "-f", filepath.Join("testdata", "manifests", "metrics.yaml"))
 	w.scale(8)
 	w.kubectl("wait", "--for=condition=Available", "deployment", "--all", "--timeout="+calm.String())
+	w.kubectl("scale", "deployment", "small", "--replicas=1") // its place is beside the large one
+	w.kubectl("wait", "--for=jsonpath={.status.availableReplicas}=1", "deployment", "small", "--timeout="+calm.String())
 	began := time.Now()
 	w.kubectl("apply", "-f", filepath.Join("testdata", "manifests", "hopeless.yaml"))
 
@@ -118,7 +118,7 @@ func TestB5_DocumentedSeriesMove(t *testing.T) {
 	w.kubectl("patch", "ec2nodeclass", "nowhere", "--type=merge", "-p",
 		`{"spec":{"subnetSelectorTerms":[{"tags":{"karpenter.sh/discovery":"my-cluster"}}],"securityGroupSelectorTerms":[{"tags":{"karpenter.sh/discovery":"my-cluster"}}]}}`)
 	w.kubectl("delete", "pod", "choosy")
-	w.scale(1)
+	w.kubectl("scale", "deployment", "large", "--replicas=0")
 	s.await("a replacement", meter.DisruptionDecisions, "decision", "replace", "reason", "underutilized")
 	s.await("pods that are moved", meter.ConsolidationPlaced)
 	w.scale(0)

@@ -173,6 +173,19 @@ func (r LabelRules) Normalize(key string) string {
 	return key
 }
 
+// Normalized are labels under the keys that are used. Where an object has a label under an old key as well, with another value,
+// the one that is used counts.
+func (r LabelRules) Normalized(labels map[string]string) map[string]string {
+	out := make(map[string]string, len(labels))
+	for k, v := range labels {
+		used := r.Normalize(k)
+		if _, both := labels[used]; k == used || !both {
+			out[used] = v
+		}
+	}
+	return out
+}
+
 // IsRestricted reports whether users may not put the key on nodes or ask for it.
 func (r LabelRules) IsRestricted(key string) bool {
 	if key == corev1.LabelHostname {

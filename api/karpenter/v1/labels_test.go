@@ -1,6 +1,7 @@
 package v1
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -88,5 +89,18 @@ func TestA59_LabelRules(t *testing.T) {
 		if got := rules.Normalize(alias); got != want {
 			t.Errorf("%s is %s, want %s", alias, got, want)
 		}
+	}
+}
+
+func TestA59_ALabelUnderItsOldKeyCountsOnlyAlone(t *testing.T) {
+	rules := CoreLabelRules()
+	for range 50 { // maps have no order
+		both := rules.Normalized(map[string]string{"beta.kubernetes.io/instance-type": "m5.large", "node.kubernetes.io/instance-type": "m5.xlarge", "team": "a"})
+		if want := map[string]string{"node.kubernetes.io/instance-type": "m5.xlarge", "team": "a"}; !maps.Equal(both, want) {
+			t.Fatalf("%v, want %v", both, want)
+		}
+	}
+	if alone := rules.Normalized(map[string]string{"beta.kubernetes.io/arch": "arm64"}); alone["kubernetes.io/arch"] != "arm64" || len(alone) != 1 {
+		t.Errorf("%v", alone)
 	}
 }

@@ -323,10 +323,13 @@ func labels(claim *karpv1.NodeClaim, in *cloud.Instance) map[string]string {
 	return out
 }
 
-// refused writes down why a claim has no machine, or deletes it if trying again would not help (L4). news says that this was not
-// known before.
+// refused writes down why a claim has no machine, and deletes it if trying again would not help (L4): whoever waits for it reads why.
+// news says that this was not known before.
 func (r *Lifecycle) refused(ctx context.Context, claim *karpv1.NodeClaim, cause error) (news bool, err error) {
 	class, message := cloud.ClassOf(cause), cut(cause.Error(), maxMessage)
+	news, err = r.status(ctx, claim, func(now time.Time) {
+		claim.StatusConditions().SetUnknown(karpv1.ConditionLaunched, word(cloud.ReasonOf(cause)), message, now)
+	})
 	if class.Response().GiveUp {
 		event, reason := eventNoCapacity, causeNoCapacity
 		if class == cloud.NotReady {
@@ -335,9 +338,7 @@ func (r *Lifecycle) refused(ctx context.Context, claim *karpv1.NodeClaim, cause 
 		r.Recorder.Tell(control.Event{Object: claim, Warning: true, Reason: event, Message: fmt.Sprintf("NodeClaim %s: %s", claim.Name, message)})
 		return r.remove(ctx, claim, reason, message)
 	}
-	return r.status(ctx, claim, func(now time.Time) {
-		claim.StatusConditions().SetUnknown(karpv1.ConditionLaunched, word(cloud.ReasonOf(cause)), message, now)
-	})
+	return news, err
 }
 
 // cut shortens a text to so many bytes, at the end of a character.

@@ -92,11 +92,11 @@ func TestL4_EachClassOfFailure(t *testing.T) {
 		class  cloud.Class
 		reason string
 		gone   string // the metric's reason if the claim is deleted
-		want   string // the condition otherwise
+		want   string // the condition, which says why
 		wait   []time.Duration
 	}{
-		{class: cloud.NoCapacity, reason: "InsufficientInstanceCapacity", gone: "insufficient_capacity"},
-		{class: cloud.NotReady, reason: "NodeClassNotReady", gone: "nodeclass_not_ready"},
+		{class: cloud.NoCapacity, reason: "InsufficientInstanceCapacity", gone: "insufficient_capacity", want: "Unknown/InsufficientInstanceCapacity"},
+		{class: cloud.NotReady, reason: "NodeClassNotReady", gone: "nodeclass_not_ready", want: "Unknown/NodeClassNotReady"},
 		{class: cloud.Denied, reason: "Unauthorized", want: "Unknown/Unauthorized", wait: []time.Duration{5 * time.Second, 10 * time.Second}},
 		{class: cloud.Invalid, reason: "Invalid.Value-2", want: "Unknown/InvalidValue2", wait: []time.Duration{5 * time.Second, 10 * time.Second}},
 		{class: cloud.Throttled, reason: "RequestLimitExceeded", want: "Unknown/RequestLimitExceeded", wait: []time.Duration{time.Second, 2 * time.Second}},
@@ -113,6 +113,9 @@ func TestL4_EachClassOfFailure(t *testing.T) {
 			if tt.gone != "" {
 				if !b.going("refused") || b.counted(meter.NodeClaimsDisrupted, "reason", tt.gone, "nodepool", "general") != 1 {
 					t.Error("it is still there, or was not counted")
+				}
+				if got := b.condition("refused", karpv1.ConditionLaunched); got != tt.want {
+					t.Errorf("%s, want %s", got, tt.want)
 				}
 				b.expectEvent(map[cloud.Class]string{cloud.NoCapacity: "InsufficientCapacityError", cloud.NotReady: "NodeClassNotReady"}[tt.class])
 				return

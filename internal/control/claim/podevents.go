@@ -84,8 +84,7 @@ func (r *PodEvents) Reconcile(ctx context.Context, request reconcile.Request) (r
 
 // counts says whether a pod is on a node and is no daemon.
 func counts(pod *corev1.Pod) bool {
-	owner := metav1.GetControllerOf(pod)
-	return pod.Spec.NodeName != "" && (owner == nil || owner.Kind != "DaemonSet" && owner.Kind != "Node")
+	return pod.Spec.NodeName != "" && !control.OfNode(pod)
 }
 
 // happenings are the times at which the pod came to its node, finished, and was told to leave.

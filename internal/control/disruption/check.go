@@ -6,11 +6,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/control"
 	"karpenter/internal/engine/disrupt"
 	"karpenter/internal/engine/life"
 	"karpenter/internal/state"
@@ -30,9 +30,7 @@ func (l *Loop) disturbed(ctx context.Context, n *state.Node, reason disrupt.Reas
 		if p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
 			continue
 		}
-		owner := metav1.GetControllerOf(p)
-		daemon := owner != nil && (owner.Kind == "DaemonSet" || owner.Kind == "Node")
-		if before != nil && !before[p.UID] && !daemon {
+		if before != nil && !before[p.UID] && !control.OfNode(p) {
 			return fmt.Sprintf("pod %s/%s has come to it", p.Namespace, p.Name), nil
 		}
 		if !forced && life.Protect(p.Annotations[karpv1.DoNotDisruptAnnotationKey], started(p), now).Holds {

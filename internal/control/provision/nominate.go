@@ -213,7 +213,7 @@ func contended(view *state.View, expected map[string]string, claim string) bool 
 		}
 	}
 	for _, pod := range view.Idle() {
-		if pod.Spec.NodeName == "" && !ofDaemonSet(pod) && len(pod.Spec.SchedulingGates) == 0 {
+		if pod.Spec.NodeName == "" && !control.OfNode(pod) && len(pod.Spec.SchedulingGates) == 0 {
 			return true
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"karpenter/internal/control"
 	"karpenter/internal/meter"
 	"karpenter/internal/state"
 )
@@ -102,7 +103,7 @@ func (t *tracker) see(pod *corev1.Pod, now time.Time) (waits bool) {
 		}
 		t.pods[pod.UID] = rec
 	}
-	if rec.seen.IsZero() && len(pod.Spec.SchedulingGates) == 0 && !ofDaemonSet(pod) {
+	if rec.seen.IsZero() && len(pod.Spec.SchedulingGates) == 0 && !control.OfNode(pod) {
 		rec.seen = now
 	}
 	rec.created = pod.CreationTimestamp.Time
@@ -144,12 +145,6 @@ func (t *tracker) arriving(now time.Time) (pods int) {
 		}
 	}
 	return pods
-}
-
-// ofDaemonSet says whether a pod is for one node and no other.
-func ofDaemonSet(pod *corev1.Pod) bool {
-	owner := metav1.GetControllerOf(pod)
-	return owner != nil && owner.Kind == "DaemonSet"
 }
 
 // unplaced says whether the scheduler has found no place for a pod.

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/control"
 )
 
 // watch has events trigger passes: of pods without a place (P1) and of nodes that pods have to leave (P2); and, so that nobody
@@ -72,7 +73,7 @@ func (p *Provisioner) podGone(pod *corev1.Pod) {
 func (p *Provisioner) podChanged(before, pod *corev1.Pod) {
 	now := p.Clock.Now()
 	p.rollouts.see(pod, now)
-	if before != nil && before.Spec.NodeName == "" && pod.Spec.NodeName != "" && !ofDaemonSet(pod) {
+	if before != nil && before.Spec.NodeName == "" && pod.Spec.NodeName != "" && !control.OfNode(pod) {
 		p.Creator.pins.bind(now)
 	}
 	switch waits := p.track.see(pod, now); {
