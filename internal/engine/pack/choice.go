@@ -91,6 +91,9 @@ func (m *Model) distinct(key string, options []int32) int {
 // effort, a pool asks for no more than any one of the items could have by itself.
 func (p *problem) enoughChoice(items []itemCount, option int32) bool {
 	variant := p.m.options[option].variant
+	if !hasMinValues(p.m.variants[variant].pool) {
+		return true
+	}
 	need := minValues(p.m.variants[variant].pool.Need)
 	if p.m.opt.BestEffortMinValues {
 		for k := range need {

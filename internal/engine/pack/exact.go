@@ -75,9 +75,9 @@ type share struct {
 
 // subsets lists the cheapest node for every set of copies; one without items cannot be.
 func (p *problem) subsets(copies []int32) []bin {
-	open := make([]*openBin, 1<<len(copies))
+	open := make([]*openNode, 1<<len(copies))
 	out := make([]bin, len(open))
-	open[0] = &openBin{used: make([]int64, p.dims)}
+	open[0] = p.newNode(fullBitset(len(p.cells)))
 	for set := 1; set < len(open); set++ {
 		last := 0
 		for k := range copies {
@@ -86,25 +86,13 @@ func (p *problem) subsets(copies []int32) []bin {
 			}
 		}
 		before := open[set&^(1<<last)]
-		if before == nil {
+		if before == nil || !before.may(copies[last]) {
 			continue
 		}
-		b := before.clone()
-		if b.cells == nil {
-			b.cells = p.items[copies[last]].cells
-		}
-		if !p.add(b, copies[last]) {
-			continue
-		}
-		open[set] = b
-		out[set] = p.cheapest(b)
+		n := before.clone()
+		n.add(copies[last])
+		open[set] = n
+		out[set] = n.cheapest()
 	}
 	return out
-}
-
-func (b *openBin) clone() *openBin {
-	return &openBin{
-		cells: b.cells, used: append([]int64(nil), b.used...), items: append([]itemCount(nil), b.items...),
-		host: append([]hostCount(nil), b.host...), ports: append([]port(nil), b.ports...), pods: b.pods,
-	}
 }

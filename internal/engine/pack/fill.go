@@ -5,17 +5,8 @@ import (
 	"slices"
 )
 
-// bin is a node being planned.
-type bin struct {
-	cell   int32
-	option int32
-	items  []itemCount
-	cost   float64 // price and node cost
-}
-
-type itemCount struct{ item, n int32 }
-
-// filler fills one node at a time with what is left, by the prices of a relaxation.
+// filler fills one node at a time with what is left, by the prices of a relaxation. It looks at many candidates for each node that it
+// makes, so that it has one node, which it empties and fills again.
 type filler struct {
 	p    *problem
 	x    *relaxation
@@ -27,12 +18,10 @@ type filler struct {
 	most   [][]float64 // per cell and candidate, the most that it can give per dollar
 	weight [][]float64 // per market, what each resource is worth when sizes are compared
 
-	counts *counts
-	heads  []int
-	res    []float64
-	free   []int64
-	taken  []int32 // per item, copies in the node being filled
-	got    []itemCount
+	node  openNode
+	heads []int
+	res   []float64
+	got   []itemCount // what the node was last filled with
 }
 
 // fillRule is how the next item for a node is chosen.
@@ -46,8 +35,8 @@ const (
 
 func (p *problem) newFiller(left []int, rule fillRule) *filler {
 	return &filler{
-		p: p, left: left, rule: rule, counts: newCounts(p.hosts), taken: make([]int32, len(p.items)),
-		res: make([]float64, p.dims), free: make([]int64, p.dims),
+		p: p, left: left, rule: rule, res: make([]float64, p.dims),
+		node: openNode{p: p, free: make([]int64, p.dims), itemAt: make([]int32, len(p.items)), hostAt: make([]int32, p.hosts)},
 	}
 }
 
@@ -186,22 +175,16 @@ func direction(it *item, w []float64) int {
 
 // fill packs what is left into one node of the candidate and returns the worth of what went in, found in f.got.
 func (f *filler) fill(c int, cd *cand) float64 {
-	f.got = f.got[:0]
-	f.counts.reset()
-	cl := &f.p.cells[c]
-	w := f.weight[cl.market]
+	f.node.reset(c, cd)
+	w := f.weight[f.p.cells[c].market]
 	lists := f.active[c]
 	f.heads = append(f.heads[:0], make([]int, len(lists))...)
-	copy(f.free, cd.net)
-	for r := range f.res {
-		f.res[r] = w[r]
-	}
-	ports := f.p.m.options[cd.option].ports
+	copy(f.res, w)
 	value := 0.0
 	for {
 		best, at := -1.0, int32(-1)
 		for k, l := range lists {
-			i := f.head(k, l, ports)
+			i := f.head(k, l)
 			if i < 0 {
 				continue
 			}
@@ -212,46 +195,28 @@ func (f *filler) fill(c int, cd *cand) float64 {
 		if at < 0 {
 			break
 		}
-		value += f.put(at, cd, w)
-		if it := &f.p.items[at]; len(it.ports) > 0 {
-			ports = append(slices.Clip(ports), it.ports...)
+		f.node.add(at)
+		value += f.x.value[at]
+		if f.rule == byBalance {
+			for r := range f.res {
+				f.res[r] = w[r] * float64(f.node.free[r]) / math.Max(1, float64(cd.net[r]))
+			}
 		}
 	}
-	for _, g := range f.got {
-		f.taken[g.item] = 0
-	}
+	f.got = append(f.got[:0], f.node.items...)
 	return value
 }
 
 // head is the first item of a list that still fits, or -1.
-func (f *filler) head(k int, l []int32, ports []port) int32 {
+func (f *filler) head(k int, l []int32) int32 {
 	for f.heads[k] < len(l) {
 		i := l[f.heads[k]]
-		if f.may(i, ports) {
+		if f.node.count(i) < f.left[i] && f.node.may(i) {
 			return i
 		}
 		f.heads[k]++
 	}
 	return -1
-}
-
-func (f *filler) may(i int32, ports []port) bool {
-	it := &f.p.items[i]
-	n := int(f.taken[i])
-	if n >= f.left[i] || n >= it.most || !fits(it.size, f.free) {
-		return false
-	}
-	if len(it.host) > 0 && !f.counts.may(it) {
-		return false
-	}
-	if it.once != nil && n == 0 {
-		for r, v := range it.once {
-			if v > 0 && it.size[r]+v > f.free[r] {
-				return false
-			}
-		}
-	}
-	return len(it.ports) == 0 || !portsConflict(it.ports, ports)
 }
 
 // rate says how good it is to take the item next.
@@ -267,34 +232,4 @@ func (f *filler) rate(i int32) float64 {
 		}
 	}
 	return v
-}
-
-// put adds one copy of the item.
-func (f *filler) put(i int32, cd *cand, w []float64) float64 {
-	it := &f.p.items[i]
-	if f.taken[i] == 0 {
-		f.got = append(f.got, itemCount{item: i})
-		if it.once != nil {
-			subFrom(f.free, it.once)
-		}
-	}
-	f.taken[i]++
-	for k := range f.got {
-		if f.got[k].item == i {
-			f.got[k].n++
-			break
-		}
-	}
-	for r, s := range it.size {
-		f.free[r] -= s
-	}
-	if f.rule == byBalance {
-		for r := range f.res {
-			f.res[r] = w[r] * float64(f.free[r]) / math.Max(1, float64(cd.net[r]))
-		}
-	}
-	if len(it.host) > 0 {
-		f.counts.add(it, 1)
-	}
-	return f.x.value[i]
 }

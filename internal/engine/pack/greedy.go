@@ -52,7 +52,7 @@ func (f *filler) pack(adapt bool) []bin {
 	for slots.Len() > 0 {
 		s := slots[0]
 		cd := &f.p.cells[s.cell].cands[s.cand]
-		room := f.p.ledger.room(f.p.m, &f.p.m.options[cd.option], 1<<30)
+		room := f.p.room(cd.option, 1<<30)
 		if room == 0 {
 			heap.Pop(&slots)
 			continue
@@ -128,7 +128,7 @@ func (f *filler) take(cell int32, cd *cand, times int, bins *[]bin) {
 	for _, g := range items {
 		f.left[g.item] -= times * int(g.n)
 	}
-	f.p.ledger.take(f.p.m, &f.p.m.options[cd.option], times)
+	f.p.enter(cd.option, times)
 	for range times {
 		*bins = append(*bins, bin{cell: cell, option: cd.option, items: items, cost: cd.cost})
 	}
@@ -137,10 +137,6 @@ func (f *filler) take(cell int32, cd *cand, times int, bins *[]bin) {
 // fillChecked fills a node and, where the pool asks for a choice of values, gives back what would leave too little choice.
 func (f *filler) fillChecked(c int, cd *cand) float64 {
 	value := f.fill(c, cd)
-	pool := f.p.m.variants[f.p.m.options[cd.option].variant].pool
-	if !hasMinValues(pool) {
-		return value
-	}
 	for len(f.got) > 0 && !f.p.enoughChoice(f.got, cd.option) {
 		last := &f.got[len(f.got)-1]
 		last.n--

@@ -106,7 +106,7 @@ func (s *search) step() (gain float64, moved int) {
 			f.left[g.item] += int(g.n)
 			moved += int(g.n)
 		}
-		s.p.ledger.take(s.p.m, &s.p.m.options[b.option], -1)
+		s.p.enter(b.option, -1)
 	}
 	f.narrow()
 	fresh := s.p.shrink(f.pack(false))
@@ -114,10 +114,10 @@ func (s *search) step() (gain float64, moved int) {
 	clear(f.left)
 	if stuck || after > before-1e-9 {
 		for i := range fresh {
-			s.p.ledger.take(s.p.m, &s.p.m.options[fresh[i].option], -1)
+			s.p.enter(fresh[i].option, -1)
 		}
 		for _, k := range picked {
-			s.p.ledger.take(s.p.m, &s.p.m.options[s.bins[k].option], 1)
+			s.p.enter(s.bins[k].option, 1)
 		}
 		return 0, moved
 	}
@@ -154,41 +154,13 @@ func (p *problem) shrink(bins []bin) []bin {
 	for i := range bins {
 		b := &bins[i]
 		cells, size, ports := p.content(b.items)
-		cell, k := p.price(cells, size, ports)
-		if k < 0 {
+		small := p.cheapest(b.items, cells, size, ports)
+		if small.option < 0 || small.cost >= b.cost || !p.allows(small.option, b.items) {
 			continue
 		}
-		cd := &p.cells[cell].cands[k]
-		if cd.cost >= b.cost || p.ledger.room(p.m, &p.m.options[cd.option], 1) == 0 {
-			continue
-		}
-		if hasMinValues(p.m.variants[p.m.options[cd.option].variant].pool) && !p.enoughChoice(b.items, cd.option) {
-			continue
-		}
-		p.ledger.take(p.m, &p.m.options[b.option], -1)
-		p.ledger.take(p.m, &p.m.options[cd.option], 1)
-		b.cell, b.option, b.cost = int32(cell), cd.option, cd.cost
+		p.enter(b.option, -1)
+		p.enter(small.option, 1)
+		*b = small
 	}
 	return bins
-}
-
-// content is where what is on a node may go, how large it is together, and its ports.
-func (p *problem) content(items []itemCount) (cells bitset, size []int64, ports []port) {
-	size = make([]int64, p.dims)
-	for k, g := range items {
-		it := &p.items[g.item]
-		if k == 0 {
-			cells = it.cells.clone()
-		} else {
-			cells.and(it.cells)
-		}
-		for r, v := range it.size {
-			size[r] += v * int64(g.n)
-		}
-		if it.once != nil {
-			addTo(size, it.once)
-		}
-		ports = append(ports, it.ports...)
-	}
-	return cells, size, ports
 }

@@ -22,13 +22,13 @@ func (p *problem) byMix(left []int) []bin {
 			continue
 		}
 		s := &search{p: p, bins: nodes, x: f.x, fillers: []*filler{f}}
-		rooms := make([]*room, len(nodes))
+		open := make([]*openNode, len(nodes))
 		for k := range nodes {
-			rooms[k] = s.open(k)
+			open[k] = p.reopen(&nodes[k], k)
 		}
-		s.spread(rooms, share[c], left)
-		for k, r := range rooms {
-			nodes[k].items = r.items
+		s.spread(open, share[c], left)
+		for k, n := range open {
+			nodes[k].items = n.items
 			bins = p.accept(bins, nodes[k], left)
 		}
 	}
@@ -142,45 +142,45 @@ func (x *relaxation) buy(c int, need []float64, limit float64) ([]*cand, []float
 	return cands, n
 }
 
-// spread places the share over the rooms, most valuable first, each item into the room that is most like it in shape.
-func (s *search) spread(rooms []*room, share, left []int) {
+// spread places the share over the nodes, most valuable first, each item into the node whose free room is most like it in shape.
+func (s *search) spread(open []*openNode, share, left []int) {
 	var order []itemCount
 	for i, n := range share {
 		if n > 0 {
 			order = append(order, itemCount{int32(i), int32(n)})
 		}
 	}
-	h := &roomHeap{}
+	h := &likeHeap{}
 	for _, g := range s.bySize(order) {
 		it := &s.p.items[g.item]
 		h.list = h.list[:0]
-		for k, r := range rooms {
-			if fits(it.size, r.free) && r.may(s.p, it, g.item) {
-				h.list = append(h.list, rated{k, s.likeness(r, it)})
+		for k, n := range open {
+			if n.may(g.item) {
+				h.list = append(h.list, rated{k, s.likeness(n, it)})
 			}
 		}
 		heap.Init(h)
-		for n := g.n; n > 0 && len(h.list) > 0; {
-			r := rooms[h.list[0].at]
-			if !fits(it.size, r.free) || !r.may(s.p, it, g.item) {
+		for more := g.n; more > 0 && len(h.list) > 0; {
+			n := open[h.list[0].at]
+			if !n.may(g.item) {
 				heap.Pop(h)
 				continue
 			}
-			r.add(s.p, g.item)
+			n.add(g.item)
 			left[g.item]--
-			n--
-			h.list[0].score = s.likeness(r, it)
+			more--
+			h.list[0].score = s.likeness(n, it)
 			heap.Fix(h, 0)
 		}
 	}
 }
 
 // likeness is how much the free room points in the item's direction, for items of one size.
-func (s *search) likeness(h *room, it *item) float64 {
-	w := s.fillers[0].weight[s.p.cells[s.bins[h.at].cell].market]
+func (s *search) likeness(n *openNode, it *item) float64 {
+	w := s.fillers[0].weight[s.p.cells[n.cell].market]
 	dot, norm := 0.0, 0.0
 	for r, v := range it.size {
-		free := w[r] * float64(h.free[r])
+		free := w[r] * float64(n.free[r])
 		dot += float64(free * w[r] * float64(v))
 		norm += float64(free * free)
 	}
@@ -192,19 +192,19 @@ type rated struct {
 	score float64
 }
 
-// roomHeap keeps the best room on top; ties go to the first.
-type roomHeap struct{ list []rated }
+// likeHeap keeps the node that is most alike on top; ties go to the first.
+type likeHeap struct{ list []rated }
 
-func (h *roomHeap) Len() int { return len(h.list) }
-func (h *roomHeap) Less(i, j int) bool {
+func (h *likeHeap) Len() int { return len(h.list) }
+func (h *likeHeap) Less(i, j int) bool {
 	if h.list[i].score != h.list[j].score {
 		return h.list[i].score > h.list[j].score
 	}
 	return h.list[i].at < h.list[j].at
 }
-func (h *roomHeap) Swap(i, j int) { h.list[i], h.list[j] = h.list[j], h.list[i] }
-func (h *roomHeap) Push(x any)    { h.list = append(h.list, x.(rated)) }
-func (h *roomHeap) Pop() any {
+func (h *likeHeap) Swap(i, j int) { h.list[i], h.list[j] = h.list[j], h.list[i] }
+func (h *likeHeap) Push(x any)    { h.list = append(h.list, x.(rated)) }
+func (h *likeHeap) Pop() any {
 	x := h.list[len(h.list)-1]
 	h.list = h.list[:len(h.list)-1]
 	return x

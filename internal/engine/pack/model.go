@@ -272,3 +272,13 @@ func fits(size, free []int64) bool {
 	}
 	return true
 }
+
+// fitsWith says whether size fits together with what the first of a kind takes besides: attachments of volumes that its kind shares.
+func fitsWith(size, once, free []int64) bool {
+	for i, v := range once {
+		if v > 0 && size[i]+v > free[i] {
+			return false
+		}
+	}
+	return fits(size, free)
+}

@@ -199,47 +199,10 @@ func (it *item) key() string {
 	return string(b)
 }
 
-// counts tracks, for the node being filled, how many pods each host group selects and how many carry it.
-type counts struct {
-	sel, own []int32
-	dirty    []int32
-}
-
-func newCounts(groups int) *counts {
-	return &counts{sel: make([]int32, groups), own: make([]int32, groups)}
-}
-
-func (c *counts) reset() {
-	for _, g := range c.dirty {
-		c.sel[g], c.own[g] = 0, 0
-	}
-	c.dirty = c.dirty[:0]
-}
-
-// may says whether the item can join the pods counted so far. What is refused stays refused: counts only grow.
-func (c *counts) may(it *item) bool {
-	for i := range it.host {
-		h := &it.host[i]
-		if !h.kind.together(h.skew, h.own, h.sel, c.own[h.group], c.sel[h.group]) {
-			return false
-		}
-	}
-	return true
-}
-
-func (c *counts) add(it *item, n int32) {
-	for i := range it.host {
-		h := &it.host[i]
-		if c.sel[h.group] == 0 && c.own[h.group] == 0 {
-			c.dirty = append(c.dirty, h.group)
-		}
-		c.sel[h.group] += n * h.sel
-		c.own[h.group] += n * h.own
-	}
-}
-
 type port = world.Port
 
 func portsConflict(a, b []port) bool { return world.PortsConflict(a, b) }
 
 type pool = world.Pool
+
+func (p *problem) poolOf(option int32) *pool { return p.m.variants[p.m.options[option].variant].pool }

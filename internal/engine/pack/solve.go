@@ -312,7 +312,7 @@ func (p *problem) solve(opt Options) ([]bin, []int) {
 		best = p.refine(tries[:most], all, opt.Workers)
 	}
 	for i := range best.bins {
-		p.ledger.take(p.m, &p.m.options[best.bins[i].option], 1)
+		p.enter(best.bins[i].option, 1)
 	}
 	return best.bins, best.left
 }
@@ -393,7 +393,7 @@ func (p *problem) refine(tries []*attempt, all []int, workers int) *attempt {
 		q := *p
 		q.ledger = p.ledger.clone()
 		for k := range t.bins {
-			q.ledger.take(p.m, &p.m.options[t.bins[k].option], 1)
+			q.enter(t.bins[k].option, 1)
 		}
 		t.bins = q.improve(t.bins, bound, len(tries))
 		t.cost = t.total()

@@ -37,7 +37,7 @@ func (p *problem) within() (bins []bin, left []int, ok bool) {
 			continue
 		}
 		c := w.choices[way.with][way.choice]
-		p.ledger.take(p.m, &p.m.options[c.option], 1)
+		p.enter(c.option, 1)
 		bins = append(bins, c.bin)
 		at, k = at-way.with, way.rest
 	}
@@ -103,25 +103,20 @@ func (p *problem) newDivision() *division {
 	for i := range p.items {
 		w.fifths |= 1 << (5*i + 4)
 	}
-	open := make([]*openBin, states)
-	open[0] = &openBin{used: make([]int64, p.dims)}
+	open := make([]*openNode, states)
+	open[0] = p.newNode(fullBitset(len(p.cells)))
 	w.choices, w.ways = make([][]choice, states), make([][]way, states)
 	w.ways[0] = []way{{takes: make([]int64, len(w.rows))}}
 	for at := 1; at < states; at++ {
 		last := (bits.Len64(w.digits[at]) - 1) / 5
 		before := open[at-w.step[last]]
-		if before == nil {
+		if before == nil || !before.may(int32(last)) {
 			continue
 		}
-		b := before.clone()
-		if b.cells == nil {
-			b.cells = p.items[last].cells
-		}
-		if !p.add(b, int32(last)) {
-			continue
-		}
-		open[at] = b
-		if w.choices[at] = w.nodesFor(b); len(w.choices[at]) > 0 {
+		n := before.clone()
+		n.add(int32(last))
+		open[at] = n
+		if w.choices[at] = w.nodesFor(n); len(w.choices[at]) > 0 {
 			first := w.first(at)
 			w.full[first] = append(w.full[first], at)
 		}
@@ -173,25 +168,25 @@ func (w *division) weigh() bool {
 }
 
 // nodesFor lists the nodes that could hold what is in an open one, without those that cost more and take no less of what is limited.
-func (w *division) nodesFor(b *openBin) []choice {
+func (w *division) nodesFor(n *openNode) []choice {
 	p := w.p
 	var out []choice
-	for c := range b.cells.each {
+	for c := range n.cells.each {
 		takes := w.cell(c)
 		for i := range p.cells[c].cands {
 			cd := &p.cells[c].cands[i]
 			w.work++
-			if takes[i] == nil || !fits(b.used, cd.net) || portsConflict(b.ports, p.m.options[cd.option].ports) {
+			if takes[i] == nil || !fits(n.size, cd.net) || portsConflict(n.ports, p.m.options[cd.option].ports) {
 				continue
 			}
 			if slices.ContainsFunc(out, func(y choice) bool { return y.cost <= cd.cost && within(y.takes, takes[i]) }) {
 				continue
 			}
-			if hasMinValues(p.poolOf(cd.option)) && !p.enoughChoice(b.items, cd.option) {
+			if !p.enoughChoice(n.items, cd.option) {
 				continue
 			}
 			out = slices.DeleteFunc(out, func(y choice) bool { return cd.cost <= y.cost && within(takes[i], y.takes) })
-			out = append(out, choice{bin{cell: int32(c), option: cd.option, items: b.items, cost: cd.cost}, takes[i]})
+			out = append(out, choice{bin{cell: int32(c), option: cd.option, items: n.items, cost: cd.cost}, takes[i]})
 		}
 	}
 	return out
