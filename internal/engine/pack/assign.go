@@ -2,6 +2,7 @@ package pack
 
 import (
 	"math"
+	"slices"
 
 	"karpenter/internal/engine/world"
 )
@@ -69,14 +70,8 @@ type placer struct {
 	lv   *level
 	l    int
 	size []int64
-	// dom lists the non-host groups that constrain or count the class.
-	dom   []*groupState
-	owned []bool    // the class carries dom[i]
-	self  []bool    // dom[i] counts the class
-	uni   [][]int32 // for spread: the domains over which the minimum is taken
-	// relied says of a spread that pods were put where only the pods in every other domain allow it.
-	relied []bool
-	host   []hostUse
+	// dom and host are the groups that constrain or count the class: host those in which each node is a domain of its own.
+	dom, host []groupUse
 	// together says that host affinity ties the class to other pods on the same node.
 	together bool
 	nodes    []*nodeTuple
@@ -91,11 +86,15 @@ type parkedNode struct {
 	node  int32
 }
 
-// hostUse is a host group as it concerns one class.
-type hostUse struct {
+// groupUse is a group as it concerns one class.
+type groupUse struct {
 	gs    *groupState
-	owned bool
-	self  bool
+	owned bool // the class carries the rule
+	self  bool // the rule counts the class
+	// over are the domains over which a spread's minimum is taken, unless they are nodes.
+	over []int32
+	// relied says of a spread that pods were put where only the pods in every other domain allow it.
+	relied bool
 }
 
 // nodeTuple is the existing nodes that share their domains.
@@ -132,10 +131,9 @@ func (r *run) newPlacer(rc *runClass, l int) *placer {
 	if len(p.nodes) == 0 && len(p.cells) == 0 {
 		return nil
 	}
-	p.uni, p.relied = make([][]int32, len(p.dom)), make([]bool, len(p.dom))
-	for i, gs := range p.dom {
-		if p.owned[i] && gs.g.kind == spreadGroup {
-			p.uni[i] = p.universe(i)
+	for i := range p.dom {
+		if u := &p.dom[i]; u.owned && u.gs.g.kind == spreadGroup {
+			u.over = p.universe(u.gs)
 		}
 	}
 	return p
@@ -143,30 +141,21 @@ func (r *run) newPlacer(rc *runClass, l int) *placer {
 
 // note adds a group, merging what is known about it.
 func (p *placer) note(gs *groupState, owned, self bool) {
+	list := &p.dom
 	if gs.g.host {
+		list = &p.host
 		p.together = p.together || (owned && gs.g.kind == affinityGroup)
-		for i := range p.host {
-			if p.host[i].gs == gs {
-				p.host[i].owned = p.host[i].owned || owned
-				return
-			}
-		}
-		p.host = append(p.host, hostUse{gs, owned, self})
+	}
+	if k := slices.IndexFunc(*list, func(u groupUse) bool { return u.gs == gs }); k >= 0 {
+		(*list)[k].owned = (*list)[k].owned || owned
 		return
 	}
-	for i, x := range p.dom {
-		if x == gs {
-			p.owned[i] = p.owned[i] || owned
-			return
-		}
-	}
-	p.dom, p.owned, p.self = append(p.dom, gs), append(p.owned, owned), append(p.self, self)
+	*list = append(*list, groupUse{gs: gs, owned: owned, self: self})
 }
 
 // universe lists the domains over which a spread's minimum is taken: those of nodes that count, and (until new nodes are
 // decided) those that the class could open a node in. What the class only prefers takes no domain away: the skew is required.
-func (p *placer) universe(i int) []int32 {
-	gs := p.dom[i]
+func (p *placer) universe(gs *groupState) []int32 {
 	in := make([]bool, len(gs.sel))
 	for d, n := range gs.inNodes {
 		in[d] = n > 0
@@ -190,28 +179,39 @@ func (p *placer) universe(i int) []int32 {
 
 // legal says whether one more pod may go where the domains are doms.
 func (p *placer) legal(doms []int32) bool {
-	for i, gs := range p.dom {
-		d := doms[i]
-		if p.owned[i] && !p.ownerMay(i, gs, d) {
-			return false
-		}
-		if p.self[i] && gs.g.kind == antiGroup && gs.g.hard && d >= 0 && gs.own[d] > 0 {
+	for i := range p.dom {
+		if !p.may(&p.dom[i], doms[i]) {
 			return false
 		}
 	}
 	return true
 }
 
-func (p *placer) ownerMay(i int, gs *groupState, d int32) bool {
-	switch gs.g.kind {
-	case spreadGroup:
-		return d >= 0 && gs.sel[d]+int32(boolInt(p.self[i]))-gs.least(p.uni[i]) <= gs.g.skew
-	case affinityGroup:
-		return d >= 0 && (gs.sel[d] > 0 || (p.self[i] && p.first(gs)))
-	case antiGroup:
-		return d < 0 || gs.sel[d] == 0
+// may says whether a group lets one more pod into a domain: a node that exists, or nodes with a label. -1 is outside of all.
+func (p *placer) may(u *groupUse, d int32) bool {
+	gs, kind := u.gs, u.gs.g.kind
+	switch {
+	case d < 0:
+		return !u.owned || kind == antiGroup
+	case kind == affinityGroup:
+		return !u.owned || gs.sel[d] > 0 || (u.self && p.first(gs))
 	}
-	return true
+	skew, own, self := gs.g.skew, int32(boolInt(u.owned)), int32(boolInt(u.self))
+	if kind == spreadGroup && u.owned && gs.sel[d]+self > skew {
+		skew += p.least(u)
+	}
+	return kind.together(skew, own, self, gs.own[d], gs.sel[d])
+}
+
+// least is the count above which a spread measures its skew. That every node has some counts only as long as no empty node is opened.
+func (p *placer) least(u *groupUse) int32 {
+	switch {
+	case !u.gs.g.host:
+		return u.gs.least(u.over)
+	case !p.r.settling && p.r.lessons.hosts[u.gs.g.id]:
+		return 0
+	}
+	return u.gs.leastHost()
 }
 
 // first says whether no pod that the affinity asks for is in any domain yet, so that one which matches itself may start. Required
@@ -240,28 +240,61 @@ func (gs *groupState) least(domains []int32) int32 {
 	return low
 }
 
-// count notes a pod where the domains are doms.
-func (p *placer) count(doms []int32) {
-	for _, h := range p.host {
-		if h.self {
-			h.gs.total++
+// leastHost is the smallest count on any node that counts.
+func (gs *groupState) leastHost() int32 {
+	low, hosts := int32(-1), int32(len(gs.opened))
+	for _, n := range gs.opened {
+		if low < 0 || n < low {
+			low = n
 		}
 	}
-	for i, gs := range p.dom {
-		d := doms[i]
-		if d < 0 {
+	for d, n := range gs.inNodes {
+		if n <= 0 {
 			continue
 		}
-		if p.self[i] {
-			gs.total++
-			gs.sel[d]++
+		hosts++
+		if low < 0 || gs.sel[d] < low {
+			low = gs.sel[d]
 		}
-		if p.owned[i] && gs.g.kind == antiGroup && gs.g.hard {
-			gs.own[d]++
+		if low == 0 {
+			return 0
 		}
-		if p.owned[i] && gs.g.kind == spreadGroup && gs.sel[d] > gs.g.skew && !p.relied[i] {
-			p.relied[i] = true
-			p.r.rely(p.rc, gs, p.uni[i])
+	}
+	if low < 0 || hosts < gs.g.least {
+		return 0
+	}
+	return low
+}
+
+// count notes a pod where the domains are doms.
+func (p *placer) count(doms []int32) {
+	for i := range p.host {
+		p.host[i].gs.total += int32(boolInt(p.host[i].self))
+	}
+	for i, d := range doms {
+		if u := &p.dom[i]; d >= 0 {
+			u.gs.total += int32(boolInt(u.self))
+			p.enter(u, d)
+		}
+	}
+}
+
+// enter counts a pod in a domain of a group.
+func (p *placer) enter(u *groupUse, d int32) {
+	gs := u.gs
+	if u.self {
+		gs.sel[d]++
+	}
+	switch {
+	case !u.owned:
+	case gs.g.kind == antiGroup && gs.g.hard:
+		gs.own[d]++
+	case gs.g.kind == spreadGroup && gs.sel[d] > gs.g.skew && !u.relied:
+		u.relied = true
+		if gs.g.host {
+			gs.relied = true
+		} else {
+			p.r.rely(p.rc, gs, u.over)
 		}
 	}
 }
@@ -378,8 +411,8 @@ func (p *placer) leans(doms []int32) bool {
 	if l == nil {
 		return false
 	}
-	for i, gs := range p.dom {
-		if t := gs.g.topo; t.key == l.key && doms[i] >= 0 && t.domains[doms[i]] == l.domain {
+	for i, u := range p.dom {
+		if t := u.gs.g.topo; t.key == l.key && doms[i] >= 0 && t.domains[doms[i]] == l.domain {
 			return true
 		}
 	}
@@ -389,9 +422,9 @@ func (p *placer) leans(doms []int32) bool {
 // crowd is how many pods that a spread of the class counts are in these domains already.
 func (p *placer) crowd(doms []int32) int32 {
 	var n int32
-	for i, gs := range p.dom {
-		if p.owned[i] && gs.g.kind == spreadGroup && doms[i] >= 0 {
-			n += gs.sel[doms[i]]
+	for i, u := range p.dom {
+		if u.owned && u.gs.g.kind == spreadGroup && doms[i] >= 0 {
+			n += u.gs.sel[doms[i]]
 		}
 	}
 	return n

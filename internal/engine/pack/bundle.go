@@ -82,7 +82,7 @@ func (p *placer) addPart(d *demand, pod *world.Pod, t *cellTuple) {
 }
 
 // companyMay checks one host group of the class against the pods of a bundle.
-func (p *placer) companyMay(h *hostUse, d *demand) bool {
+func (p *placer) companyMay(h *groupUse, d *demand) bool {
 	var sel, own int32
 	for _, x := range d.parts {
 		if h.gs.g.selected.has(int(x.rc.c.ID)) {

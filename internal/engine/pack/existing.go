@@ -32,17 +32,17 @@ func (p *placer) splitNodes() {
 	}
 }
 
-func domsOf(dom []*groupState, n int32) []int32 {
+func domsOf(dom []groupUse, n int32) []int32 {
 	doms := make([]int32, len(dom))
-	for i, gs := range dom {
-		doms[i] = gs.g.topo.node[n]
+	for i, u := range dom {
+		doms[i] = u.gs.g.topo.node[n]
 	}
 	return doms
 }
 
-func sameDoms(doms []int32, dom []*groupState, n int32) bool {
-	for i, gs := range dom {
-		if doms[i] != gs.g.topo.node[n] {
+func sameDoms(doms []int32, dom []groupUse, n int32) bool {
+	for i, u := range dom {
+		if doms[i] != u.gs.g.topo.node[n] {
 			return false
 		}
 	}
@@ -51,7 +51,7 @@ func sameDoms(doms []int32, dom []*groupState, n int32) bool {
 
 // nodeTuples sorts the nodes that could take a class, as things stand, by their domains in some groups; equal questions share the
 // answer.
-func (m *Model) nodeTuples(class int32, dom []*groupState) []nodeTuple {
+func (m *Model) nodeTuples(class int32, dom []groupUse) []nodeTuple {
 	order := m.nodeOrder(class)
 	if len(order) == 0 {
 		return nil
@@ -60,8 +60,8 @@ func (m *Model) nodeTuples(class int32, dom []*groupState) []nodeTuple {
 		return []nodeTuple{{fresh: order}}
 	}
 	key := binary.AppendVarint(nil, int64(class))
-	for _, gs := range dom {
-		key = binary.AppendVarint(key, int64(gs.g.topo.id))
+	for _, u := range dom {
+		key = binary.AppendVarint(key, int64(u.gs.g.topo.id))
 	}
 	m.mu.Lock()
 	out, ok := m.tuples[string(key)]
@@ -73,8 +73,8 @@ func (m *Model) nodeTuples(class int32, dom []*groupState) []nodeTuple {
 	var doms []byte
 	for _, n := range order {
 		doms = doms[:0]
-		for _, gs := range dom {
-			doms = binary.AppendVarint(doms, int64(gs.g.topo.node[n]))
+		for _, u := range dom {
+			doms = binary.AppendVarint(doms, int64(u.gs.g.topo.node[n]))
 		}
 		k, seen := index[string(doms)]
 		if !seen {
@@ -106,8 +106,8 @@ func (p *placer) splitCells() {
 		unit = max(unit, whole/float64(len(p.rc.pods)-p.rc.done)) // few pods pay for a whole node
 		doms := make([]int32, len(p.dom))
 		key = append(key[:0], byte(c.weight), byte(c.weight>>8))
-		for k, gs := range p.dom {
-			doms[k] = gs.g.topo.option[c.rep]
+		for k, u := range p.dom {
+			doms[k] = u.gs.g.topo.option[c.rep]
 			key = append(key, byte(doms[k]), byte(doms[k]>>8), byte(doms[k]>>16))
 		}
 		t, seen := index[string(key)]
@@ -138,7 +138,7 @@ func (p *placer) placeName(weight int32, doms []int32) string {
 	b := strconv.AppendInt(nil, int64(weight), 10)
 	for i, d := range doms {
 		b = append(b, '/')
-		b = strconv.AppendInt(b, int64(p.dom[i].g.id), 10)
+		b = strconv.AppendInt(b, int64(p.dom[i].gs.g.id), 10)
 		b = append(b, ':')
 		b = strconv.AppendInt(b, int64(d), 10)
 	}
@@ -147,14 +147,14 @@ func (p *placer) placeName(weight int32, doms []int32) string {
 
 // domainOrder sorts domains by name, so that ties fall the same way whatever order things were listed in.
 func (p *placer) domainOrder(a, b []int32) int {
-	for i, gs := range p.dom {
+	for i, u := range p.dom {
 		if a[i] == b[i] {
 			continue
 		}
 		if a[i] < 0 || b[i] < 0 {
 			return int(a[i]) - int(b[i])
 		}
-		names := gs.g.topo.domains
+		names := u.gs.g.topo.domains
 		if names[a[i]] < names[b[i]] {
 			return -1
 		}
@@ -260,11 +260,7 @@ func (p *placer) top(t *nodeTuple) (hotNode, bool) {
 func (p *placer) heat(t *nodeTuple, n int32) { p.push(t, p.rate(n)) }
 
 func (p *placer) rate(n int32) hotNode {
-	used := p.r.m.nodes[n].used
-	if ns, ok := p.r.touched[n]; ok {
-		used = ns.used
-	}
-	return hotNode{n, score(p.rc.c, p.r.m.nodes[n].node.Allocatable, used)}
+	return hotNode{n, score(p.rc.c, p.r.m.nodes[n].node.Allocatable, p.r.existing(n).used)}
 }
 
 func (p *placer) push(t *nodeTuple, h hotNode) {
@@ -272,124 +268,86 @@ func (p *placer) push(t *nodeTuple, h hotNode) {
 	heap.Push(&t.hot, h)
 }
 
+// existingNode is a node that exists, with what this run puts on it.
+type existingNode struct {
+	free     []int64
+	used     [2]int64
+	ports    []world.Port
+	attached []string
+	pods     []*world.Pod
+}
+
+// existing is a node as it stands in this run; what is in it may be the model's.
+func (r *run) existing(n int32) existingNode {
+	if x, ok := r.touched[n]; ok {
+		return *x
+	}
+	ni := &r.m.nodes[n]
+	return existingNode{free: ni.free, used: ni.used, ports: slices.Clip(ni.ports), attached: slices.Clip(ni.node.Attached)}
+}
+
+// touch starts changing a node.
+func (r *run) touch(n int32) *existingNode {
+	if r.touched[n] == nil {
+		x := r.existing(n)
+		x.free = slices.Clone(x.free)
+		r.touched[n] = &x
+		r.order = append(r.order, n)
+	}
+	return r.touched[n]
+}
+
+// attaches is what volumes that the class shares take on the node: one attachment for each that is not there yet; nil for none.
+func (x *existingNode) attaches(c *world.Class) (once []int64) {
+	for _, s := range c.Shared {
+		if !slices.Contains(x.attached, s.Claim) {
+			if once == nil {
+				once = make([]int64, len(x.free))
+			}
+			once[s.Resource]++
+		}
+	}
+	return once
+}
+
+// nodeMay says whether an existing node can take one more pod: size, volumes, ports and the pods beside it.
+func (p *placer) nodeMay(n int32) bool {
+	x := p.r.existing(n)
+	if portsConflict(p.rc.c.Ports, x.ports) || !fitsWith(p.rc.info.size, x.attaches(p.rc.c), x.free) {
+		return false
+	}
+	for i := range p.host {
+		if u := &p.host[i]; !p.may(u, u.gs.g.topo.node[n]) {
+			return false
+		}
+	}
+	return true
+}
+
 // bind puts the pod on the node and lets the node compete again if it may still take more.
 func (p *placer) bind(pod *world.Pod, n int32, t *nodeTuple) {
-	ns := p.r.nodeState(n)
-	subFrom(ns.free, p.rc.info.size)
+	x := p.r.touch(n)
+	subFrom(x.free, p.rc.info.size)
+	subFrom(x.free, x.attaches(p.rc.c))
 	for _, s := range p.rc.c.Shared {
-		if !slices.Contains(ns.attached, s.Claim) {
-			ns.attached = append(ns.attached, s.Claim)
-			ns.free[s.Resource]--
+		if !slices.Contains(x.attached, s.Claim) {
+			x.attached = append(x.attached, s.Claim)
 		}
 	}
 	cpu, mem := p.rc.c.ScoreRequests()
-	ns.used[0], ns.used[1] = ns.used[0]+cpu, ns.used[1]+mem
-	ns.ports = append(ns.ports, p.rc.c.Ports...)
-	ns.pods = append(ns.pods, pod)
+	x.used[0], x.used[1] = x.used[0]+cpu, x.used[1]+mem
+	x.ports = append(x.ports, p.rc.c.Ports...)
+	x.pods = append(x.pods, pod)
 	p.moved = true
 	p.count(t.doms)
-	for _, h := range p.host {
-		if d := h.gs.g.topo.node[n]; d >= 0 {
-			if h.self {
-				h.gs.sel[d]++
-			}
-			if h.owned && h.gs.g.kind == antiGroup && h.gs.g.hard {
-				h.gs.own[d]++
-			}
-			if h.owned && h.gs.g.kind == spreadGroup && h.gs.sel[d] > h.gs.g.skew {
-				h.gs.relied = true
-			}
+	for i := range p.host {
+		if u := &p.host[i]; u.gs.g.topo.node[n] >= 0 {
+			p.enter(u, u.gs.g.topo.node[n])
 		}
 	}
-	if fits(p.rc.info.size, ns.free) {
+	if fits(p.rc.info.size, x.free) {
 		p.heat(t, n)
 	}
-}
-
-// nodeMay says whether an existing node can take one more pod: room, volumes, ports and the pods beside it.
-func (p *placer) nodeMay(n int32) bool {
-	free, ports, attached := p.r.m.nodes[n].free, p.r.m.nodes[n].ports, p.r.m.nodes[n].node.Attached
-	if ns, ok := p.r.touched[n]; ok {
-		free, ports, attached = ns.free, ns.ports, ns.attached
-	}
-	if !fits(p.rc.info.size, free) || world.PortsConflict(p.rc.c.Ports, ports) {
-		return false
-	}
-	more := map[int]int64{}
-	for _, s := range p.rc.c.Shared {
-		if !slices.Contains(attached, s.Claim) {
-			more[s.Resource]++
-		}
-	}
-	for res, k := range more {
-		if p.rc.info.size[res]+k > free[res] {
-			return false
-		}
-	}
-	for i := range p.host {
-		if !p.hostMay(&p.host[i], n) {
-			return false
-		}
-	}
-	return true
-}
-
-func (p *placer) hostMay(h *hostUse, n int32) bool {
-	gs := h.gs
-	d := gs.g.topo.node[n]
-	if h.self && gs.g.kind == antiGroup && gs.g.hard && d >= 0 && gs.own[d] > 0 {
-		return false
-	}
-	if !h.owned {
-		return true
-	}
-	switch gs.g.kind {
-	case spreadGroup:
-		return d >= 0 && p.hostSkew(gs, gs.sel[d]+int32(boolInt(h.self)))
-	case affinityGroup:
-		return d >= 0 && (gs.sel[d] > 0 || (h.self && p.first(gs)))
-	case antiGroup:
-		return d < 0 || gs.sel[d] == 0
-	}
-	return true
-}
-
-// hostSkew says whether so many pods on one node are within the skew. That every other node has some counts only as long as no
-// empty node is opened.
-func (p *placer) hostSkew(gs *groupState, n int32) bool {
-	if n <= gs.g.skew {
-		return true
-	}
-	if !p.r.settling && p.r.lessons.hosts[gs.g.id] {
-		return false
-	}
-	return n-gs.leastHost() <= gs.g.skew
-}
-
-// leastHost is the smallest count on any node that counts.
-func (gs *groupState) leastHost() int32 {
-	low, hosts := int32(-1), int32(len(gs.opened))
-	for _, n := range gs.opened {
-		if low < 0 || n < low {
-			low = n
-		}
-	}
-	for d, n := range gs.inNodes {
-		if n <= 0 {
-			continue
-		}
-		hosts++
-		if low < 0 || gs.sel[d] < low {
-			low = gs.sel[d]
-		}
-		if low == 0 {
-			return 0
-		}
-	}
-	if low < 0 || hosts < gs.g.least {
-		return 0
-	}
-	return low
 }
 
 // hotNode is a node with its score for the class in question.

@@ -134,11 +134,7 @@ func (r *run) portSieve(c *world.Class) sieve {
 		}
 	}
 	for i := range r.m.nodes {
-		ports := r.m.nodes[i].ports
-		if ns, ok := r.touched[int32(i)]; ok {
-			ports = ns.ports
-		}
-		if !portsConflict(c.Ports, ports) {
+		if !portsConflict(c.Ports, r.existing(int32(i)).ports) {
 			s.nodes.add(i)
 		}
 	}
@@ -172,52 +168,39 @@ func (r *run) companySieves(rc *runClass) []sieve {
 	if p == nil {
 		return nil
 	}
-	add := func(gs *groupState, code why.Code, text string, may func(d int32) bool) {
+	add := func(u groupUse, code why.Code, text string, onNew bool) {
 		s := sieve{code: code, text: text, options: newBitset(len(r.m.options)), nodes: newBitset(len(r.m.nodes))}
-		for i, d := range gs.g.topo.option {
-			if gs.g.host || may(d) {
+		for i := range r.m.options {
+			if onNew && (u.gs.g.host || p.may(&u, u.gs.g.topo.option[i])) {
 				s.options.add(i)
 			}
 		}
-		for i, d := range gs.g.topo.node {
-			if may(d) {
+		for i, d := range u.gs.g.topo.node {
+			if p.may(&u, d) {
 				s.nodes.add(i)
 			}
 		}
 		out = append(out, s)
 	}
-	for i, gs := range p.dom {
-		if p.owned[i] {
-			code, text := groupText(gs.g)
-			if gs.g.kind == spreadGroup {
-				text += gs.tooFew(p.uni[i])
+	for _, u := range p.dom {
+		anti, text := u.gs.g.kind == antiGroup, "anti-affinity of other pods over "+u.gs.g.key
+		if u.owned {
+			own := u
+			own.self = u.self && !anti
+			code, text := groupText(u.gs.g)
+			if u.gs.g.kind == spreadGroup {
+				text += u.gs.tooFew(u.over)
 			}
-			add(gs, code, text, func(d int32) bool { return p.ownerMay(i, gs, d) })
+			add(own, code, text, true)
 		}
-		if p.self[i] && gs.g.kind == antiGroup && gs.g.hard {
-			add(gs, why.AntiAffinity, "anti-affinity of other pods over "+gs.g.key, func(d int32) bool { return d < 0 || gs.own[d] == 0 })
+		if u.self && anti && u.gs.g.hard {
+			u.owned = false
+			add(u, why.AntiAffinity, text, true)
 		}
 	}
-	for i := range p.host {
-		h := &p.host[i]
-		code, text := groupText(h.gs.g)
-		if h.owned && h.gs.g.kind == affinityGroup && (!h.self || h.gs.total > 0) {
-			s := sieve{code: code, text: text, options: newBitset(len(r.m.options)), nodes: newBitset(len(r.m.nodes))}
-			for n := range r.m.nodes {
-				if p.hostMay(h, int32(n)) {
-					s.nodes.add(n)
-				}
-			}
-			out = append(out, s)
-			continue
-		}
-		s := sieve{code: code, text: text, options: fullBitset(len(r.m.options)), nodes: newBitset(len(r.m.nodes))}
-		for n := range r.m.nodes {
-			if p.hostMay(h, int32(n)) {
-				s.nodes.add(n)
-			}
-		}
-		out = append(out, s)
+	for _, u := range p.host {
+		code, text := groupText(u.gs.g)
+		add(u, code, text, !u.owned || u.gs.g.kind != affinityGroup || (u.self && u.gs.total == 0))
 	}
 	return out
 }

@@ -28,7 +28,6 @@ type hostRef struct {
 	group    int32
 	own, sel int32
 	kind     groupKind
-	hard     bool
 	skew     int32
 }
 
@@ -110,7 +109,7 @@ func (r *run) item(d *demand) item {
 		note := func(gs *groupState, own, sel int32) {
 			ref, ok := byGroup[int32(gs.local)]
 			if !ok {
-				ref = &hostRef{group: int32(gs.local), kind: gs.g.kind, hard: gs.g.hard, skew: gs.g.skew}
+				ref = &hostRef{group: int32(gs.local), kind: gs.g.kind, skew: gs.g.skew}
 				byGroup[int32(gs.local)] = ref
 			}
 			ref.own += own

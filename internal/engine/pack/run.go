@@ -15,7 +15,7 @@ type run struct {
 	index   map[*group]*groupState
 	classes []*runClass
 	cells   *cellSet
-	touched map[int32]*nodeState
+	touched map[int32]*existingNode
 	order   []int32 // touched nodes in the order of first use
 	demands []*demand
 	ledger  *ledger
@@ -62,15 +62,6 @@ type runClass struct {
 	asked map[string]int
 }
 
-// nodeState is an existing node that this run puts pods on.
-type nodeState struct {
-	free     []int64
-	used     [2]int64
-	ports    []world.Port
-	attached []string
-	pods     []*world.Pod
-}
-
 // demand is a number of equal items for new nodes: pods of one class, or one bundle of pods that must share a node.
 type demand struct {
 	parts  []part
@@ -97,7 +88,7 @@ func (d *demand) copies() int {
 }
 
 func (m *Model) newRun(ov *world.Overlay, l *lessons) *run {
-	r := &run{m: m, ov: ov, lessons: l, index: map[*group]*groupState{}, touched: map[int32]*nodeState{}}
+	r := &run{m: m, ov: ov, lessons: l, index: map[*group]*groupState{}, touched: map[int32]*existingNode{}}
 	r.collect()
 	r.activate()
 	r.cutCells()
@@ -264,16 +255,4 @@ func (r *run) cutCells() {
 		}
 	}
 	r.cells = r.m.cellsFor(slices.Compact(masks), slices.Compact(topos), dims)
-}
-
-// nodeState starts changing a node.
-func (r *run) nodeState(n int32) *nodeState {
-	ns, ok := r.touched[n]
-	if !ok {
-		ni := &r.m.nodes[n]
-		ns = &nodeState{free: slices.Clone(ni.free), used: ni.used, ports: slices.Clip(ni.ports), attached: slices.Clip(ni.node.Attached)}
-		r.touched[n] = ns
-		r.order = append(r.order, n)
-	}
-	return ns
 }
