@@ -86,7 +86,7 @@ func TestPropertyMasterProvesNoMoreThanTheBestPlanCosts(t *testing.T) {
 		if !ok || q.copies() > maxExact {
 			return
 		}
-		bins, left, ok := q.within()
+		bins, left, ok := q.exactly()
 		for _, n := range left {
 			ok = ok && n == 0
 		}

@@ -5,94 +5,287 @@ import "slices"
 // maxExact is the number of items up to which every way to divide them among nodes is compared: most batches are small.
 const maxExact = 12
 
-// divide finds the cheapest way to divide the items among nodes, as if nothing but size and price mattered between nodes.
-func (p *problem) divide(left []int) []bin {
-	var copies []int32
-	for i, n := range left {
-		for range n {
-			copies = append(copies, int32(i))
-		}
-	}
-	best := make([]share, 1<<len(copies))
-	nodes := p.subsets(copies)
-	for set := 1; set < len(best); set++ {
-		first := set & -set
-		best[set] = share{cost: best[set&^first].cost + unplacedCost, nodes: best[set&^first].nodes} // the first stays out
-		others := set &^ first
-		for sub := others; ; sub = (sub - 1) & others {
-			with := sub | first
-			if b := &nodes[with]; b.option >= 0 && b.items != nil {
-				rest := &best[set&^with]
-				if cost, n := rest.cost+b.cost, rest.nodes+1; fewer(cost, best[set].cost, n, best[set].nodes) {
-					best[set] = share{cost: cost, nodes: n, with: with}
-				}
-			}
-			if sub == 0 {
-				break
-			}
-		}
-	}
-	clear(left)
-	var out []bin
-	for set := len(best) - 1; set > 0; {
-		with := best[set].with
-		if with == 0 {
-			first := set & -set
-			for k, i := range copies {
-				if first>>k&1 == 1 {
-					left[i]++
-				}
-			}
-			set &^= first
-			continue
-		}
-		out = append(out, nodes[with])
-		set &^= with
-	}
-	return out
-}
+// Within limits, what is kept of the ways to pack some of the items is bounded, and so is the work; beyond that a small batch is packed
+// as a large one is.
+const (
+	maxWays     = 64
+	maxWithin   = 200_000
+	priorityBit = 4 // up to 2^4 copies count less than one of the next priority
+)
 
-// freely divides the items as if there were no limits; ok says whether they allow it.
-func (p *problem) freely() (bins []bin, ok bool) {
+// exactly packs a small batch under limits, reservations and minValues: as many of the most important as can be, then of the next, and
+// that at the least cost with the fewest nodes. ok is false if there is too much to compare. It looks at first as if there were no
+// limits, because that takes little and mostly they allow it.
+func (p *problem) exactly() (bins []bin, left []int, ok bool) {
 	before := p.ledger.clone()
-	left := p.all()
-	for _, b := range p.divide(left) {
+	found, left, _ := p.newDivision(true).best()
+	for _, b := range found {
 		bins = p.accept(bins, b, left)
 	}
-	if slices.Max(left) > 0 {
-		*p.ledger = *before
-		return nil, false
+	if p.plain || slices.Max(left) == 0 {
+		return bins, left, true
 	}
-	return bins, true
+	*p.ledger = *before
+	bins, left, ok = p.newDivision(false).best()
+	for _, b := range bins {
+		p.enter(b.option, 1)
+	}
+	return bins, left, ok
 }
 
-// share is the cheapest way to divide a set: the node of its first item, and the rest.
-type share struct {
-	cost  float64
-	nodes int
-	with  int // what is on that node; 0 if the item has no place
+// division compares the ways to divide items among nodes. A number of each item is one number, in a system in which each item has a digit:
+// step is what one copy of it adds.
+type division struct {
+	p    *problem
+	free bool // as if nothing but size and price mattered between nodes
+	step []int
+	// first is, for each number, the first item that is meant.
+	first []int
+	rows  []int64 // what is left of each limit
+	sum   []int64 // for use in between
+	// takes is what each candidate of each cell takes of the rows; nil for those that may not be launched at all.
+	takes [][][]int64
+	// nodes are, for the content of one node, the bins that could hold it; ways those of dealing with some of the items, best first.
+	nodes   [][]taking
+	ways    [][]way
+	missing [][]int64 // what leaving out so many copies of an item, the last ones, counts
+	work    int
 }
 
-// subsets lists the cheapest node for every set of copies; one without items cannot be.
-func (p *problem) subsets(copies []int32) []bin {
-	open := make([]*openNode, 1<<len(copies))
-	out := make([]bin, len(open))
-	open[0] = p.newNode(fullBitset(len(p.cells)))
-	for set := 1; set < len(open); set++ {
-		last := 0
-		for k := range copies {
-			if set>>k&1 == 1 {
-				last = k
-			}
+// taking is a bin with what it takes of each limit.
+type taking struct {
+	bin
+	takes []int64
+}
+
+// way is one way to deal with some items: the bin that the first of them is in, and the way for the rest.
+type way struct {
+	missing    int64
+	cost       float64
+	bins       int
+	takes      []int64
+	with, node int // with is 0 if what is there of item stays out
+	item, rest int
+}
+
+func (p *problem) newDivision(free bool) *division {
+	w := &division{p: p, free: free, takes: make([][][]int64, len(p.cells))}
+	if !free {
+		w.rows = p.ledger.rows()
+	}
+	w.sum = make([]int64, len(w.rows))
+	states := 1
+	for i := range p.items {
+		w.step = append(w.step, states)
+		states *= p.items[i].n + 1
+	}
+	w.first, w.nodes, w.ways = make([]int, states), make([][]taking, states), make([][]way, states)
+	w.ways[0] = []way{{takes: slices.Clone(w.sum)}}
+	w.weigh()
+	return w
+}
+
+// best finds the best way to deal with everything. ok is false if there is too much to compare.
+func (w *division) best() (bins []bin, left []int, ok bool) {
+	open := make([]*openNode, len(w.ways))
+	open[0] = w.p.newNode(fullBitset(len(w.p.cells)))
+	last := 0
+	for at := 1; at < len(open); at++ {
+		for last+1 < len(w.step) && w.step[last+1] <= at {
+			last++
 		}
-		before := open[set&^(1<<last)]
-		if before == nil || !before.may(copies[last]) {
+		for w.count(at, w.first[at]) == 0 {
+			w.first[at]++
+		}
+		if before := open[at-w.step[last]]; before != nil && before.may(int32(last)) {
+			open[at] = before.clone()
+			open[at].add(int32(last))
+			w.nodes[at] = w.nodesFor(open[at])
+		}
+		if w.tooMuch() {
+			return nil, nil, false
+		}
+	}
+	for at := 1; at < len(w.ways); at++ {
+		if w.extend(at); w.tooMuch() {
+			return nil, nil, false
+		}
+	}
+	left = make([]int, len(w.step))
+	for at, k := len(w.ways)-1, 0; at > 0; {
+		x := &w.ways[at][k]
+		k = x.rest
+		if x.with > 0 {
+			bins = append(bins, w.nodes[x.with][x.node].bin)
+			at -= x.with
 			continue
 		}
-		n := before.clone()
-		n.add(copies[last])
-		open[set] = n
-		out[set] = n.cheapest()
+		n := w.count(at, x.item)
+		left[x.item] += n
+		at -= n * w.step[x.item]
+	}
+	return bins, left, true
+}
+
+func (w *division) tooMuch() bool { return !w.free && w.work > maxWithin }
+
+// count is how many copies of an item are meant.
+func (w *division) count(at, item int) int { return at / w.step[item] % (w.p.items[item].n + 1) }
+
+// weigh finds what leaving out copies counts, by priority; the last copies of an item are the least important.
+func (w *division) weigh() {
+	var all []*demand
+	for i := range w.p.items {
+		all = append(all, w.p.items[i].demands...)
+	}
+	ranks := priorities(all)
+	for i := range w.p.items {
+		var copies []int64
+		for _, d := range w.p.items[i].demands {
+			rank := len(ranks) - 1 - slices.Index(ranks, d.priority())
+			pods := 1
+			if d.bundle {
+				pods = 0
+				for _, x := range d.parts {
+					pods += len(x.pods)
+				}
+			}
+			for range d.copies() {
+				copies = append(copies, int64(pods)<<(priorityBit*rank))
+			}
+		}
+		sums := make([]int64, len(copies)+1)
+		for n := 1; n < len(sums); n++ {
+			sums[n] = sums[n-1] + copies[len(copies)-n]
+		}
+		w.missing = append(w.missing, sums)
+	}
+}
+
+// nodesFor lists the bins that could hold what is on a node: the cheapest, or within limits all but those that cost more and take no less
+// of what is limited.
+func (w *division) nodesFor(n *openNode) []taking {
+	p := w.p
+	if w.free {
+		if b := n.cheapest(); b.option >= 0 {
+			return []taking{{bin: b}}
+		}
+		return nil
+	}
+	var out []taking
+	for c := range n.cells.each {
+		takes := w.cell(c)
+		for i := range p.cells[c].cands {
+			cd := &p.cells[c].cands[i]
+			w.work++
+			if takes[i] == nil || !fits(n.size, cd.net) || portsConflict(n.ports, p.m.options[cd.option].ports) {
+				continue
+			}
+			if slices.ContainsFunc(out, func(y taking) bool { return y.cost <= cd.cost && within(y.takes, takes[i]) }) {
+				continue
+			}
+			if !p.enoughChoice(n.items, cd.option) {
+				continue
+			}
+			out = slices.DeleteFunc(out, func(y taking) bool { return cd.cost <= y.cost && within(takes[i], y.takes) })
+			out = append(out, taking{bin{cell: int32(c), option: cd.option, items: n.items, cost: cd.cost}, takes[i]})
+		}
 	}
 	return out
+}
+
+// cell is what the candidates of a cell take.
+func (w *division) cell(c int) [][]int64 {
+	if w.takes[c] == nil {
+		p := w.p
+		w.takes[c] = make([][]int64, len(p.cells[c].cands))
+		for i := range p.cells[c].cands {
+			if o := p.cells[c].cands[i].option; p.room(o, 1) > 0 {
+				w.takes[c][i] = p.ledger.takes(p.m, &p.m.options[o])
+			}
+		}
+	}
+	return w.takes[c]
+}
+
+// within says whether a is nowhere more than b.
+func within(a, b []int64) bool {
+	for i, v := range a {
+		if v > b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// extend finds the ways to deal with so many of each item: the first item stays out, or is on a node with some of the others.
+func (w *division) extend(at int) {
+	first := w.first[at]
+	n := w.count(at, first)
+	for k := range w.ways[at-n*w.step[first]] {
+		r := &w.ways[at-n*w.step[first]][k]
+		w.enter(at, &way{missing: r.missing + w.missing[first][n], cost: r.cost, bins: r.bins, takes: r.takes, item: first, rest: k})
+	}
+	others := at - w.step[first]
+	for some := others; ; {
+		with := at - some // ties go to the first: within limits where less is on a node, otherwise where more is
+		if w.free {
+			with = some + w.step[first]
+		}
+		for c := range w.nodes[with] {
+			x := &w.nodes[with][c]
+			for k := range w.ways[at-with] {
+				r := &w.ways[at-with][k]
+				w.work++
+				for i := range w.sum {
+					w.sum[i] = r.takes[i] + x.takes[i]
+				}
+				if within(w.sum, w.rows) {
+					w.enter(at, &way{missing: r.missing, cost: r.cost + x.cost, bins: r.bins + 1, takes: w.sum, with: with, node: c, rest: k})
+				}
+			}
+		}
+		if some == 0 {
+			return
+		}
+		lowest := w.step[w.first[some]] // one less of it, and of those before it as many as there are
+		some += others%lowest - lowest
+	}
+}
+
+// compare says which of two ways is better.
+func (x *way) compare(y *way) int {
+	switch {
+	case x.missing != y.missing:
+		return int(min(max(x.missing-y.missing, -1), 1))
+	case fewer(x.cost, y.cost, x.bins, y.bins):
+		return -1
+	case fewer(y.cost, x.cost, y.bins, x.bins):
+		return 1
+	}
+	return 0
+}
+
+// enter notes a way, unless another is as good and takes no more of what is limited.
+func (w *division) enter(at int, x *way) {
+	list := w.ways[at]
+	pos := 0
+	for pos < len(list) && list[pos].compare(x) <= 0 {
+		if within(list[pos].takes, x.takes) {
+			return
+		}
+		pos++
+	}
+	if pos == maxWays {
+		return
+	}
+	list = slices.Insert(list, pos, *x)
+	list[pos].takes = slices.Clone(x.takes)
+	kept := list[:pos+1]
+	for _, y := range list[pos+1:] {
+		if !within(x.takes, y.takes) {
+			kept = append(kept, y)
+		}
+	}
+	w.ways[at] = kept[:min(len(kept), maxWays)]
 }

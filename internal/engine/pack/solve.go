@@ -208,7 +208,7 @@ func (r *run) pack() []outcome {
 	before := r.ledger.clone()
 	p := r.problem(r.demands)
 	if !r.m.opt.Quick && p.copies() <= maxExact {
-		if bins, left, ok := p.within(); ok {
+		if bins, left, ok := p.exactly(); ok {
 			return []outcome{{p, bins, left}}
 		}
 	}
