@@ -14,7 +14,7 @@ import (
 // false if limits leave something out.
 func proven(s *world.Snapshot) (price, cost float64, q *problem, ok bool) {
 	m := Prepare(s, Options{})
-	r := m.newRun(s.Over(), &lessons{quota: quotas{}, domains: map[domainKey]bool{}, hosts: map[int]bool{}})
+	r := m.newRun(s.Over(), &retryConstraints{quota: quotas{}, domains: map[domainKey]bool{}, hosts: map[int]bool{}})
 	r.assign()
 	outcomes := r.pack()
 	if len(outcomes) != 1 || r.refused(outcomes, true) {

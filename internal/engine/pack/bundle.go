@@ -39,7 +39,7 @@ func (p *placer) inBundle(pod *world.Pod) bool {
 // join adds the pod to a bundle if everything allows it.
 func (p *placer) join(d *demand, pod *world.Pod) bool {
 	for i := range p.host {
-		if !p.companyMay(&p.host[i], d) {
+		if !p.bundleMay(&p.host[i], d) {
 			return false
 		}
 	}
@@ -81,8 +81,8 @@ func (p *placer) addPart(d *demand, pod *world.Pod, t *cellTuple) {
 	d.parts = append(d.parts, part{rc: p.rc, level: p.l, pods: []*world.Pod{pod}, place: t.place})
 }
 
-// companyMay checks one host group of the class against the pods of a bundle.
-func (p *placer) companyMay(h *groupUse, d *demand) bool {
+// bundleMay checks one host group of the class against the pods of a bundle.
+func (p *placer) bundleMay(h *groupUse, d *demand) bool {
 	var sel, own int32
 	for _, x := range d.parts {
 		if h.gs.g.selected.has(int(x.rc.c.ID)) {

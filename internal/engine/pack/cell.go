@@ -234,3 +234,27 @@ func (c *cell) takes(size []int64) bool {
 	}
 	return false
 }
+
+// unit is roughly what one pod of this size costs in the cell: the largest share of a node it takes, times what the node counts;
+// whole is what the cheapest node counts that holds it.
+func (c *cell) unit(size []int64, by measure) (best, whole float64, ok bool) {
+	for i := range c.cands {
+		k := &c.cands[i]
+		if !fits(size, k.net) {
+			continue
+		}
+		share := 0.0
+		for r, v := range size {
+			if v > 0 {
+				share = max(share, float64(v)/float64(k.net[r]))
+			}
+		}
+		if !ok {
+			whole = by(k) // candidates are sorted by cost
+		}
+		if u := by(k) * share; !ok || u < best {
+			best, ok = u, true
+		}
+	}
+	return best, whole, ok
+}

@@ -4,10 +4,21 @@ import (
 	"container/heap"
 	"encoding/binary"
 	"slices"
-	"strconv"
 
 	"karpenter/internal/engine/world"
 )
+
+// nodeTuple is the existing nodes that share their domains.
+type nodeTuple struct {
+	doms  []int32
+	fresh []int32 // untouched nodes, best first
+	hot   nodeHeap
+}
+
+type parkedNode struct {
+	tuple *nodeTuple
+	node  int32
+}
 
 // splitNodes sorts the nodes that could take the class by their domains.
 func (p *placer) splitNodes() {
@@ -90,103 +101,6 @@ func (m *Model) nodeTuples(class int32, dom []groupUse) []nodeTuple {
 	return out
 }
 
-// splitCells sorts the cells that could take the class by the weight of their pools and their domains.
-func (p *placer) splitCells() {
-	index := map[string]*cellTuple{}
-	var key []byte
-	for i := range p.r.cells.cells {
-		c := &p.r.cells.cells[i]
-		if !p.lv.options.has(int(c.rep)) {
-			continue
-		}
-		unit, whole, ok := c.unit(p.size, byCost)
-		if !ok {
-			continue
-		}
-		unit = max(unit, whole/float64(len(p.rc.pods)-p.rc.done)) // few pods pay for a whole node
-		doms := make([]int32, len(p.dom))
-		key = append(key[:0], byte(c.weight), byte(c.weight>>8))
-		for k, u := range p.dom {
-			doms[k] = u.gs.g.topo.option[c.rep]
-			key = append(key, byte(doms[k]), byte(doms[k]>>8), byte(doms[k]>>16))
-		}
-		t, seen := index[string(key)]
-		if !seen {
-			t = &cellTuple{doms: doms, weight: c.weight, place: p.placeName(c.weight, doms), cells: newBitset(len(p.r.cells.cells)), unit: unit, liked: p.l}
-			index[string(key)] = t
-			p.cells = append(p.cells, t)
-		}
-		t.cells.add(i)
-		t.unit = min(t.unit, unit)
-		for l := range t.liked {
-			if p.rc.info.levels[l].options.has(int(c.rep)) {
-				t.liked = l
-				break
-			}
-		}
-	}
-	slices.SortStableFunc(p.cells, func(a, b *cellTuple) int {
-		if a.weight != b.weight {
-			return int(b.weight) - int(a.weight)
-		}
-		return p.domainOrder(a.doms, b.doms)
-	})
-}
-
-// placeName names a weight and domains, the same in every round.
-func (p *placer) placeName(weight int32, doms []int32) string {
-	b := strconv.AppendInt(nil, int64(weight), 10)
-	for i, d := range doms {
-		b = append(b, '/')
-		b = strconv.AppendInt(b, int64(p.dom[i].gs.g.id), 10)
-		b = append(b, ':')
-		b = strconv.AppendInt(b, int64(d), 10)
-	}
-	return string(b)
-}
-
-// domainOrder sorts domains by name, so that ties fall the same way whatever order things were listed in.
-func (p *placer) domainOrder(a, b []int32) int {
-	for i, u := range p.dom {
-		if a[i] == b[i] {
-			continue
-		}
-		if a[i] < 0 || b[i] < 0 {
-			return int(a[i]) - int(b[i])
-		}
-		names := u.gs.g.topo.domains
-		if names[a[i]] < names[b[i]] {
-			return -1
-		}
-		return 1
-	}
-	return 0
-}
-
-// unit is roughly what one pod of this size costs in the cell: the largest share of a node it takes, times what the node counts;
-// whole is what the cheapest node counts that holds it.
-func (c *cell) unit(size []int64, by measure) (best, whole float64, ok bool) {
-	for i := range c.cands {
-		k := &c.cands[i]
-		if !fits(size, k.net) {
-			continue
-		}
-		share := 0.0
-		for r, v := range size {
-			if v > 0 {
-				share = max(share, float64(v)/float64(k.net[r]))
-			}
-		}
-		if !ok {
-			whole = by(k) // candidates are sorted by cost
-		}
-		if u := by(k) * share; !ok || u < best {
-			best, ok = u, true
-		}
-	}
-	return best, whole, ok
-}
-
 // onNode places the pod on the best existing node that may take it.
 func (p *placer) onNode(pod *world.Pod) bool {
 	for {
@@ -208,7 +122,7 @@ func (p *placer) onNode(pod *world.Pod) bool {
 		}
 		heap.Pop(&from.hot)
 		if !p.nodeMay(best.node) {
-			if len(p.host) > 0 { // without company rules, what a node lacks now it will lack later
+			if len(p.host) > 0 { // without rules about the pods beside it, what a node lacks now it will lack later
 				p.parked = append(p.parked, parkedNode{from, best.node})
 			}
 			continue

@@ -85,7 +85,7 @@ func (r *run) sieves(rc *runClass) []sieve {
 	if len(c.Ports) > 0 {
 		out = append(out, r.portSieve(c))
 	}
-	out = append(out, r.companySieves(rc)...)
+	out = append(out, r.groupSieves(rc)...)
 	out = append(out, sieve{code: why.Stock, text: "offerings that are out of stock", options: m.stock, nodes: fullBitset(len(m.nodes))})
 	return append(out, sieve{code: why.Limit, text: "limits of the pool or of its reservations", options: r.withinLimits(), nodes: fullBitset(len(m.nodes))})
 }
@@ -161,8 +161,8 @@ func amountText(d int, v int64) string {
 	return strconv.FormatInt(v, 10)
 }
 
-// companySieves says which places the pods that are there already, or planned, rule out.
-func (r *run) companySieves(rc *runClass) []sieve {
+// groupSieves says which places the pods that are there already, or planned, rule out.
+func (r *run) groupSieves(rc *runClass) []sieve {
 	var out []sieve
 	p := r.newPlacer(rc, len(rc.info.levels)-1)
 	if p == nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"strings"
 
 	"karpenter/internal/engine/why"
 	"karpenter/internal/engine/world"
@@ -125,4 +126,76 @@ func plural(n int, noun string) string {
 		return "1 " + noun
 	}
 	return itoa(n) + " " + noun + "s"
+}
+
+// plan puts the outcomes together.
+func (r *run) plan(outcomes []outcome) *Plan {
+	r.balance(outcomes)
+	r.settle(outcomes)
+	plan := &Plan{Order: r.decided}
+	limits := []bounds{{by: byPrice}, {by: byCost}}
+	if r.m.nodeCost == 0 { // both are the same
+		limits = limits[:1]
+	}
+	barred := r.barred()
+	for _, o := range outcomes {
+		o.p.barred = barred
+		q, _ := r.certain(o.p)
+		for k := range limits {
+			limits[k].add(q)
+		}
+		plan.Nodes = append(plan.Nodes, r.finish(o.p, o.bins)...)
+	}
+	plan.Bound, plan.CostBound = r.bound(limits)
+	r.name(plan)
+	r.fillExisting(plan)
+	for _, rc := range r.classes {
+		plan.Pods += len(rc.pods)
+		plan.Placed += rc.done
+		if rc.done == len(rc.pods) {
+			continue
+		}
+		u := &Unplaced{Pods: rc.pods[rc.done:]}
+		if !r.m.opt.Quick || len(plan.Unplaced) == 0 { // a what-if needs one reason to be dismissed
+			u.Reasons = r.explain(rc)
+		}
+		plan.Unplaced = append(plan.Unplaced, u)
+	}
+	return plan
+}
+
+// name numbers the new nodes within their pools, dearest first.
+func (r *run) name(plan *Plan) {
+	slices.SortStableFunc(plan.Nodes, func(a, b *NewNode) int {
+		if c := strings.Compare(a.Pool.Name, b.Pool.Name); c != 0 {
+			return c
+		}
+		switch {
+		case a.Price() > b.Price():
+			return -1
+		case a.Price() < b.Price():
+			return 1
+		}
+		if c := strings.Compare(a.Choices[0].Type.Name, b.Choices[0].Type.Name); c != 0 {
+			return c
+		}
+		if c := strings.Compare(a.Choices[0].Offering.Zone, b.Choices[0].Offering.Zone); c != 0 {
+			return c
+		}
+		return podOrder(a.Pods[0], b.Pods[0])
+	})
+	next := map[string]int{}
+	for _, n := range plan.Nodes {
+		next[n.Pool.Name]++
+		n.Name = fmt.Sprintf("%s-%d", n.Pool.Name, next[n.Pool.Name])
+		plan.Price += n.Price()
+		plan.NodeCost += n.Pool.NodeCost
+	}
+}
+
+func (r *run) fillExisting(plan *Plan) {
+	for _, n := range r.order {
+		plan.Existing = append(plan.Existing, &Filled{Node: r.m.snap.Nodes[n], Pods: r.touched[n].pods})
+	}
+	slices.SortFunc(plan.Existing, func(a, b *Filled) int { return strings.Compare(a.Node.Name, b.Node.Name) })
 }

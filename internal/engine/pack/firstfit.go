@@ -25,21 +25,6 @@ func (p *problem) firstFit(left []int, worst bool) []bin {
 	return append(out, p.rest(left)...)
 }
 
-// accept adds a node to the plan, if limits, reservations and minValues allow it, and otherwise gives back what is on it.
-func (p *problem) accept(bins []bin, b bin, left []int) []bin {
-	if len(b.items) == 0 {
-		return bins
-	}
-	if b.option < 0 || !p.allows(b.option, b.items) {
-		for _, g := range b.items {
-			left[g.item] += int(g.n)
-		}
-		return bins
-	}
-	p.enter(b.option, 1)
-	return append(bins, b)
-}
-
 // rest packs what has been given back.
 func (p *problem) rest(left []int) []bin {
 	if p.plain || !slices.ContainsFunc(left, func(n int) bool { return n > 0 }) {

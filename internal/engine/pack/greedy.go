@@ -5,19 +5,19 @@ import (
 	"slices"
 )
 
-// slot is a candidate with what filling it promised when last looked at.
-type slot struct {
+// prospect is a candidate with what filling it promised when last looked at.
+type prospect struct {
 	cell    int32
 	cand    int32
 	eff     float64 // worth per dollar
 	version int
 }
 
-// slotHeap keeps the most promising candidate on top; ties go to the lower cell and the cheaper candidate.
-type slotHeap []slot
+// prospectHeap keeps the most promising candidate on top; ties go to the lower cell and the cheaper candidate.
+type prospectHeap []prospect
 
-func (h slotHeap) Len() int { return len(h) }
-func (h slotHeap) Less(i, j int) bool {
+func (h prospectHeap) Len() int { return len(h) }
+func (h prospectHeap) Less(i, j int) bool {
 	if h[i].eff != h[j].eff {
 		return h[i].eff > h[j].eff
 	}
@@ -26,9 +26,9 @@ func (h slotHeap) Less(i, j int) bool {
 	}
 	return h[i].cand < h[j].cand
 }
-func (h slotHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *slotHeap) Push(x any)   { *h = append(*h, x.(slot)) }
-func (h *slotHeap) Pop() any {
+func (h prospectHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *prospectHeap) Push(x any)   { *h = append(*h, x.(prospect)) }
+func (h *prospectHeap) Pop() any {
 	old := *h
 	x := old[len(old)-1]
 	*h = old[:len(old)-1]
@@ -47,25 +47,25 @@ func (f *filler) greedy() []bin {
 // pack is greedy at given prices; with adapt, prices follow what is left.
 func (f *filler) pack(adapt bool) []bin {
 	var bins []bin
-	slots := f.slots()
+	prospects := f.prospects()
 	version, since, worth := 0, f.worthLeft(), 0.0
-	for slots.Len() > 0 {
-		s := slots[0]
+	for prospects.Len() > 0 {
+		s := prospects[0]
 		cd := &f.p.cells[s.cell].cands[s.cand]
 		room := f.p.room(cd.option, 1<<30)
 		if room == 0 {
-			heap.Pop(&slots)
+			heap.Pop(&prospects)
 			continue
 		}
 		value := f.fillChecked(int(s.cell), cd)
 		if len(f.got) == 0 {
-			heap.Pop(&slots)
+			heap.Pop(&prospects)
 			continue
 		}
 		if s.version != version {
-			slots[0].eff, slots[0].version = efficiency(value, len(f.got), f.p.by(cd)), version
-			heap.Fix(&slots, 0)
-			if slots[0].cell != s.cell || slots[0].cand != s.cand {
+			prospects[0].eff, prospects[0].version = efficiency(value, len(f.got), f.p.by(cd)), version
+			heap.Fix(&prospects, 0)
+			if prospects[0].cell != s.cell || prospects[0].cand != s.cand {
 				continue
 			}
 		}
@@ -75,7 +75,7 @@ func (f *filler) pack(adapt bool) []bin {
 		version++
 		if adapt && since-worth < repriceAt*since && f.remaining() > 0 {
 			f.reprice()
-			slots = f.slots()
+			prospects = f.prospects()
 			since, worth = f.worthLeft(), 0
 		}
 	}
@@ -98,15 +98,15 @@ func (f *filler) remaining() int {
 
 func (f *filler) worthLeft() float64 { return f.x.total(f.left) }
 
-// slots lists the candidates by the most that they can give.
-func (f *filler) slots() slotHeap {
-	var out slotHeap
+// prospects lists the candidates by the most that they can give.
+func (f *filler) prospects() prospectHeap {
+	var out prospectHeap
 	for c := range f.p.cells {
 		if len(f.active[c]) == 0 {
 			continue
 		}
 		for k, eff := range f.most[c] {
-			out = append(out, slot{cell: int32(c), cand: int32(k), eff: eff, version: -1})
+			out = append(out, prospect{cell: int32(c), cand: int32(k), eff: eff, version: -1})
 		}
 	}
 	heap.Init(&out)

@@ -161,3 +161,14 @@ func (l *ledger) takes(m *Model, o *option) []int64 {
 	}
 	return out
 }
+
+func (l *ledger) clone() *ledger {
+	c := &ledger{order: l.order, pools: make(map[*world.Pool]*account, len(l.pools)), reserved: make(map[string]int, len(l.reserved))}
+	for p, a := range l.pools {
+		c.pools[p] = &account{limits: slices.Clone(a.limits), nodes: a.nodes}
+	}
+	for k, v := range l.reserved {
+		c.reserved[k] = v
+	}
+	return c
+}

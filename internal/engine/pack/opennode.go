@@ -251,6 +251,21 @@ func (p *problem) allows(option int32, items []itemCount) bool {
 	return p.plain || p.room(option, 1) > 0 && p.enoughChoice(items, option)
 }
 
+// accept adds a node to the plan, if limits, reservations and minValues allow it, and otherwise gives back what is on it.
+func (p *problem) accept(bins []bin, b bin, left []int) []bin {
+	if len(b.items) == 0 {
+		return bins
+	}
+	if b.option < 0 || !p.allows(b.option, b.items) {
+		for _, g := range b.items {
+			left[g.item] += int(g.n)
+		}
+		return bins
+	}
+	p.enter(b.option, 1)
+	return append(bins, b)
+}
+
 // room is how many nodes of the option may be added, at most want.
 func (p *problem) room(option int32, want int) int {
 	return p.ledger.room(p.m, &p.m.options[option], want)

@@ -140,32 +140,6 @@ func (r *run) item(d *demand) item {
 	return it
 }
 
-// together is the rule of host groups but affinity: whether some pods, own of which carry the rule and sel of which it counts, may join
-// others on a node.
-func (k groupKind) together(skew, own, sel, hasOwn, hasSel int32) bool {
-	switch k {
-	case antiGroup:
-		return (own == 0 || hasSel == 0) && (sel == 0 || hasOwn == 0)
-	case spreadGroup:
-		return (own == 0 && hasOwn == 0) || hasSel+sel <= skew
-	case affinityGroup:
-	}
-	return true
-}
-
-// selfLimit is how many copies the group lets share a node.
-func (h *hostRef) selfLimit() int {
-	switch {
-	case h.own == 0 || h.sel == 0:
-		return math.MaxInt32
-	case h.kind == antiGroup:
-		return 1
-	case h.kind == spreadGroup:
-		return int(h.skew / h.sel)
-	}
-	return math.MaxInt32
-}
-
 func (r *run) addShared(it *item, rc *runClass) {
 	for _, s := range rc.c.Shared {
 		if it.once == nil {

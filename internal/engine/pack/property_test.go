@@ -250,7 +250,7 @@ func TestPropertyNeverDearerThanFirstFit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := genWorld(t)
 		m := Prepare(s, Options{})
-		r := m.newRun(s.Over(), &lessons{quota: quotas{}, domains: map[domainKey]bool{}})
+		r := m.newRun(s.Over(), &retryConstraints{quota: quotas{}, domains: map[domainKey]bool{}})
 		r.assign()
 		if len(r.demands) == 0 {
 			return

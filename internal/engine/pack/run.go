@@ -20,7 +20,7 @@ type run struct {
 	demands []*demand
 	ledger  *ledger
 	decided []*world.Pod // in order
-	lessons *lessons
+	retry   *retryConstraints
 	spreads []spreadUse
 	stamp   []int32 // per type, when it was last counted
 	stamps  int32
@@ -87,8 +87,8 @@ func (d *demand) copies() int {
 	return len(d.parts[0].pods)
 }
 
-func (m *Model) newRun(ov *world.Overlay, l *lessons) *run {
-	r := &run{m: m, ov: ov, lessons: l, index: map[*group]*groupState{}, touched: map[int32]*existingNode{}}
+func (m *Model) newRun(ov *world.Overlay, l *retryConstraints) *run {
+	r := &run{m: m, ov: ov, retry: l, index: map[*group]*groupState{}, touched: map[int32]*existingNode{}}
 	r.collect()
 	r.activate()
 	r.cutCells()

@@ -103,16 +103,16 @@ func (r *run) surprised(outcomes []outcome) bool {
 		for i := range o.bins {
 			options := o.p.launchable(&o.bins[i])
 			for _, gs := range r.groups {
-				if gs.relied && !r.lessons.hosts[gs.g.id] && slices.ContainsFunc(options, gs.g.topo.counted) {
-					r.lessons.hosts[gs.g.id] = true
+				if gs.relied && !r.retry.hosts[gs.g.id] && slices.ContainsFunc(options, gs.g.topo.counted) {
+					r.retry.hosts[gs.g.id] = true
 					any = true
 				}
 			}
 			for _, sp := range r.spreads {
 				for _, x := range options {
 					key := domainKey{sp.class, sp.gs.g.id, sp.gs.g.topo.option[x]}
-					if sp.lacks(x) && !r.lessons.domains[key] {
-						r.lessons.domains[key] = true
+					if sp.lacks(x) && !r.retry.domains[key] {
+						r.retry.domains[key] = true
 						any = true
 					}
 				}
