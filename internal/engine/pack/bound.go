@@ -1,7 +1,6 @@
 package pack
 
 import (
-	"math"
 	"slices"
 
 	"karpenter/internal/engine/world"
@@ -68,18 +67,6 @@ func (p *problem) opened(x part, weight int32, size []int64) bitset {
 		}
 	}
 	return out
-}
-
-// limited notes how many of the item may share a node.
-func (it item) limited() item {
-	it.most = math.MaxInt32
-	for i := range it.host {
-		it.most = min(it.most, it.host[i].selfLimit())
-	}
-	if world.PortsConflict(it.ports, it.ports) {
-		it.most = 1
-	}
-	return it
 }
 
 // add takes in one round: the worth of what was placed, less what reservations may give beyond their price.

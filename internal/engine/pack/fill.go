@@ -36,7 +36,7 @@ const (
 func (p *problem) newFiller(left []int, rule fillRule) *filler {
 	return &filler{
 		p: p, left: left, rule: rule, res: make([]float64, p.dims),
-		node: openNode{p: p, free: make([]int64, p.dims), itemAt: make([]int32, len(p.items)), hostAt: make([]int32, p.hosts)},
+		node: openNode{p: p, free: make([]int64, p.dims), taken: make([]int32, len(p.items)), hosts: make([]hostCount, p.hosts)},
 	}
 }
 
@@ -211,7 +211,7 @@ func (f *filler) fill(c int, cd *cand) float64 {
 func (f *filler) head(k int, l []int32) int32 {
 	for f.heads[k] < len(l) {
 		i := l[f.heads[k]]
-		if f.node.count(i) < f.left[i] && f.node.may(i) {
+		if int(f.node.taken[i]) < f.left[i] && f.node.may(i) {
 			return i
 		}
 		f.heads[k]++

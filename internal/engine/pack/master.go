@@ -109,20 +109,9 @@ func (m *master) findKinds() bool {
 		if it.n == 0 || it.cells.empty() {
 			continue
 		}
-		k := kind{size: it.size, n: it.n, most: math.MaxInt32, group: -1, cells: it.cells, items: []int32{int32(i)}}
-		if len(it.ports) > 0 && world.PortsConflict(it.ports, it.ports) {
-			k.most = 1
-		}
-		for _, h := range it.host {
-			if h.own == 0 || h.sel == 0 {
-				continue
-			}
-			if limit := h.selfLimit(); limit < k.most {
-				k.most = limit
-			}
-			if k.most == 1 && k.group < 0 && h.selfLimit() == 1 {
-				k.group = h.group
-			}
+		k := kind{size: it.size, n: it.n, most: it.most, group: -1, cells: it.cells, items: []int32{int32(i)}}
+		if at := slices.IndexFunc(it.host, func(h hostRef) bool { return h.selfLimit() == 1 }); at >= 0 {
+			k.group = it.host[at].group
 		}
 		key = key[:0]
 		for _, v := range it.size {

@@ -31,9 +31,9 @@ type openNode struct {
 	at    int    // index of the bin that it was made from
 	// lazy says that items are still those of the bin, and that hosts have not been counted.
 	lazy bool
-	// itemAt and hostAt say where in items and hosts something is, plus one. Only a node that is filled over and over has
-	// them, as they are as long as the problem is large.
-	itemAt, hostAt []int32
+	// taken is how many copies of each item are on the node. Only a node that is filled over and over has it, so that nothing needs
+	// to be looked for, and its hosts are all groups of the problem in their order; otherwise they are those that count something.
+	taken []int32
 }
 
 // hostCount is how many pods on a node a host group counts, and how many carry its rule.
@@ -59,12 +59,12 @@ func (p *problem) reopen(b *bin, at int) *openNode {
 // reset makes an empty node of a candidate, in place.
 func (n *openNode) reset(cell int, cd *cand) {
 	for _, g := range n.items {
-		n.itemAt[g.item] = 0
+		n.taken[g.item] = 0
+		for _, h := range n.p.items[g.item].host {
+			n.hosts[h.group] = hostCount{}
+		}
 	}
-	for _, h := range n.hosts {
-		n.hostAt[h.group] = 0
-	}
-	n.cell, n.items, n.hosts, n.ports, n.n = int32(cell), n.items[:0], n.hosts[:0], n.p.m.options[cd.option].ports, 0
+	n.cell, n.items, n.ports, n.n = int32(cell), n.items[:0], n.p.m.options[cd.option].ports, 0
 	copy(n.free, cd.net)
 }
 
@@ -76,9 +76,6 @@ func (n *openNode) clone() *openNode {
 
 // find is where an item is among items, or -1.
 func (n *openNode) find(i int32) int {
-	if n.itemAt != nil {
-		return int(n.itemAt[i]) - 1
-	}
 	for k := range n.items {
 		if n.items[k].item == i {
 			return k
@@ -89,6 +86,9 @@ func (n *openNode) find(i int32) int {
 
 // count is how many copies of an item are on the node.
 func (n *openNode) count(i int32) int {
+	if n.taken != nil {
+		return int(n.taken[i])
+	}
 	if k := n.find(i); k >= 0 {
 		return int(n.items[k].n)
 	}
@@ -97,11 +97,8 @@ func (n *openNode) count(i int32) int {
 
 // host is what a group counts on the node; nil for nothing.
 func (n *openNode) host(group int32) *hostCount {
-	if n.hostAt != nil {
-		if k := n.hostAt[group]; k > 0 {
-			return &n.hosts[k-1]
-		}
-		return nil
+	if n.taken != nil {
+		return &n.hosts[group]
 	}
 	for k := range n.hosts {
 		if n.hosts[k].group == group {
@@ -115,11 +112,11 @@ func (n *openNode) host(group int32) *hostCount {
 // something is taken from the node, what is refused stays refused.
 func (n *openNode) may(i int32) bool {
 	it := &n.p.items[i]
-	if n.cell >= 0 && (!it.cells.has(int(n.cell)) || !fits(it.size, n.free)) {
+	has := n.count(i)
+	if has >= it.most || (n.cell >= 0 && (!fits(it.size, n.free) || !it.cells.has(int(n.cell)))) {
 		return false
 	}
-	has := n.count(i)
-	if has >= it.most || !n.hostsMay(it) || (len(it.ports) > 0 && portsConflict(it.ports, n.ports)) {
+	if (len(it.host) > 0 && !n.hostsMay(it)) || (len(it.ports) > 0 && portsConflict(it.ports, n.ports)) {
 		return false
 	}
 	once := it.once
@@ -138,7 +135,7 @@ func (n *openNode) may(i int32) bool {
 
 // hostsMay says whether the item can join the pods on the node.
 func (n *openNode) hostsMay(it *item) bool {
-	if len(it.host) > 0 && n.lazy {
+	if n.lazy {
 		n.own()
 	}
 	for i := range it.host {
@@ -168,9 +165,6 @@ func (n *openNode) countHosts(it *item, copies int32) {
 		if c == nil {
 			n.hosts = append(n.hosts, hostCount{group: h.group})
 			c = &n.hosts[len(n.hosts)-1]
-			if n.hostAt != nil {
-				n.hostAt[h.group] = int32(len(n.hosts))
-			}
 		}
 		c.sel += copies * h.sel
 		c.own += copies * h.own
@@ -190,11 +184,10 @@ func (n *openNode) add(i int32) {
 	} else {
 		k = len(n.items)
 		n.items = append(n.items, itemCount{item: i})
-		if n.itemAt != nil {
-			n.itemAt[i] = int32(k + 1)
-		}
 	}
-	n.items[k].n++
+	if n.items[k].n++; n.taken != nil {
+		n.taken[i]++
+	}
 	n.n++
 	n.countHosts(it, 1)
 	if len(it.ports) > 0 {

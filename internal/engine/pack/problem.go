@@ -93,7 +93,7 @@ func (r *run) problem(demands []*demand) *problem {
 }
 
 func (r *run) item(d *demand) item {
-	it := item{size: d.size, n: d.copies(), cells: d.cells, demands: []*demand{d}, most: math.MaxInt32}
+	it := item{size: d.size, n: d.copies(), cells: d.cells, demands: []*demand{d}}
 	byGroup := map[int32]*hostRef{}
 	for _, x := range d.parts {
 		pods := int32(1)
@@ -131,10 +131,18 @@ func (r *run) item(d *demand) item {
 			continue
 		}
 		it.host = append(it.host, *ref)
-		it.most = min(it.most, ref.selfLimit())
 	}
 	slices.SortFunc(it.host, func(a, b hostRef) int { return int(a.group) - int(b.group) })
-	if world.PortsConflict(it.ports, it.ports) {
+	return it.limited()
+}
+
+// limited notes how many of the item may share a node.
+func (it item) limited() item {
+	it.most = math.MaxInt32
+	for i := range it.host {
+		it.most = min(it.most, it.host[i].selfLimit())
+	}
+	if portsConflict(it.ports, it.ports) {
 		it.most = 1
 	}
 	return it

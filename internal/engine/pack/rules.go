@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// together is the rule of host groups but affinity: whether some pods, own of which carry the rule and sel of which it counts, may join
-// others on a node.
+// together is the rule of every group but affinity: whether some pods, own of which carry the rule and sel of which it counts, may join
+// others in a domain, be that a node or all nodes with a label.
 func (k groupKind) together(skew, own, sel, hasOwn, hasSel int32) bool {
 	switch k {
 	case antiGroup:
@@ -19,7 +19,7 @@ func (k groupKind) together(skew, own, sel, hasOwn, hasSel int32) bool {
 }
 
 // selfLimit is how many copies the group lets share a node.
-func (h *hostRef) selfLimit() int {
+func (h hostRef) selfLimit() int {
 	switch {
 	case h.own == 0 || h.sel == 0:
 		return math.MaxInt32
