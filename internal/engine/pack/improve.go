@@ -16,8 +16,8 @@ const (
 )
 
 // improve takes a few nodes apart at a time, the wasteful ones first, and keeps what is cheaper when packed again. It does one
-// of so many shares of the work.
-func (p *problem) improve(bins []bin, bound float64, shares int) []bin {
+// of so many shares of the work; with merging, two nodes become one of another type as well.
+func (p *problem) improve(bins []bin, bound float64, shares int, merging bool) []bin {
 	if len(bins) == 0 {
 		return bins
 	}
@@ -44,7 +44,9 @@ func (p *problem) improve(bins []bin, bound float64, shares int) []bin {
 			break
 		}
 		gain, moved := 0.0, 0
-		if s.tick++; s.tick%2 == 0 {
+		if s.tick++; merging && s.tick%4 == 0 {
+			gain, moved = s.merge()
+		} else if s.tick%2 == 0 {
 			gain, moved = s.dissolve()
 			moved /= 8 // a look at a node costs less than packing an item again
 		} else {

@@ -206,17 +206,26 @@ func (t *attempt) total() float64 {
 	return sum
 }
 
-// refine improves the attempts, which share the work that this may take, and returns the best.
+// mergeShare is the part of the work, as one of so many, that may go on merging nodes when the rest is done.
+const mergeShare = 4
+
+// with is the problem when the nodes of a plan are taken from what limits allow.
+func (p *problem) with(bins []bin) *problem {
+	q := *p
+	q.ledger = p.ledger.clone()
+	for k := range bins {
+		q.enter(bins[k].option, 1)
+	}
+	return &q
+}
+
+// refine improves the attempts, which share the work that this may take, and goes on from the best with merging, unless it is close to
+// the bound.
 func (p *problem) refine(tries []*attempt, all []int, workers int) *attempt {
 	bound := p.relax(nil, byCost).total(all)
 	together(len(tries), workers, func(i int) {
 		t := tries[i]
-		q := *p
-		q.ledger = p.ledger.clone()
-		for k := range t.bins {
-			q.enter(t.bins[k].option, 1)
-		}
-		t.bins = q.improve(t.bins, bound, len(tries))
+		t.bins = p.with(t.bins).improve(t.bins, bound, len(tries), false)
 		t.cost = t.total()
 	})
 	best := tries[0]
@@ -224,6 +233,10 @@ func (p *problem) refine(tries []*attempt, all []int, workers int) *attempt {
 		if fewer(t.cost, best.cost, len(t.bins), len(best.bins)) {
 			best = t
 		}
+	}
+	if best.cost > (1+closeEnough)*bound {
+		best.bins = p.with(best.bins).improve(best.bins, bound, mergeShare, true)
+		best.cost = best.total()
 	}
 	return best
 }
