@@ -96,6 +96,8 @@ const (
 	ConsolidationEvictions          Name = "consolidation_evicted_pods_total"
 	ConsolidationSavings            Name = "consolidation_savings_dollars_per_hour_total"
 	ConsolidationPlaced             Name = "consolidation_moved_pods_total"
+	DeletionCostPending             Name = "pod_deletion_cost_nodes_with_pending_annotation_writes"
+	DeletionCostWrites              Name = "pod_deletion_cost_pod_annotation_writes_total"
 )
 
 // Calls to the provider, and the program itself (O42–O44, O46).

@@ -8,7 +8,7 @@ import (
 
 // Gates are features that can be turned on and off (O63).
 type Gates struct {
-	NodeRepair, ReservedCapacity, SpotToSpotConsolidation, NodeOverlay, StaticCapacity, CapacityBuffer bool
+	NodeRepair, ReservedCapacity, SpotToSpotConsolidation, NodeOverlay, StaticCapacity, CapacityBuffer, PodDeletionCostManagement bool
 }
 
 // AWSGates are those of the AWS provider.
@@ -31,6 +31,7 @@ func gates() []gate {
 		{name: "NodeOverlay", of: func(o *Options) *bool { return &o.Gates.NodeOverlay }, absent: true},
 		{name: "StaticCapacity", of: func(o *Options) *bool { return &o.Gates.StaticCapacity }, absent: true},
 		{name: "CapacityBuffer", of: func(o *Options) *bool { return &o.Gates.CapacityBuffer }, absent: true},
+		{name: "PodDeletionCostManagement", of: func(o *Options) *bool { return &o.Gates.PodDeletionCostManagement }},
 	}
 }
 

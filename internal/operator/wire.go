@@ -3,6 +3,7 @@ package operator
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	semver "k8s.io/apimachinery/pkg/util/version"
@@ -180,6 +181,18 @@ func (w *wiring) disruption(context.Context) error {
 		ClassVersion: w.classes.Version, Gate: w.health, Options: disrupt.Options{Pack: w.packing(), SpotToSpot: w.options.Gates.SpotToSpotConsolidation},
 		Clock: w.clock, Log: w.log.With("controller", "disruption"), Recorder: w.recorder, Meter: w.set, Beat: w.dog.Beat,
 		Ledger: w.ledger, Reading: w.reading(), Decided: w.source.decided,
+	}
+	if w.options.Gates.PodDeletionCostManagement {
+		costs := &disruption.DeletionCosts{
+			Client: c, Mirror: w.mirror, Clock: w.clock, Meter: w.set, Log: w.log.With("controller", "pod.deletioncost"),
+			Input: func(view *state.View, now time.Time) *disrupt.Input {
+				facts := w.source.loop.Facts(view, now)
+				return facts.Input(view, now)
+			},
+		}
+		if err := w.m.Add(costs.Loop(w.dog.Beat)); err != nil {
+			return err
+		}
 	}
 	return w.add(
 		&disruption.Quiet{Client: c, Class: served, Clock: w.clock},

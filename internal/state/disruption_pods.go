@@ -137,16 +137,27 @@ func started(p *corev1.Pod) time.Time {
 // evictionCost is what moving a pod costs, 1 for an ordinary one: more for an important one, less, down to nothing, for one that
 // says that it may go first (D11).
 func evictionCost(p *corev1.Pod) float64 {
-	cost := 1.0
-	if text, ok := p.Annotations[corev1.PodDeletionCost]; ok {
-		if n, err := strconv.ParseInt(text, 10, 32); err == nil {
-			cost += float64(n) / (1 << 27)
-		}
-	}
+	cost := 1 + float64(disruptionCost(p.Annotations))/(1<<27)
 	if p.Spec.Priority != nil {
 		cost += float64(*p.Spec.Priority) / (1 << 25)
 	}
 	return min(max(cost, -10), 10)
+}
+
+// disruptionCost is how dear it is to evict a pod, in its owner's words: those that are meant for us, or else those for ReplicaSets,
+// unless they are ours (N9).
+func disruptionCost(annotations map[string]string) int64 {
+	text, given := annotations[v1.DisruptionCostAnnotationKey]
+	if !given {
+		if text = annotations[corev1.PodDeletionCost]; text == annotations[v1.DeletionCostAnnotationKey] {
+			return 0
+		}
+	}
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 // cover finds the disruption budgets of a pod.

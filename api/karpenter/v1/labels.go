@@ -68,6 +68,11 @@ const (
 	RetryAnnotationKey = Group + "/retry"
 	// RestartCostAnnotationKey, on a pool or a pod, is what restarting a pod costs, in dollars: a move for cost has to pay for it.
 	RestartCostAnnotationKey = Group + "/restart-cost"
+	// DisruptionCostAnnotationKey, on a pod, says how dear it is to evict it, compared to others: a whole number, 0 for most.
+	DisruptionCostAnnotationKey = Group + "/disruption-cost"
+	// DeletionCostAnnotationKey, on a pod, repeats the deletion cost that Karpenter has given it. A deletion cost without it, or another one,
+	// is the owner's.
+	DeletionCostAnnotationKey = Group + "/deletion-cost"
 	// ExamplePodAnnotationKey marks imaginary pods that show what a workload will create. No such pod is ever written to the cluster.
 	ExamplePodAnnotationKey = Group + "/example-of"
 	// NodeCostAnnotationKey, on a pool, says what each of its nodes costs an hour besides its price, in dollars; see NodePool.NodeCost.
