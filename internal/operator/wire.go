@@ -3,7 +3,6 @@ package operator
 import (
 	"context"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	semver "k8s.io/apimachinery/pkg/util/version"
@@ -140,11 +139,9 @@ func (w *wiring) provisioning(context.Context) error {
 // nominating is what lets pods go where they were planned. It writes at a pace of its own: a thousand nominations within a second
 // must not hold up the nodes that they are for.
 func (w *wiring) nominating() (*provision.Nominator, error) {
-	config := rest.CopyConfig(w.m.GetConfig())
-	config.QPS, config.Burst, config.Timeout = nominationsQPS, nominationsBurst, requestTimeout
-	c, err := client.New(config, client.Options{Scheme: w.m.GetScheme(), Mapper: w.m.GetRESTMapper()})
+	c, err := w.paced("nominations", nominationsQPS)
 	if err != nil {
-		return nil, fmt.Errorf("making a client for nominations: %w", err)
+		return nil, err
 	}
 	off := !w.options.NominatePods
 	if !off && !nominates(w.cluster.Version) {
@@ -154,11 +151,23 @@ func (w *wiring) nominating() (*provision.Nominator, error) {
 	return &provision.Nominator{Client: c, Mirror: w.mirror, Creator: w.creator, Clock: w.clock, Log: w.log.With("controller", "provisioner"), Off: off}, nil
 }
 
-// How many nominations are written per second, and at once.
+// How many nominations and deletion costs are written per second, and at once. Nodes wait for nominations; nobody does for deletion
+// costs.
 const (
 	nominationsQPS   = 500
-	nominationsBurst = 500
+	deletionCostsQPS = 50
 )
+
+// paced is a client with a pace of its own, so that what it writes holds up nothing else.
+func (w *wiring) paced(purpose string, perSecond int) (client.Client, error) {
+	config := rest.CopyConfig(w.m.GetConfig())
+	config.QPS, config.Burst, config.Timeout = float32(perSecond), perSecond, requestTimeout
+	c, err := client.New(config, client.Options{Scheme: w.m.GetScheme(), Mapper: w.m.GetRESTMapper()})
+	if err != nil {
+		return nil, fmt.Errorf("making a client for %s: %w", purpose, err)
+	}
+	return c, nil
+}
 
 // nominates says whether kube-scheduler of a version heeds nominations by others, and whether they end when the pod is bound.
 func nominates(version string) bool {
@@ -183,14 +192,12 @@ func (w *wiring) disruption(context.Context) error {
 		Ledger: w.ledger, Reading: w.reading(), Decided: w.source.decided,
 	}
 	if w.options.Gates.PodDeletionCostManagement {
-		costs := &disruption.DeletionCosts{
-			Client: c, Mirror: w.mirror, Clock: w.clock, Meter: w.set, Log: w.log.With("controller", "pod.deletioncost"),
-			Input: func(view *state.View, now time.Time) *disrupt.Input {
-				facts := w.source.loop.Facts(view, now)
-				return facts.Input(view, now)
-			},
+		paced, err := w.paced("deletion costs", deletionCostsQPS)
+		if err != nil {
+			return err
 		}
-		if err := w.m.Add(costs.Loop(w.dog.Beat)); err != nil {
+		costs := &disruption.DeletionCosts{Client: paced, Mirror: w.mirror, Decider: w.source.loop, Clock: w.clock, Meter: w.set, Log: w.log.With("controller", "pod.deletioncost")}
+		if err := w.loops(costs.Loop()); err != nil {
 			return err
 		}
 	}

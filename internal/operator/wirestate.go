@@ -204,6 +204,7 @@ func (w *wiring) reading() state.Options {
 		Class:               served,
 		DefaultSpread:       w.options.DefaultSpread,
 		AllowResourceClaims: !w.options.IgnoreDRARequests,
+		OwnDeletionCosts:    w.options.Gates.PodDeletionCostManagement,
 	}
 }
 

@@ -25,6 +25,9 @@ type Options struct {
 	DefaultSpread []corev1.TopologySpreadConstraint `json:"defaultSpread,omitempty"`
 	// AllowResourceClaims plans pods with dynamic resource claims as if they had none, instead of refusing them.
 	AllowResourceClaims bool `json:"allowResourceClaims,omitempty"`
+	// OwnDeletionCosts says that deletion costs of pods are Karpenter's to give: what its eviction costs is said by a pod's disruption
+	// cost alone.
+	OwnDeletionCosts bool `json:"ownDeletionCosts,omitempty"`
 }
 
 // Build makes a snapshot from objects and the instance types that pools may use: it is a mirror that is fed once. Objects that

@@ -29,7 +29,7 @@ func (r *disruptionReader) readPods(n *Node, out *disrupt.Node) {
 	for i, p := range n.Pods {
 		w := n.World.Pods[i]
 		if w.Movable {
-			out.Cost += max(0, evictionCost(p))
+			out.Cost += max(0, evictionCost(p, r.v.ownCosts))
 		}
 		if w.Terminating {
 			continue // what it costs to restart it is lost already
@@ -61,7 +61,7 @@ func (r *disruptionReader) readRestart(n *Node, p *corev1.Pod, out *disrupt.Node
 				cost = own
 			}
 		}
-		cost *= max(0, evictionCost(p))
+		cost *= max(0, evictionCost(p, r.v.ownCosts))
 	}
 	if r.opt.Moved == nil {
 		out.Restart += cost
@@ -135,9 +135,9 @@ func started(p *corev1.Pod) time.Time {
 }
 
 // evictionCost is what moving a pod costs, 1 for an ordinary one: more for an important one, less, down to nothing, for one that
-// says that it may go first (D11).
-func evictionCost(p *corev1.Pod) float64 {
-	cost := 1 + float64(disruptionCost(p.Annotations))/(1<<27)
+// says that it may go first (D11). own says that deletion costs are Karpenter's to give.
+func evictionCost(p *corev1.Pod, own bool) float64 {
+	cost := 1 + float64(disruptionCost(p.Annotations, own))/(1<<27)
 	if p.Spec.Priority != nil {
 		cost += float64(*p.Spec.Priority) / (1 << 25)
 	}
@@ -145,11 +145,11 @@ func evictionCost(p *corev1.Pod) float64 {
 }
 
 // disruptionCost is how dear it is to evict a pod, in its owner's words: those that are meant for us, or else those for ReplicaSets,
-// unless they are ours (N9).
-func disruptionCost(annotations map[string]string) int64 {
+// unless they are ours (N9). Words that are no whole number of 32 bits say nothing.
+func disruptionCost(annotations map[string]string, own bool) int64 {
 	text, given := annotations[v1.DisruptionCostAnnotationKey]
 	if !given {
-		if text = annotations[corev1.PodDeletionCost]; text == annotations[v1.DeletionCostAnnotationKey] {
+		if text = annotations[corev1.PodDeletionCost]; own || text == annotations[v1.DeletionCostAnnotationKey] {
 			return 0
 		}
 	}

@@ -85,7 +85,7 @@ func (v *View) Lifted(i int, lift Lift, now time.Time) (*world.Node, disrupt.Nod
 			delete(n.Claim.Annotations, v1.DoNotDisruptAnnotationKey)
 		}
 	}
-	w := &View{World: v.World, Nodes: v.Nodes, pools: v.pools, claims: v.claims, pods: v.pods, budgets: v.liftedBudgets(lift)}
+	w := &View{World: v.World, Nodes: v.Nodes, pools: v.pools, claims: v.claims, pods: v.pods, budgets: v.liftedBudgets(lift), ownCosts: v.ownCosts}
 	rules := &Mirror{budgets: w.budgets, now: now}
 	pods := slices.Clone(n.World.Pods)
 	n.Pods = slices.Clone(n.Pods)

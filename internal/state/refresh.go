@@ -93,7 +93,7 @@ func (m *Mirror) publish() {
 	if m.view != nil && !m.changed && !m.worldChanged {
 		return
 	}
-	v := &View{Nodes: m.nodes, Problems: m.problemList, pools: m.poolIndex, budgets: m.budgets, pods: m.byUID.freeze(), claims: m.byClaim.freeze()}
+	v := &View{Nodes: m.nodes, Problems: m.problemList, pools: m.poolIndex, budgets: m.budgets, pods: m.byUID.freeze(), claims: m.byClaim.freeze(), ownCosts: m.opt.OwnDeletionCosts}
 	v.behind, v.Told, v.Nominees = m.shelve(), m.told, m.listNominees()
 	if m.view != nil && !m.worldChanged {
 		v.World = m.view.World

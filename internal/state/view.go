@@ -33,6 +33,8 @@ type View struct {
 	pods    *frozen[podRef]
 	budgets map[string][]budget
 	behind  *behind
+	// ownCosts is Options.OwnDeletionCosts.
+	ownCosts bool
 
 	once  sync.Once
 	usage map[string]Usage

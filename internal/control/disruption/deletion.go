@@ -4,17 +4,16 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
+	"fmt"
 	"log/slog"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,81 +26,189 @@ import (
 )
 
 const (
-	// rankEvery is how often deletion costs are looked at.
-	rankEvery = time.Minute
-	// rankedNodes is how many nodes are ranked at most, besides those that are leaving.
+	// costEvery is how often deletion costs are written at most, and how long that may take. What is not written by then is
+	// looked at anew.
+	costEvery = time.Minute
+	// rankedNodes is how many nodes are ranked at most, besides those that are being removed.
 	rankedNodes = 50
-	// rankWriters is how many pods are written at once.
-	rankWriters = 8
+	// firstRank is what the first ranked node gets when all are ranked anew: nodes that follow later find numbers below zero behind the
+	// others.
+	firstRank = -2 * rankedNodes
+	// removedCost is what pods get whose node is being removed: the least that there is.
+	removedCost = math.MinInt32
 )
 
-// DeletionCosts tells ReplicaSets which pods to delete first when they are scaled in: those on nodes that are leaving, and then those on
-// nodes that are likely to leave next (N9). What they delete need not be evicted.
+// DeletionCosts tells ReplicaSets which pods to delete first when they are scaled down: those on nodes that are being removed, and
+// then those on nodes that are to be removed next (N9). What they delete need not be evicted.
+//
+// All that it knows is on the pods: a cost that has a mark with the same value is ours, any other one is the owner's and stays. So a
+// process that takes over takes back what another one has written.
 type DeletionCosts struct {
+	// Client writes pods, at a pace of its own.
 	Client client.Client
 	Mirror interface {
 		Synced() bool
 		View() *state.View
 	}
-	// Input is what a decision about the view would be made from.
-	Input func(view *state.View, now time.Time) *disrupt.Input
-	Clock control.Clock
-	Meter *meter.Set
-	Log   *slog.Logger
+	// Decider is the loop whose plan counts.
+	Decider *Loop
+	Clock   control.Clock
+	Meter   *meter.Set
+	Log     *slog.Logger
 
-	shown map[string]bool // pools that have a gauge
+	last  question         // what was asked when costs were found
+	costs map[string]int32 // by node
+	left  bool             // some pods could not be written
+	shown map[string]bool  // pools that have a gauge
 }
 
 // Loop is what the manager runs.
-func (r *DeletionCosts) Loop(beat func(string)) *control.Loop {
-	return &control.Loop{Name: "pod.deletioncost", Clock: r.Clock, Log: r.Log, Do: r.Once, Beat: beat}
+func (r *DeletionCosts) Loop() *control.Loop {
+	return &control.Loop{Name: "pod.deletioncost", Clock: r.Clock, Log: r.Log, Do: r.Once}
 }
 
-// Once writes what has changed. A pod that cannot be written is tried again with the next round.
+// Once writes what has changed, if what consolidation decides from has changed. A pod that cannot be written is tried again in the
+// next round.
 func (r *DeletionCosts) Once(ctx context.Context) (time.Duration, error) {
 	if !r.Mirror.Synced() {
 		return unsynced, nil
 	}
-	view := r.Mirror.View()
-	costs := rank(view, r.Input(view, r.Clock.Now()))
-	var (
-		wg      sync.WaitGroup
-		mu      sync.Mutex
-		failed  []error
-		pending = map[string]map[string]bool{} // nodes with pods that could not be written, by pool
-		gate    = make(chan struct{}, rankWriters)
-	)
-	for _, n := range view.Nodes {
-		want := ""
-		if cost, ranked := costs[n]; ranked {
-			want = strconv.Itoa(int(cost))
+	now, view := r.Clock.Now(), r.Mirror.View()
+	facts := r.Decider.Facts(view, now)
+	in := facts.Input(view, now)
+	q := ask(view, in, now)
+	changed := q.world != r.last.world || q.facts != r.last.facts
+	if !changed && !r.left {
+		return idle, nil
+	}
+	if changed {
+		next, err := r.Decider.next(in, now)
+		if err != nil {
+			return 0, err
 		}
-		for _, pod := range n.Pods {
-			if !rankable(pod, want) {
-				continue
-			}
-			gate <- struct{}{}
-			wg.Go(func() {
-				defer func() { <-gate }()
-				err := r.write(ctx, pod, want)
-				result := "success"
-				if client.IgnoreNotFound(err) != nil {
-					result = "error"
-					mu.Lock()
-					failed = append(failed, err)
-					if pending[n.World.Pool] == nil {
-						pending[n.World.Pool] = map[string]bool{}
-					}
-					pending[n.World.Pool][n.World.Name] = true
-					mu.Unlock()
-				}
-				r.Meter.Add(meter.DeletionCostWrites, 1, "result", result)
-			})
+		r.costs, r.last = rank(view, next), q
+	}
+	r.write(ctx, view)
+	return costEvery, nil
+}
+
+// next asks the engine which nodes are to be removed next.
+func (l *Loop) next(in *disrupt.Input, now time.Time) (nodes []int32, err error) {
+	defer recovered(&err, "looking for what is to be removed next")
+	return disrupt.Next(in, l.Options, now), nil
+}
+
+// rank gives nodes the deletion cost of their pods; next are indexes of nodes, in the order in which they are to be removed.
+func rank(view *state.View, next []int32) map[string]int32 {
+	costs := map[string]int32{}
+	for _, n := range view.Nodes {
+		if n.Claim != nil && (n.World.Deleting || tainted(n.Object)) {
+			costs[n.World.Name] = removedCost
 		}
 	}
-	wg.Wait()
+	var order []*state.Node
+	for _, i := range next {
+		n := view.Nodes[i]
+		if _, removed := costs[n.World.Name]; !removed && slices.ContainsFunc(n.Pods, replicated) && len(order) < rankedNodes {
+			order = append(order, n)
+		}
+	}
+	for i, cost := range number(order) {
+		costs[order[i].World.Name] = cost
+	}
+	return costs
+}
+
+// number gives nodes numbers below zero that rise in their order. Those that they have stay as far as they are in order, so that a
+// node more or less does not change all others.
+func number(order []*state.Node) []int32 {
+	out := make([]int32, len(order))
+	first := slices.IndexFunc(order, func(n *state.Node) bool { return given(n) < 0 })
+	for i, n := range order {
+		switch has := given(n); {
+		case first < 0:
+			out[i] = firstRank + int32(i)
+		case i < first:
+			out[i] = given(order[first]) - int32(first-i)
+		case i > first && has <= out[i-1], has == 0:
+			out[i] = out[i-1] + 1
+		default:
+			out[i] = has
+		}
+	}
+	if len(out) > 0 && out[len(out)-1] >= 0 {
+		for i := range out {
+			out[i] = firstRank + int32(i)
+		}
+	}
+	return out
+}
+
+// given is the rank that pods of a node have; 0 if they have none, or one with little room before it.
+func given(n *state.Node) int32 {
+	for _, pod := range n.Pods {
+		text := pod.Annotations[karpv1.DeletionCostAnnotationKey]
+		if text != pod.Annotations[corev1.PodDeletionCost] {
+			continue
+		}
+		if v, err := strconv.ParseInt(text, 10, 32); err == nil && v > removedCost/2 && v < 0 {
+			return int32(v)
+		}
+	}
+	return 0
+}
+
+// edit is a pod that is to be written.
+type edit struct {
+	node *state.Node
+	pod  *corev1.Pod
+	cost int32 // 0 for none
+	body []byte
+}
+
+// write brings pods in line with the costs of their nodes: those first that are to be deleted first, and last those that lose theirs.
+func (r *DeletionCosts) write(ctx context.Context, view *state.View) {
+	var edits []edit
+	for _, n := range view.Nodes {
+		for _, pod := range n.Pods {
+			e := edit{node: n, pod: pod, cost: r.costs[n.World.Name]}
+			if !replicated(pod) {
+				e.cost = 0
+			}
+			if e.body = patchCost(pod, e.cost); e.body != nil {
+				edits = append(edits, e)
+			}
+		}
+	}
+	slices.SortStableFunc(edits, func(a, b edit) int { return cmp.Compare(a.cost, b.cost) })
+	ctx, cancel := context.WithTimeout(ctx, costEvery)
+	defer cancel()
+	var failed []error
+	pending := map[string]map[string]bool{} // nodes by pool
+	for i, err := range each(edits, func(e edit) error { return r.patch(ctx, e) }) {
+		result, e := "success", &edits[i]
+		switch {
+		case apierrors.IsNotFound(err):
+			continue
+		case apierrors.IsConflict(err):
+			result = "conflict"
+		case err != nil:
+			result, failed = "error", append(failed, err)
+		}
+		r.Meter.Add(meter.DeletionCostWrites, 1, "result", result)
+		if err == nil {
+			continue
+		}
+		if pending[e.node.World.Pool] == nil {
+			pending[e.node.World.Pool] = map[string]bool{}
+		}
+		pending[e.node.World.Pool][e.node.World.Name] = true
+	}
+	r.left = len(pending) > 0
 	r.show(view, pending)
-	return rankEvery, errors.Join(failed[:min(len(failed), 1)]...)
+	if len(failed) > 0 {
+		r.Log.Error("could not write deletion costs of pods, trying again", "pods", len(failed), "error", failed[0], "again-in", costEvery)
+	}
 }
 
 // show says how many nodes have pods that could not be written.
@@ -111,7 +218,7 @@ func (r *DeletionCosts) show(view *state.View, pending map[string]map[string]boo
 		now[p.Name] = true
 		r.Meter.Set(meter.DeletionCostPending, float64(len(pending[p.Name])), "nodepool", p.Name)
 	}
-	for pool := range maps.Keys(r.shown) {
+	for pool := range r.shown {
 		if !now[pool] {
 			r.Meter.Drop(meter.DeletionCostPending, "nodepool", pool)
 		}
@@ -119,110 +226,40 @@ func (r *DeletionCosts) show(view *state.View, pending map[string]map[string]boo
 	r.shown = now
 }
 
-// candidate is a node that may leave.
-type candidate struct {
-	*state.Node
-	since time.Time // when it drifted
-	used  float64   // the share of it that pods take
-}
-
-// rank gives nodes the deletion cost of their pods. Those that are leaving come first, then those that have drifted, longest ago first,
-// then the others, the least used first; as many as the pools' budgets allow.
-func rank(view *state.View, in *disrupt.Input) map[*state.Node]int32 {
-	out := map[*state.Node]int32{}
-	var drifted, others []candidate
-	for i, n := range view.Nodes {
-		switch facts := &in.Nodes[i]; {
-		case n.Claim == nil || n.World.Pool == "":
-		case n.World.Deleting || leaving(n):
-			out[n] = math.MinInt32
-		case facts.Fixed != "" || facts.PodsFixed != "":
-		case facts.Drift != "":
-			drifted = append(drifted, candidate{Node: n, since: facts.DriftedAt})
-		default:
-			others = append(others, candidate{Node: n, used: used(view, n)})
-		}
-	}
-	var order []*state.Node
-	take := func(list []candidate, allowed func(p *disrupt.Pool) int) {
-		slices.SortFunc(list, func(a, b candidate) int {
-			return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.used, b.used), strings.Compare(a.World.Name, b.World.Name))
-		})
-		left := map[string]int{}
-		for i := range in.Pools {
-			left[in.Pools[i].Name] = allowed(&in.Pools[i])
-		}
-		for _, c := range list {
-			if left[c.World.Pool] > 0 && len(order) < rankedNodes {
-				left[c.World.Pool]--
-				order = append(order, c.Node)
-			}
-		}
-	}
-	take(drifted, func(p *disrupt.Pool) int { return p.Allowed[disrupt.Drifted] })
-	take(others, func(p *disrupt.Pool) int {
-		switch {
-		case p.Never || p.Static:
-			return 0
-		case p.Policy == disrupt.WhenEmpty: // what is deleted may leave it empty
-			return p.Allowed[disrupt.Empty]
-		}
-		return p.Allowed[disrupt.Underutilized]
-	})
-	for i, n := range order {
-		out[n] = int32(i - len(order))
-	}
-	return out
-}
-
-// leaving says whether a node has been told to go.
-func leaving(n *state.Node) bool {
-	return n.Object != nil && slices.ContainsFunc(n.Object.Spec.Taints, func(t corev1.Taint) bool { return t.Key == karpv1.DisruptedTaintKey })
-}
-
-// used is the share of a node that its pods take, of what they take most of; daemons come with any node.
-func used(view *state.View, n *state.Node) (most float64) {
-	if len(n.World.Pods) != len(n.Pods) {
-		return 1
-	}
-	sum := map[int]int64{}
-	for _, p := range n.World.Pods {
-		if !p.Daemon && !p.Mirror {
-			for i, v := range view.World.Classes[p.Class].Requests {
-				sum[i] += v
-			}
-		}
-	}
-	for i, v := range sum {
-		if has := n.World.Allocatable.Get(i); has > 0 {
-			most = max(most, float64(v)/float64(has))
-		}
-	}
-	return most
-}
-
-// rankable says whether a pod is to get another deletion cost: a ReplicaSet's may, unless its owner has given it one.
-func rankable(pod *corev1.Pod, want string) bool {
+// replicated says whether a pod is a ReplicaSet's: others are not deleted by their cost.
+func replicated(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOfNoCopy(pod)
-	if owner == nil || owner.Kind != "ReplicaSet" || pod.DeletionTimestamp != nil || pod.Spec.NodeName == "" {
-		return false
-	}
-	has, ours := pod.Annotations[corev1.PodDeletionCost], pod.Annotations[karpv1.DeletionCostAnnotationKey]
-	return (has == "" || has == ours) && has != want
+	return owner != nil && owner.Kind == "ReplicaSet" && strings.HasPrefix(owner.APIVersion, "apps/")
 }
 
-// write gives a pod a deletion cost, or takes back the one that it has been given.
-func (r *DeletionCosts) write(ctx context.Context, pod *corev1.Pod, cost string) error {
-	var value any
-	if cost != "" {
-		value = cost
+// patchCost is what gives a pod a deletion cost, or with 0 takes back the one that it has been given; nil if there is nothing to
+// write. It touches no cost that its owner has given it, and fails if the pod has changed meanwhile: it may have got one.
+func patchCost(pod *corev1.Pod, cost int32) []byte {
+	has, mark := pod.Annotations[corev1.PodDeletionCost], pod.Annotations[karpv1.DeletionCostAnnotationKey]
+	want := map[string]any{corev1.PodDeletionCost: nil, karpv1.DeletionCostAnnotationKey: nil}
+	text := ""
+	if cost != 0 {
+		text = strconv.Itoa(int(cost))
+		want[corev1.PodDeletionCost], want[karpv1.DeletionCostAnnotationKey] = text, text
 	}
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": pod.UID, "annotations": map[string]any{corev1.PodDeletionCost: value, karpv1.DeletionCostAnnotationKey: value},
-	}})
+	if has != "" && has != mark {
+		text, has = "", "" // nothing of ours is left but the mark
+		want = map[string]any{karpv1.DeletionCostAnnotationKey: nil}
+	}
+	if pod.DeletionTimestamp != nil || has == text && mark == text {
+		return nil
+	}
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": pod.ResourceVersion, "annotations": want}})
 	if err != nil {
-		return err
+		return nil // strings can be written
 	}
-	target := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
-	return r.Client.Patch(ctx, target, client.RawPatch(types.MergePatchType, body))
+	return body
+}
+
+func (r *DeletionCosts) patch(ctx context.Context, e edit) error {
+	target := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: e.pod.Namespace, Name: e.pod.Name}}
+	if err := r.Client.Patch(ctx, target, client.RawPatch(types.MergePatchType, e.body)); err != nil {
+		return fmt.Errorf("writing the deletion cost of Pod %s/%s: %w", e.pod.Namespace, e.pod.Name, err)
+	}
+	return nil
 }

@@ -243,11 +243,7 @@ func (l *Loop) options() disrupt.Options {
 
 // ponder asks the engine. A node that it cannot stand must not take the other controllers down with it.
 func (l *Loop) ponder(in *disrupt.Input, options disrupt.Options, now time.Time) (d *disrupt.Decision, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("deciding panicked: %v\n%s", r, debug.Stack())
-		}
-	}()
+	defer recovered(&err, "deciding")
 	last := now
 	options.Done = func(p disrupt.Part) {
 		part := parts[p]
@@ -255,6 +251,13 @@ func (l *Loop) ponder(in *disrupt.Input, options disrupt.Options, now time.Time)
 		last = l.Clock.Now()
 	}
 	return disrupt.Decide(in, options, now), nil
+}
+
+// recovered turns a panic into an error.
+func recovered(err *error, doing string) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("%s panicked: %v\n%s", doing, r, debug.Stack())
+	}
 }
 
 // parts says what metrics call the parts of a decision (O34).

@@ -32,8 +32,9 @@ func (d *decider) consolidate() {
 	v := d.values(candidates)
 	d.value = v
 	d.sortByWaste(candidates, v)
+	d.wasteful = candidates
 	for range maxWaves {
-		chosen := d.afford(candidates)
+		chosen := d.afford(Underutilized, candidates)
 		if len(chosen) == 0 {
 			break
 		}
@@ -71,9 +72,9 @@ func (d *decider) left(candidates []int32) []int32 {
 	})
 }
 
-// afford lists the candidates that budgets allow to go together, worst first.
-func (d *decider) afford(candidates []int32) []int32 {
-	purse := d.purse(Underutilized)
+// afford lists the candidates that budgets allow to go together for the reason, in their order.
+func (d *decider) afford(reason Reason, candidates []int32) []int32 {
+	purse := d.purse(reason)
 	var out []int32
 	for _, node := range candidates {
 		if _, ok := purse.take(node); ok {

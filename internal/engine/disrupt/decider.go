@@ -33,6 +33,8 @@ type decider struct {
 
 	moving map[string]string // by pool: what is going on
 	value  []float64         // what a pod of each class would cost an hour in a fresh plan, once that is known
+	// wasteful are the candidates of consolidation, those first that cost most beyond what their pods are worth.
+	wasteful []int32
 
 	rules  *census
 	crowd  *crowd
