@@ -57,7 +57,7 @@ func disruptionMetrics() []Metric {
 			Help: "Dollars an hour that the consolidations behind those evictions were to save.",
 		},
 		{Name: DeletionCostPending, Kind: Gauge, ID: "N9", Labels: []string{"nodepool"}, Help: "Nodes with pods whose deletion cost could not be written yet."},
-		{Name: DeletionCostWrites, Kind: Counter, ID: "N9", Labels: []string{"result"}, Help: "Deletion costs written on pods, or taken back."},
+		{Name: DeletionCostWrites, Kind: Counter, ID: "N9", Labels: []string{"result"}, Help: "Deletion costs written on pods or taken back, by result: success, conflict if the pod had changed meanwhile, or error."},
 		{
 			Name: ConsolidationPlaced, Kind: Counter, ID: "ours", Labels: []string{"nodepool", "outcome"},
 			Help: "Pods bound in place of those evicted for cost: planned if to the node that had room for them, elsewhere if to another, new_node if to one made for them afterwards.",

@@ -290,7 +290,7 @@ func TestEverythingOn(t *testing.T) {
 	}
 	objects := h.render(t, "karpenter", "--namespace", "nodes", "--values", values)
 	o := options(t, pick(t, objects, "Deployment", "mine", &appsv1.Deployment{}), nil)
-	if !o.Gates.NodeRepair || !o.Gates.SpotToSpotConsolidation || o.Gates.ReservedCapacity || o.IgnoreDRARequests || len(o.DefaultSpread) != 1 || o.MetricsPort != 9000 ||
+	if !o.Gates.NodeRepair || !o.Gates.SpotToSpotConsolidation || !o.Gates.PodDeletionCostManagement || o.Gates.ReservedCapacity || o.IgnoreDRARequests || len(o.DefaultSpread) != 1 || o.MetricsPort != 9000 ||
 		o.LogLevel != "debug" || o.ReservedENIs != 2 || o.AMIRefreshInterval.Minutes() != 5 || o.PreferencePolicy != operator.PreferencesIgnore || !o.EnableZonalShift {
 		t.Errorf("options: %+v", o)
 	}

@@ -132,6 +132,7 @@ func TestInstallUpgradeUninstall(t *testing.T) {
 	t.Run("O76 rights", func(t *testing.T) { rights(t, s) })
 	t.Run("policies", func(t *testing.T) { policies(t, s) })
 	t.Run("O76 the controller under its account", func(t *testing.T) { account(t, s) })
+	t.Run("N9 deletion costs", func(t *testing.T) { deletionCosts(t, s, install) })
 
 	// The webhook has said whom to trust; an upgrade leaves that alone.
 	name := "nodepools.karpenter.sh"

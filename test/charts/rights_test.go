@@ -228,6 +228,68 @@ func policies(t *testing.T, s *site) {
 	}
 }
 
+// deletionCosts checks that the account may give pods deletion costs once the feature is on, and change nothing else of them.
+func deletionCosts(t *testing.T, s *site, install []string) {
+	s.h.must(t, append(slices.Clone(install), "--set", "settings.featureGates.podDeletionCostManagement=true")...)
+	ctx, ours := t.Context(), s.as("kube-system", "karpenter")
+	pod := func(name string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
+	}
+	free, owned := pod("free"), pod("owned")
+	free.Annotations = map[string]string{"a": "1"}
+	owned.Annotations = map[string]string{corev1.PodDeletionCost: "7", karpv1.DeletionCostAnnotationKey: "-1"}
+	for _, p := range []*corev1.Pod{free, owned} {
+		if err := s.Client.Create(ctx, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	annotate := func(name string, annotations map[string]any, opts ...client.PatchOption) error {
+		return ours.Patch(ctx, pod(name), patch(t, map[string]any{"metadata": map[string]any{"annotations": annotations}}), opts...)
+	}
+	cost := func(value any) map[string]any {
+		return map[string]any{corev1.PodDeletionCost: value, karpv1.DeletionCostAnnotationKey: value}
+	}
+	guarded := s.Version(t).AtLeast(version.MajorMinor(1, 30))
+	if guarded {
+		s.await(t, func() error {
+			err := annotate("free", map[string]any{"b": "2"}, client.DryRunAll)
+			if err != nil && !strings.Contains(err.Error(), "Karpenter may") {
+				return fmt.Errorf("the role has no effect yet: %s", err)
+			}
+			return err
+		})
+	}
+	for _, c := range []struct {
+		name string
+		ok   bool
+		do   func() error
+	}{
+		{"give a cost", true, func() error { return annotate("free", cost("-3")) }},
+		{"change a cost of ours", true, func() error { return annotate("free", cost("-2147483648")) }},
+		{"take a cost of ours back", true, func() error { return annotate("free", cost(nil)) }},
+		{"change an owner's cost", false, func() error { return annotate("owned", cost("-3")) }},
+		{"take an owner's cost back", false, func() error { return annotate("owned", cost(nil)) }},
+		{"take our mark from an owner's cost", true, func() error { return annotate("owned", map[string]any{karpv1.DeletionCostAnnotationKey: nil}) }},
+		{"add another annotation", false, func() error { return annotate("free", map[string]any{corev1.PodDeletionCost: "-3", "b": "2"}) }},
+		{"change another annotation", false, func() error { return annotate("free", map[string]any{"a": "2"}) }},
+		{"remove another annotation", false, func() error { return annotate("free", map[string]any{"a": nil}) }},
+		{"label a pod", false, func() error {
+			return ours.Patch(ctx, pod("free"), patch(t, map[string]any{"metadata": map[string]any{"labels": map[string]any{"a": "b"}}}))
+		}},
+		{"change the image of a pod", false, func() error {
+			return ours.Patch(ctx, pod("free"), patch(t, map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "c", "image": "other"}}}}))
+		}},
+	} {
+		if !c.ok && !guarded {
+			continue
+		}
+		err := c.do()
+		if c.ok && err != nil || !c.ok && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "Karpenter may")) {
+			t.Errorf("%s: %v, want allowed: %t", c.name, err, c.ok)
+		}
+	}
+}
+
 func patch(t *testing.T, content map[string]any) client.Patch {
 	t.Helper()
 	raw, err := json.Marshal(content)

@@ -91,7 +91,7 @@ func theirValues(t *testing.T) map[string]any {
 	for path, value := range map[string]any{
 		"controller.image.repository": "public.ecr.aws/karpenter/controller", "controller.image.tag": "1.15.0", "controller.image.digest": "sha256:" + strings.Repeat("b", 64),
 		"controller.resources": map[string]any{}, "settings.enableDRA": false, "settings.legacyNodeRepair": false, "settings.schedulerConfig": "",
-		"settings.featureGates.podDeletionCostManagement": false, "settings.awsFeatureGates.rebootForRepair": false,
+		"settings.awsFeatureGates.rebootForRepair": false,
 	} {
 		put(path, value)
 	}
@@ -323,6 +323,12 @@ settings: {clusterName: my-cluster, assumeRoleARN: "arn:aws:iam::111122223333:ro
 			env:   map[string]string{"CLUSTER_NAME": "my-cluster", "WEBHOOK_PORT": "8443"},
 			notes: []string{"  settings.assumeRoleARN\n"},
 		},
+		"1.15": {
+			values: `
+settings: {clusterName: my-cluster, featureGates: {podDeletionCostManagement: true, terminateFirstDrift: true, nodeRepair: true}}`,
+			env:   map[string]string{"FEATURE_GATES": "CapacityBuffer=false,NodeOverlay=false,NodeRepair=true,PodDeletionCostManagement=true,ReservedCapacity=true,SpotToSpotConsolidation=false,StaticCapacity=false,TerminateFirstDrift=true"},
+			notes: []string{"  settings.featureGates.terminateFirstDrift\n"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			values := filepath.Join(t.TempDir(), "values.yaml")
@@ -342,7 +348,7 @@ settings: {clusterName: my-cluster, assumeRoleARN: "arn:aws:iam::111122223333:ro
 					t.Errorf("the notes do not have %q:\n%s", want, notes)
 				}
 			}
-			if strings.Contains(notes, "driftEnabled") || strings.Contains(notes, "logConfig") {
+			if strings.Contains(notes, "driftEnabled") || strings.Contains(notes, "logConfig") || strings.Contains(notes, "podDeletionCostManagement") {
 				t.Errorf("the notes name what is as it always was:\n%s", notes)
 			}
 		})

@@ -56,7 +56,7 @@ settings:
   dashboardAddress: ":8082"
   ledgerDir: /scratch
   schedulerConfig: '{"podTopologySpread": {"defaultConstraints": [{"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway"}]}}'
-  featureGates: {nodeRepair: true, spotToSpotConsolidation: true, reservedCapacity: false}
+  featureGates: {nodeRepair: true, spotToSpotConsolidation: true, reservedCapacity: false, podDeletionCostManagement: true}
 `
 
 // known are the values that users of Karpenter's charts have in their files (aws §7.2), with the default that they count on. What
@@ -122,6 +122,7 @@ settings.enableZonalShift false
 settings.featureGates.capacityBuffer false
 settings.featureGates.nodeOverlay false
 settings.featureGates.nodeRepair false
+settings.featureGates.podDeletionCostManagement false
 settings.featureGates.reservedCapacity true
 settings.featureGates.spotToSpotConsolidation false
 settings.featureGates.staticCapacity false
