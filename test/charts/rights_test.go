@@ -277,7 +277,7 @@ func deletionCosts(t *testing.T, s *site, install []string) {
 			return ours.Patch(ctx, pod("free"), patch(t, map[string]any{"metadata": map[string]any{"labels": map[string]any{"a": "b"}}}))
 		}},
 		{"change the image of a pod", false, func() error {
-			return ours.Patch(ctx, pod("free"), patch(t, map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "c", "image": "other"}}}}))
+			return ours.Patch(ctx, pod("free"), client.RawPatch(types.JSONPatchType, []byte(`[{"op":"replace","path":"/spec/containers/0/image","value":"other"}]`)))
 		}},
 	} {
 		if !c.ok && !guarded {
