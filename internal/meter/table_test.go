@@ -73,6 +73,9 @@ var golden = map[string][]string{
 	"O44": {"karpenter_build_info gauge commit,goarch,goversion,version"},
 	"O45": goldenStatus(),
 	"O46": {"client_go_request_duration_seconds histogram group,kind,subresource,verb,version", "client_go_request_total counter code,method"},
+	"N9": {
+		"karpenter_pod_deletion_cost_nodes_with_pending_annotation_writes gauge nodepool", "karpenter_pod_deletion_cost_pod_annotation_writes_total counter result",
+	},
 	"ours": {
 		"karpenter_consolidation_evicted_pods_total counter nodepool", "karpenter_consolidation_moved_pods_total counter nodepool,outcome",
 		"karpenter_consolidation_savings_dollars_per_hour_total counter nodepool", "karpenter_nodepools_pods gauge nodepool",
