@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/meter"
 )
 
 // await waits until nothing is wrong any more.
@@ -70,6 +71,7 @@ func TestN9_AScaleDownEmptiesTheNodeThatIsToGo(t *testing.T) {
 	w.awaitSettled(7)
 	w.scale(9)
 	w.awaitSettled(9)
+	s := newScraper(w)
 	small, large := "", ""
 	w.await(func() string {
 		pods, costs := w.placed()
@@ -83,6 +85,8 @@ func TestN9_AScaleDownEmptiesTheNodeThatIsToGo(t *testing.T) {
 		}
 		return ""
 	})
+	s.await("writes", meter.DeletionCostWrites, "result", "success")
+	s.await("writes that are left", meter.DeletionCostPending, "nodepool", "default")
 	before, _ := w.placed()
 	if len(before[small]) >= len(before[large]) {
 		t.Fatalf("%v: Kubernetes would choose the same pods by itself", before)
