@@ -3,6 +3,7 @@ package charts
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -287,6 +288,22 @@ func deletionCosts(t *testing.T, s *site, install []string) {
 		if c.ok && err != nil || !c.ok && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "Karpenter may")) {
 			t.Errorf("%s: %v, want allowed: %t", c.name, err, c.ok)
 		}
+	}
+	// What is left of ours can be taken away by hand, and nothing else goes with it.
+	if err := annotate("free", cost("-3")); err != nil {
+		t.Fatal(err)
+	}
+	if err := annotate("owned", map[string]any{karpv1.DeletionCostAnnotationKey: "-1"}); err != nil {
+		t.Fatal(err)
+	}
+	s.follow("concepts/consolidation.md", "TestInstallUpgradeUninstall")
+	for _, p := range []*corev1.Pod{free, owned} {
+		if err := s.get(p, p.Namespace, p.Name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !maps.Equal(free.Annotations, map[string]string{"a": "1"}) || owned.Annotations[corev1.PodDeletionCost] != "7" {
+		t.Errorf("by the documented command the pods have come to %v and %v", free.Annotations, owned.Annotations)
 	}
 }
 

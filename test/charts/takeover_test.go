@@ -194,10 +194,10 @@ func (s *site) ids() map[string]string {
 	return found
 }
 
-// follow runs the blocks of a page of docs/operate that name the test, word for word, and returns what they print.
+// follow runs the blocks of a page of the documentation that name the test, word for word, and returns what they print.
 func (s *site) follow(page, test string) string {
 	s.t.Helper()
-	texts, err := blocks.Of(at("docs", "operate", page), test)
+	texts, err := blocks.Of(at("docs", page), test)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -259,7 +259,7 @@ func TestTakeOver_Guide(t *testing.T) {
 	}
 	before := s.ids()
 
-	out := s.follow("migrate-from-reference.md", "TestTakeOver_Guide")
+	out := s.follow("operate/migrate-from-reference.md", "TestTakeOver_Guide")
 	for _, want := range []string{"default-7rk9q", "deployment.apps/karpenter scaled", "DRIFTED"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("it was not said: %s\n%s", want, out)
