@@ -47,9 +47,9 @@ func (s *search) dissolve() (gain float64, looked int) {
 			s.bins[h.at].items = h.items
 		}
 	}
-	s.p.enter(b.option, -1)
+	s.p.take(b.option, -1)
 	if len(rest) > 0 {
-		s.p.enter(smaller.option, 1)
+		s.p.take(smaller.option, 1)
 		s.bins[at] = smaller
 	} else {
 		s.bins = slices.Delete(s.bins, at, at+1)

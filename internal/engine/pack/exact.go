@@ -28,7 +28,7 @@ func (p *problem) exactly() (bins []bin, left []int, ok bool) {
 	*p.ledger = *before
 	bins, left, ok = p.newDivision(false).best()
 	for _, b := range bins {
-		p.enter(b.option, 1)
+		p.take(b.option, 1)
 	}
 	return bins, left, ok
 }

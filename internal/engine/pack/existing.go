@@ -256,7 +256,7 @@ func (p *placer) bind(pod *world.Pod, n int32, t *nodeTuple) {
 	p.count(t.doms)
 	for i := range p.host {
 		if u := &p.host[i]; u.gs.g.topo.node[n] >= 0 {
-			p.enter(u, u.gs.g.topo.node[n])
+			p.countIn(u, u.gs.g.topo.node[n])
 		}
 	}
 	if fits(p.rc.info.size, x.free) {

@@ -128,7 +128,7 @@ func (f *filler) take(cell int32, cd *cand, times int, bins *[]bin) {
 	for _, g := range items {
 		f.left[g.item] -= times * int(g.n)
 	}
-	f.p.enter(cd.option, times)
+	f.p.take(cd.option, times)
 	for range times {
 		*bins = append(*bins, bin{cell: cell, option: cd.option, items: items, cost: cd.cost})
 	}

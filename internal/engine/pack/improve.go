@@ -108,7 +108,7 @@ func (s *search) step() (gain float64, moved int) {
 			f.left[g.item] += int(g.n)
 			moved += int(g.n)
 		}
-		s.p.enter(b.option, -1)
+		s.p.take(b.option, -1)
 	}
 	f.narrow()
 	fresh := s.p.shrink(f.pack(false))
@@ -116,10 +116,10 @@ func (s *search) step() (gain float64, moved int) {
 	clear(f.left)
 	if stuck || after > before-1e-9 {
 		for i := range fresh {
-			s.p.enter(fresh[i].option, -1)
+			s.p.take(fresh[i].option, -1)
 		}
 		for _, k := range picked {
-			s.p.enter(s.bins[k].option, 1)
+			s.p.take(s.bins[k].option, 1)
 		}
 		return 0, moved
 	}
@@ -160,8 +160,8 @@ func (p *problem) shrink(bins []bin) []bin {
 		if small.option < 0 || small.cost >= b.cost || !p.allows(small.option, b.items) {
 			continue
 		}
-		p.enter(b.option, -1)
-		p.enter(small.option, 1)
+		p.take(b.option, -1)
+		p.take(small.option, 1)
 		*b = small
 	}
 	return bins

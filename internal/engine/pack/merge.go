@@ -9,7 +9,7 @@ func (s *search) merge() (gain float64, looked int) {
 		return 0, 1
 	}
 	at := s.pickSmall()
-	s.p.enter(s.bins[at].option, -1)
+	s.p.take(s.bins[at].option, -1)
 	into, found := -1, bin{}
 	start := s.next(len(s.bins))
 	for i := range min(len(s.bins), maxHosts) {
@@ -18,20 +18,20 @@ func (s *search) merge() (gain float64, looked int) {
 			continue
 		}
 		looked++
-		s.p.enter(s.bins[k].option, -1)
+		s.p.take(s.bins[k].option, -1)
 		if b, ok := s.merged(at, k); ok {
 			if save := s.bins[at].cost + s.bins[k].cost - b.cost; save > gain+1e-9 {
 				gain, into, found = save, k, b
 			}
 		}
-		s.p.enter(s.bins[k].option, 1)
+		s.p.take(s.bins[k].option, 1)
 	}
 	if into < 0 {
-		s.p.enter(s.bins[at].option, 1)
+		s.p.take(s.bins[at].option, 1)
 		return 0, looked
 	}
-	s.p.enter(s.bins[into].option, -1)
-	s.p.enter(found.option, 1)
+	s.p.take(s.bins[into].option, -1)
+	s.p.take(found.option, 1)
 	s.bins[into] = found
 	s.bins = slices.Delete(s.bins, at, at+1)
 	return gain, looked

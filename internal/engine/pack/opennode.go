@@ -27,7 +27,7 @@ type openNode struct {
 	items []itemCount
 	hosts []hostCount
 	ports []port // of what is on the node, and of daemons on the option
-	n     int    // copies on the node
+	n     int    // copies that add has put on it
 	at    int    // index of the bin that it was made from
 	// lazy says that items are still those of the bin, and that hosts have not been counted.
 	lazy bool
@@ -255,7 +255,7 @@ func (p *problem) accept(bins []bin, b bin, left []int) []bin {
 		}
 		return bins
 	}
-	p.enter(b.option, 1)
+	p.take(b.option, 1)
 	return append(bins, b)
 }
 
@@ -264,8 +264,8 @@ func (p *problem) room(option int32, want int) int {
 	return p.ledger.room(p.m, &p.m.options[option], want)
 }
 
-// enter puts n nodes of the option into the ledger; a negative n takes them out.
-func (p *problem) enter(option int32, n int) { p.ledger.take(p.m, &p.m.options[option], n) }
+// take enters n nodes of the option into the ledger; a negative n gives them back.
+func (p *problem) take(option int32, n int) { p.ledger.take(p.m, &p.m.options[option], n) }
 
 // content is where what is on a node may go, how large it is together, and its ports.
 func (p *problem) content(items []itemCount) (cells bitset, size []int64, ports []port) {

@@ -177,13 +177,13 @@ func (p *placer) count(doms []int32) {
 	for i, d := range doms {
 		if u := &p.dom[i]; d >= 0 {
 			u.gs.total += int32(boolInt(u.self))
-			p.enter(u, d)
+			p.countIn(u, d)
 		}
 	}
 }
 
-// enter counts a pod in a domain of a group.
-func (p *placer) enter(u *groupUse, d int32) {
+// countIn counts a pod in a domain of a group.
+func (p *placer) countIn(u *groupUse, d int32) {
 	gs := u.gs
 	if u.self {
 		gs.sel[d]++

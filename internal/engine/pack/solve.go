@@ -133,7 +133,7 @@ func (p *problem) solve(opt Options) ([]bin, []int) {
 		best = p.refine(tries[:most], all, opt.Workers)
 	}
 	for i := range best.bins {
-		p.enter(best.bins[i].option, 1)
+		p.take(best.bins[i].option, 1)
 	}
 	return best.bins, best.left
 }
@@ -214,7 +214,7 @@ func (p *problem) with(bins []bin) *problem {
 	q := *p
 	q.ledger = p.ledger.clone()
 	for k := range bins {
-		q.enter(bins[k].option, 1)
+		q.take(bins[k].option, 1)
 	}
 	return &q
 }
