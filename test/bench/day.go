@@ -30,7 +30,7 @@ func (o *dayOptions) flags() {
 	flag.Float64Var(&o.slack, "slack", 0, "with --day: how far above a fresh plan the greedy policy lets cost go, if not the default")
 	flag.Float64Var(&o.worth, "worth", 0, "with --day: moves of ours that save less than so many dollars an hour for each eviction are left out")
 	flag.DurationVar(&o.ahead, "ahead", 0, "with --day: provisioning plans for pods that workloads are expected to make in that time")
-	flag.BoolVar(&o.deletion, "deletion-cost", false, "with --day: workloads delete pods of the least used nodes first")
+	flag.BoolVar(&o.deletion, "deletion-cost", false, "with --day: workloads delete pods of nodes first that are to be removed, as with PodDeletionCostManagement")
 	flag.BoolVar(&o.pins, "nominate", false, "with --day: the scheduler tries the node first that a pod was planned for")
 }
 

@@ -53,6 +53,7 @@ type node struct {
 	gone             time.Time
 	made             time.Time
 	from             []disrupt.Past
+	cost             int // deletion cost of its pods
 
 	seen *world.Node // as the engine sees it; nil when that has changed
 }
@@ -198,11 +199,11 @@ func (s *sim) victims(r *replicaSet) []*pod {
 		}
 		return 1
 	}
-	deletion := func(p *pod) float64 {
-		if !s.DeletionCost || p.node == nil {
+	deletion := func(p *pod) int {
+		if p.node == nil {
 			return 0
 		}
-		return p.node.usage()
+		return p.node.cost
 	}
 	crowd := func(p *pod) int {
 		if p.node == nil {
@@ -274,15 +275,6 @@ func (s *sim) drain(n *node, places map[*world.Pod]*node) {
 	s.out.Removed++
 	s.acted = s.now
 	s.changed(n)
-}
-
-// usage is how much of the node's CPU and memory is asked for, 0 to 2; of a node that is leaving it is nothing.
-func (n *node) usage() float64 {
-	if n.leaving {
-		return 0
-	}
-	of := func(r int) float64 { return float64(n.used[r]) / float64(n.typ.Allocatable[r]) }
-	return of(world.CPU) + of(world.Memory)
 }
 
 // price is what all nodes cost an hour.

@@ -11,6 +11,7 @@ import (
 
 // consolidate makes a decision, if it is time for one, and begins to carry it out.
 func (s *sim) consolidate() {
+	s.rank()
 	if !s.due() {
 		return
 	}
@@ -25,6 +26,32 @@ func (s *sim) consolidate() {
 		s.removeEmpty()
 	default:
 		s.decideOurs()
+	}
+}
+
+// rankEvery is how often deletion costs are found, and ranked how many nodes get one. The product does the former each minute.
+const (
+	rankEvery = 5 * time.Minute
+	ranked    = 50
+)
+
+// rank gives pods deletion costs, if workloads heed them: least where nodes are being removed, then where they are to be removed next.
+func (s *sim) rank() {
+	if !s.DeletionCost || s.now.Sub(s.rankedAt) < rankEvery {
+		return
+	}
+	s.rankedAt = s.now
+	for _, n := range s.nodes {
+		n.cost = 0
+		if n.leaving {
+			n.cost = math.MinInt32
+		}
+	}
+	o := s.Disrupt
+	o.Pack = s.Pack
+	next := disrupt.Next(s.input(), o, s.now)
+	for i, k := range next[:min(len(next), ranked)] {
+		s.nodes[k].cost = i - 2*ranked
 	}
 }
 

@@ -57,13 +57,14 @@ type Settings struct {
 	// Most, if any, ends a run with an error once so many pods of High have been evicted each, in the mean.
 	Most float64
 
+	// DeletionCost has workloads delete pods of the nodes first that are to be removed, as they do with PodDeletionCostManagement.
+	DeletionCost bool
+
 	// What follows is not what the product does; it shows what it would come to.
 
 	// Ahead has provisioning plan for as many pods more as workloads made in that time; a node is launched only if it takes a pod
 	// that exists.
 	Ahead time.Duration
-	// DeletionCost has workloads delete pods of the nodes first that are used least, as annotations could tell Kubernetes.
-	DeletionCost bool
 	// Nominate has the scheduler try the node first that a pod was planned for, new pods and moved ones alike.
 	Nominate bool
 
@@ -117,11 +118,12 @@ type sim struct {
 	zones []string
 	sets  []*replicaSet
 
-	classes []*world.Class
-	nodes   []*node
-	pending []*pod
-	version int // counts changes
-	serial  int
+	classes  []*world.Class
+	nodes    []*node
+	pending  []*pod
+	version  int // counts changes
+	serial   int
+	rankedAt time.Time // when deletion costs were found
 
 	open     []*command
 	past     []disrupt.Past
