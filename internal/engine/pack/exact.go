@@ -22,7 +22,7 @@ func (p *problem) exactly() (bins []bin, left []int, ok bool) {
 	for _, b := range found {
 		bins = p.accept(bins, b, left)
 	}
-	if p.plain || slices.Max(left) == 0 {
+	if slices.Max(left) == 0 {
 		return bins, left, true
 	}
 	*p.ledger = *before
