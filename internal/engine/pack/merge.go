@@ -11,6 +11,7 @@ func (s *search) merge() (gain float64, looked int) {
 	at := s.pickSmall()
 	s.p.take(s.bins[at].option, -1)
 	into, found := -1, bin{}
+	cells, size, _ := s.p.content(s.bins[at].items)
 	start := s.next(len(s.bins))
 	for i := range min(len(s.bins), maxHosts) {
 		k := (start + i) % len(s.bins)
@@ -18,6 +19,10 @@ func (s *search) merge() (gain float64, looked int) {
 			continue
 		}
 		looked++
+		more, extra, _ := s.p.content(s.bins[k].items)
+		if addTo(extra, size); !s.p.holds(cells, more, extra) { // so it is with most pairs
+			continue
+		}
 		s.p.take(s.bins[k].option, -1)
 		if b, ok := s.merged(at, k); ok {
 			if save := s.bins[at].cost + s.bins[k].cost - b.cost; save > gain+1e-9 {
@@ -40,13 +45,7 @@ func (s *search) merge() (gain float64, looked int) {
 // merged is the cheapest node that holds what is on two, if there is one that costs less than both. Neither is in the ledger.
 func (s *search) merged(x, y int) (bin, bool) {
 	a, b := &s.bins[x], &s.bins[y]
-	cells, size, _ := s.p.content(a.items)
-	more, extra, _ := s.p.content(b.items)
-	addTo(size, extra)
-	if !s.p.holds(cells, more, size) { // most pairs end here
-		return bin{}, false
-	}
-	n := s.p.newNode(cells)
+	n := s.p.newNode(fullBitset(len(s.p.cells)))
 	for _, list := range [2][]itemCount{a.items, b.items} {
 		for _, g := range list {
 			for range g.n {
