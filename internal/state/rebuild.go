@@ -21,14 +21,23 @@ type Record struct {
 	Resources []string
 	Options   Options
 	Now       time.Time
+
+	read classLists // what Read has made of Classes
+	bad  []Problem
 }
+
+// Read converts the catalogues once for all views that are made from this record and its copies.
+func (r *Record) Read() { r.read, r.bad = r.lists() }
 
 // AnyClass is the name in Record.Classes that stands for every class without a list of its own.
 const AnyClass = "*"
 
 // Rebuild makes a view from objects, as of a moment. The view means the same as the one whose objects they are.
 func Rebuild(obj *Objects, rec Record) (*View, []Problem) {
-	lists, problems := rec.lists()
+	if rec.read == nil {
+		rec.Read()
+	}
+	lists, problems := maps.Clone(rec.read), slices.Clone(rec.bad)
 	for _, p := range obj.Pools {
 		lists.expect(poolClass(p))
 	}

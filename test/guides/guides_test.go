@@ -121,7 +121,7 @@ func (r *reader) run(b blocks.Block) {
 
 // try runs commands once.
 func (r *reader) try(text string) (string, error) {
-	ctx, cancel := context.WithTimeout(r.t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(r.t.Context(), 15*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", text)
 	cmd.Dir, cmd.Env, cmd.WaitDelay = r.dir, r.env, time.Second

@@ -38,6 +38,7 @@ func newRun(s Start) *run {
 		start: s, objects: &o, now: s.Record.Now, acted: s.Record.Now, past: slices.Clone(s.Past), pods: map[string]int{},
 		made: map[string]string{}, out: &Outcome{},
 	}
+	r.start.Record.Read()
 	r.index()
 	r.out.Boot, r.out.Observed = boot(o.Claims)
 	return r
