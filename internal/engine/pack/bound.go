@@ -1,6 +1,7 @@
 package pack
 
 import (
+	"cmp"
 	"slices"
 
 	"karpenter/internal/engine/world"
@@ -31,7 +32,7 @@ func (r *run) certain(p *problem) (q *problem, from []int32) {
 		for _, d := range p.items[i].demands {
 			if d.bundle {
 				for _, x := range d.parts {
-					it := item{size: project(x.rc.info.size, p.dimIndex), ports: x.rc.c.Ports, demands: []*demand{d}}
+					it := item{size: project(x.rc.info.size, p.dimIndex), ports: x.rc.c.Ports, demands: []*demand{{parts: []part{x}}}}
 					it.n, it.cells = len(x.pods), p.opened(x, d.weight, it.size)
 					c.items, from = append(c.items, it.limited()), append(from, -1)
 				}
@@ -205,22 +206,34 @@ const (
 	closeEnough   = 0.01
 )
 
-// prove raises the bounds of a plan to what the master proves. A batch that was placed in the best way that there is needs no proof.
+// prove raises the bounds of a plan to what can be proven: of a few pods by comparing every way to divide them among nodes, of more by the
+// master.
 func (r *run) prove(plan *Plan, outcomes []outcome) {
-	if len(outcomes) != 1 || plan.Price+plan.NodeCost <= (1+closeEnough)*plan.CostBound {
-		return
-	}
-	if n := outcomes[0].p.copies(); n <= maxExact || n > maxMasterPods {
+	if len(outcomes) != 1 || plan.Price+plan.NodeCost <= (1+closeEnough)*plan.CostBound || outcomes[0].p.copies() > maxMasterPods {
 		return
 	}
 	o := outcomes[0]
 	q, from := r.certain(o.p)
+	few := q.copies() <= maxExact
+	if few {
+		for i := range q.items {
+			if q.mayExist(i) {
+				return
+			}
+		}
+	}
 	spare := r.spare()
 	measures, proven := []measure{byPrice, byCost}, make([]float64, 2)
 	if r.m.nodeCost == 0 {
 		measures = measures[:1]
 	}
+	planned := make([]float64, len(measures))
+	planned[len(measures)-1] = plan.Price + plan.NodeCost // which was minimised
 	together(len(measures), r.m.opt.Workers, func(k int) {
+		if few {
+			proven[k] = q.leastOf(measures[k], planned[k], r.m.newLedger(r.ov)) * (1 - 1e-9)
+			return
+		}
 		if m := q.newMaster(measures[k], r.m.newLedger(r.ov)); m != nil {
 			m.start(o.bins, from)
 			m.run()
@@ -229,6 +242,32 @@ func (r *run) prove(plan *Plan, outcomes []outcome) {
 	})
 	plan.Bound = max(plan.Bound, proven[0])
 	plan.CostBound = max(plan.CostBound, plan.Bound, proven[1])
+}
+
+// leastOf is what the best way counts to divide a few items among new nodes, as if each node could be launched whatever the others are. If
+// that is less than what was planned, limits, reservations and minValues may be why: they are looked at as far as that can be done to its end.
+func (p *problem) leastOf(by measure, planned float64, fresh *ledger) float64 {
+	q := *p
+	q.ledger, q.plain = fresh, false // reservations may be in domains that were not chosen
+	q.cells = slices.Clone(p.cells)
+	for c := range q.cells {
+		cands := slices.Clone(q.cells[c].cands)
+		for k := range cands {
+			cands[k].cost = by(&cands[k])
+		}
+		slices.SortStableFunc(cands, func(a, b cand) int { return cmp.Compare(a.cost, b.cost) })
+		q.cells[c].cands = cands
+	}
+	bins, _, _ := q.newDivision(true).best()
+	least := cost(bins)
+	if p.plain || least >= planned-sameCost {
+		return least
+	}
+	within := q.newDivision(false)
+	if bins, left, ok := within.best(); ok && !within.cut && slices.Max(left) == 0 {
+		least = max(least, cost(bins))
+	}
+	return least
 }
 
 // elsewhere is what the items are worth at most that room on existing nodes could take.

@@ -2,7 +2,6 @@ package pack
 
 import (
 	"math/rand"
-	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -22,9 +21,6 @@ func proven(s *world.Snapshot) (price, cost float64, q *problem, ok bool) {
 	}
 	o := outcomes[0]
 	q, from := r.certain(o.p)
-	if slices.Contains(from, -1) { // the search for the best way counts a bundle as one
-		return 0, 0, nil, false
-	}
 	q.ledger, q.plain = m.newLedger(r.ov), false // reservations may be in domains that were not chosen
 	var out [2]float64
 	for k, by := range []measure{byPrice, byCost} {
@@ -120,6 +116,34 @@ func TestMasterProvesNoMoreThanBruteForceFinds(t *testing.T) {
 			t.Errorf("seed %d: $%.6f/h is proven, but there is a plan for $%.6f/h", seed, cost, least)
 		}
 	}
+}
+
+// Of a few pods the bound is what the best way costs that there is: a plan says of itself that nothing is cheaper. Limits that leave only
+// dearer ways are not part of it.
+func TestBoundOfAFewPodsIsTheBestPlan(t *testing.T) {
+	exact, looked := 0, 0
+	for seed := range int64(50) {
+		s := small(rand.New(rand.NewSource(seed)), 5, false)
+		for _, p := range s.Pools {
+			p.NodeCost = 0.01 * float64(seed%3)
+		}
+		plan := Solve(s, Options{})
+		if plan.Placed < plan.Pods || len(plan.Nodes) == 0 {
+			continue
+		}
+		_, least := brute(s)
+		if plan.CostBound > least*(1+1e-9) || plan.Bound > plan.Price*(1+1e-9) {
+			t.Errorf("seed %d: the bound is $%.6f/h, but there is a plan for $%.6f/h", seed, plan.CostBound, least)
+		}
+		looked++
+		if plan.CostBound >= least*0.999 {
+			exact++
+		}
+	}
+	if looked < 30 || exact < looked*9/10 {
+		t.Errorf("the bound is the cost of the best plan in %d of %d", exact, looked)
+	}
+	t.Logf("the bound is the cost of the best plan in %d of %d", exact, looked)
 }
 
 // Two pods of seven GPUs need two nodes with that many: what GPUs cost by the piece says little of it.

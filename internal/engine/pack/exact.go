@@ -1,6 +1,9 @@
 package pack
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // maxExact is the number of items up to which every way to divide them among nodes is compared: most batches are small.
 const maxExact = 12
@@ -49,7 +52,11 @@ type division struct {
 	nodes   [][]taking
 	ways    [][]way
 	missing [][]int64 // what leaving out so many copies of an item, the last ones, counts
+	// Without limits one way is enough: one is what a node with so many costs, least what the best way does, more than anything if it
+	// leaves something out.
+	one, least []float64
 	work    int
+	cut     bool // some ways were not kept
 }
 
 // taking is a bin with what it takes of each limit.
@@ -81,6 +88,13 @@ func (p *problem) newDivision(free bool) *division {
 	}
 	w.first, w.nodes, w.ways = make([]int, states), make([][]taking, states), make([][]way, states)
 	w.ways[0] = []way{{takes: slices.Clone(w.sum)}}
+	if free {
+		w.one, w.least = make([]float64, states), make([]float64, states)
+		ways := make([]way, states)
+		for at := 1; at < states; at++ {
+			w.one[at], w.least[at], w.ways[at] = math.Inf(1), math.Inf(1), ways[at:at:at+1]
+		}
+	}
 	w.weigh()
 	return w
 }
@@ -101,6 +115,9 @@ func (w *division) best() (bins []bin, left []int, ok bool) {
 			open[at] = before.clone()
 			open[at].add(int32(last))
 			w.nodes[at] = w.nodesFor(open[at])
+			if w.free && len(w.nodes[at]) > 0 {
+				w.one[at] = w.nodes[at][0].cost
+			}
 		}
 		if w.tooMuch() {
 			return nil, nil, false
@@ -227,10 +244,13 @@ func (w *division) extend(at int) {
 		w.enter(at, &way{missing: r.missing + w.missing[first][n], cost: r.cost, bins: r.bins, takes: r.takes, item: first, rest: k})
 	}
 	others := at - w.step[first]
-	for some := others; ; {
+	for some := others; some >= 0; some = w.fewer(some, others) {
 		with := at - some // ties go to the first: within limits where less is on a node, otherwise where more is
 		if w.free {
 			with = some + w.step[first]
+			if w.one[with]+w.least[at-with] > w.least[at]+sameCost {
+				continue
+			}
 		}
 		for c := range w.nodes[with] {
 			x := &w.nodes[with][c]
@@ -245,12 +265,16 @@ func (w *division) extend(at int) {
 				}
 			}
 		}
-		if some == 0 {
-			return
-		}
-		lowest := w.step[w.first[some]] // one less of it, and of those before it as many as there are
-		some += others%lowest - lowest
 	}
+}
+
+// fewer is the next smaller number of each item of which none is more than in others, -1 after none at all.
+func (w *division) fewer(some, others int) int {
+	if some == 0 {
+		return -1
+	}
+	lowest := w.step[w.first[some]] // one less of it, and of those before it as many as there are
+	return some + others%lowest - lowest
 }
 
 // compare says which of two ways is better.
@@ -269,6 +293,15 @@ func (x *way) compare(y *way) int {
 // enter notes a way, unless another is as good and takes no more of what is limited.
 func (w *division) enter(at int, x *way) {
 	list := w.ways[at]
+	if w.free {
+		if len(list) == 0 || x.compare(&list[0]) < 0 {
+			w.ways[at] = append(list[:0], *x)
+			if x.missing == 0 {
+				w.least[at] = x.cost
+			}
+		}
+		return
+	}
 	pos := 0
 	for pos < len(list) && list[pos].compare(x) <= 0 {
 		if within(list[pos].takes, x.takes) {
@@ -277,6 +310,7 @@ func (w *division) enter(at int, x *way) {
 		pos++
 	}
 	if pos == maxWays {
+		w.cut = true
 		return
 	}
 	list = slices.Insert(list, pos, *x)
@@ -287,5 +321,6 @@ func (w *division) enter(at int, x *way) {
 			kept = append(kept, y)
 		}
 	}
+	w.cut = w.cut || len(kept) > maxWays
 	w.ways[at] = kept[:min(len(kept), maxWays)]
 }
