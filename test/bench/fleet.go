@@ -11,7 +11,7 @@ import (
 
 // The bars of consolidation.
 const (
-	barDecide = 2000.0 // ms for the whole decision, 100,000 pods
+	barDecide = 1500.0 // ms for the whole decision, 100,000 pods
 	barFirst  = 200.0  // ms until the first move, likewise
 	barAfter  = 1.05   // of what a fresh packing of the same pods costs
 	barEvicts = 2.0    // evictions for each pod on a removed node

@@ -137,9 +137,10 @@ func (b *bench) rows() []*row {
 	for _, name := range []string{"plain", "micro", "ratio", "wide", "diverse", "prefer", "gpu"} {
 		out = append(out, &row{Name: name, Pods: 1000}, &row{Name: name, Pods: 1000, Args: []string{"--max-cpu", "32"}}, &row{Name: name, Pods: 1000, Args: looseLimits})
 	}
-	out = append(out, &row{Name: "plain", Pods: 1000, Args: []string{"--capacity", "both"}}, &row{Name: "micro", Pods: 1000, Args: []string{"--capacity", "spot"}})
+	out = append(out, &row{Name: "plain", Pods: 1000, Args: []string{"--capacity", "both"}}, &row{Name: "micro", Pods: 1000, Args: []string{"--capacity", "spot"}},
+		&row{Name: "plain", Pods: 12}, &row{Name: "plain", Pods: 12, Args: looseLimits}, &row{Name: "plain", Pods: 20}, &row{Name: "micro", Pods: 100})
 	if !b.quick {
-		out = append(out, &row{Name: "plain", Pods: 20}, &row{Name: "micro", Pods: 100}, &row{Name: "diverse", Pods: 10000}, &row{Name: "diverse", Pods: 20000}, &row{Name: "plain", Pods: 100000})
+		out = append(out, &row{Name: "diverse", Pods: 10000}, &row{Name: "diverse", Pods: 20000}, &row{Name: "plain", Pods: 100000})
 	}
 	return out
 }

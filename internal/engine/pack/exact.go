@@ -55,8 +55,8 @@ type division struct {
 	// Without limits one way is enough: one is what a node with so many costs, least what the best way does, more than anything if it
 	// leaves something out.
 	one, least []float64
-	work    int
-	cut     bool // some ways were not kept
+	work       int
+	cut        bool // some ways were not kept
 }
 
 // taking is a bin with what it takes of each limit.
