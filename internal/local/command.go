@@ -136,7 +136,7 @@ func (f *flags) greet(out io.Writer, cluster *Cluster) {
 In another terminal:
 
   export KUBECONFIG=%s PATH=%s:$PATH
-  kubectl apply -f examples/seeds/eks-node-provisioning/03-inflate.yaml
+  kubectl apply -f examples/guides/eks-node-provisioning/03-inflate.yaml
   kubectl get nodes,nodeclaims -L karpenter.sh/capacity-type,node.kubernetes.io/instance-type --watch
 
 The dashboard is at %s

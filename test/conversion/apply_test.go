@@ -44,7 +44,7 @@ func parse(t *testing.T, text string) tree {
 // TestSeeds_ReadBackAsWritten applies the manifests of the documents with kubectl, and reads them in both versions.
 func TestSeeds_ReadBackAsWritten(t *testing.T) {
 	c := shared
-	for _, file := range seeds(t) {
+	for _, file := range guides(t) {
 		for _, written := range documents(t, file) {
 			if strings.HasPrefix(written.GetAPIVersion(), "karpenter.") {
 				name := strings.Join([]string{filepath.Base(filepath.Dir(file)), filepath.Base(file), written.GetKind(), written.GetName()}, " ")

@@ -204,16 +204,16 @@ func resource(kind, version string) string {
 	return strings.Join([]string{plural, version, group}, ".")
 }
 
-// seeds are the files with manifests of the documents that people follow.
-func seeds(t *testing.T) []string {
+// guides are the files with manifests of the documents that people follow.
+func guides(t *testing.T) []string {
 	t.Helper()
 	root, err := harness.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := filepath.Glob(filepath.Join(root, "examples", "seeds", "*", "*.yaml"))
+	files, err := filepath.Glob(filepath.Join(root, "examples", "guides", "*", "*.yaml"))
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no seeds found: %v", err)
+		t.Fatalf("no guides found: %v", err)
 	}
 	return files
 }

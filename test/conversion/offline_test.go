@@ -19,7 +19,7 @@ func TestConvert_OutputIsAccepted(t *testing.T) {
 	}
 	cases := filepath.Join(root, "internal", "cli", "testdata", "convert")
 	for name, args := range map[string][]string{
-		"seeds":   {"-R", "-f", filepath.Join(root, "examples", "seeds")},
+		"guides":  {"-R", "-f", filepath.Join(root, "examples", "guides")},
 		"alpha":   {"-f", filepath.Join(cases, "alpha.yaml"), "--instance-profile", "p"},
 		"kubelet": {"-f", filepath.Join(cases, "kubelet.yaml")},
 	} {

@@ -134,7 +134,7 @@ func TestEveryFileExplainsItself(t *testing.T) {
 		}
 		comment, _, _ := bytes.Cut(text, []byte("\napiVersion:"))
 		wants := []string{"# Does: ", "# Costs: ", "# Change: "}
-		if strings.HasPrefix(file, "seeds/") {
+		if strings.HasPrefix(file, "guides/") {
 			// A file says what was repaired, or that nothing was.
 			wants = []string{"# From ", "epaired"}
 		}
@@ -158,7 +158,7 @@ func TestOwnExamplesAreOfOnePiece(t *testing.T) {
 	classes := map[string]string{}
 	var pools []manifest
 	for _, m := range manifests(t) {
-		if strings.HasPrefix(m.file, "seeds/") {
+		if strings.HasPrefix(m.file, "guides/") {
 			continue
 		}
 		id := m.object.GetKind() + " " + m.object.GetName()
@@ -183,13 +183,13 @@ func TestOwnExamplesAreOfOnePiece(t *testing.T) {
 	}
 }
 
-// TestSeedsStayInTheirVersion: the articles' own API version is what makes them worth keeping.
-func TestSeedsStayInTheirVersion(t *testing.T) {
+// TestGuidesStayInTheirVersion: the articles' own API version is what makes them worth keeping.
+func TestGuidesStayInTheirVersion(t *testing.T) {
 	want := map[string]string{"eks-node-provisioning": "v1beta1", "karpenter-deep-dive": "v1beta1", "karpenter-in-depth": "v1"}
 	var seen []string
 	for _, m := range manifests(t) {
 		parts := strings.Split(m.file, "/")
-		if parts[0] != "seeds" || !m.ours() {
+		if parts[0] != "guides" || !m.ours() {
 			continue
 		}
 		if version := m.object.GroupVersionKind().Version; version != want[parts[1]] {
@@ -199,6 +199,6 @@ func TestSeedsStayInTheirVersion(t *testing.T) {
 	}
 	slices.Sort(seen)
 	if got := len(slices.Compact(seen)); got != len(want) {
-		t.Errorf("seeds of %d articles found, want %d", got, len(want))
+		t.Errorf("guides of %d articles found, want %d", got, len(want))
 	}
 }
