@@ -259,7 +259,7 @@ func TestTakeOver_Guide(t *testing.T) {
 	}
 	before := s.ids()
 
-	out := s.follow("operate/migrate-from-reference.md", "TestTakeOver_Guide")
+	out := s.follow("operate/migrate-from-upstream.md", "TestTakeOver_Guide")
 	for _, want := range []string{"default-7rk9q", "deployment.apps/karpenter scaled", "DRIFTED"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("it was not said: %s\n%s", want, out)
