@@ -31,7 +31,7 @@ counted = 2>&1 | awk -v total=$$(go list -deps . | wc -l) '/^[a-zA-Z0-9._~\/-]+$
 .PHONY: help build karpenter kube helm test lint tools unit race race-core compat generate bench live image local clean
 
 help: ## what there is to make
-	@echo "Karpenter: pods that nothing can place become machines, machines that nothing needs become money."
+	@echo "Karpenter launches nodes for pods that are unschedulable and removes nodes that are no longer needed."
 	@echo
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -83,7 +83,7 @@ lint: ## formatting, go vet, staticcheck
 	@echo "staticcheck"
 	@$(TOOL) staticcheck ./...
 
-# The pocket AWS is driven by the real aws command, alerts are tested by the real promtool, the dashboard by a real
+# The AWS simulator is driven by the real aws command, alerts are tested by the real promtool, the dashboard by a real
 # browser, and the race detector needs a C compiler; what has none gets Debian's.
 tools:
 	@for tool in gcc:gcc,libc6-dev aws:awscli promtool:prometheus chromium:chromium,fonts-dejavu-core; do \
@@ -138,7 +138,7 @@ generate: ## deep copies, CRDs, reference pages, charts: after a change to api/ 
 	@go run ./tools/gendocs
 	@go test ./test/charts -run 'Definitions|Template' -update
 
-bench: karpenter ## packing and consolidation: speed and cost, against the reference where its program has been built
+bench: karpenter ## packing and consolidation: speed and cost, against upstream Karpenter where its program has been built
 	@go run ./test/bench
 
 live: build ## the whole product against its bars: latency, memory, restart, four workloads; takes two hours

@@ -197,7 +197,7 @@ func alphaDisruption(spec node, r *report) (map[string]any, error) {
 	switch {
 	case consolidation.tree["enabled"] == true:
 		if hasEmpty {
-			r.warn("spec.ttlSecondsAfterEmpty: not kept beside consolidation.enabled; empty nodes go with consolidation")
+			r.warn("spec.ttlSecondsAfterEmpty: not kept beside consolidation.enabled; empty nodes are removed by consolidation")
 		}
 		out["consolidationPolicy"], out["consolidateAfter"] = policyUnderutilized, defaultConsolidateAfter
 	case hasEmpty:
@@ -230,7 +230,7 @@ func alphaClass(spec node, profile string, r *report) (map[string]any, error) {
 	}
 	for _, key := range []string{"launchTemplate", "launchTemplateName"} {
 		if spec.has(key) {
-			return nil, &FieldError{Field: spec.field(key), Detail: "launch templates of your own cannot be used any more; describe the machines with amiSelectorTerms, userData, blockDeviceMappings and securityGroupSelectorTerms"}
+			return nil, &FieldError{Field: spec.field(key), Detail: "launch templates of your own cannot be used any more; describe the instances with amiSelectorTerms, userData, blockDeviceMappings and securityGroupSelectorTerms"}
 		}
 	}
 	class := spec.some(sameInClass...)

@@ -1,4 +1,4 @@
-// Package crds holds the definitions of our API kinds, as generated from the Go types, so that the program can
+// Package crds holds the CRDs of our API kinds, as generated from the Go types, so that the program can
 // install them itself. It decides nothing and touches nothing; the YAML beside it is never edited by hand.
 package crds
 
@@ -31,7 +31,7 @@ func Files() map[string][]byte {
 	return manifests
 }
 
-// Objects returns a fresh copy of every definition, sorted by file name. The files are part of the program and are
+// Objects returns a fresh copy of every CRD, sorted by file name. The files are part of the program and are
 // checked by this package's tests, so one that cannot be read is a broken build and panics.
 func Objects() []*apiextensionsv1.CustomResourceDefinition {
 	manifests := Files()

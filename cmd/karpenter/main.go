@@ -37,16 +37,16 @@ func main() {
 func command() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "karpenter",
-		Short: "Turns pods that nothing can place into machines, and machines that nothing needs back into money",
-		Long: `Karpenter turns pods that nothing can place into machines, and machines that nothing needs back into money.
+		Short: "Launches nodes for pods that are unschedulable and removes nodes that are no longer needed",
+		Long: `Karpenter launches nodes for pods that are unschedulable and removes nodes that are no longer needed.
 
 This one program is the controller, and everything to look at and try it with. The commands that look at a cluster take it from
 the kubeconfig as kubectl does, and change nothing.`,
 		Example: `  karpenter local                                   # a whole cluster on this machine, to play with
-  karpenter plan -f deployment.yaml                 # what would this come to, and cost?
-  karpenter explain pod web-7d4b9c-x2x1p -n shop    # why does it wait?
+  karpenter plan -f deployment.yaml                 # what would this change, and cost?
+  karpenter explain pod web-7d4b9c-x2x1p -n shop    # why is it pending?
   karpenter explain node ip-10-0-1-23.ec2.internal  # why is it still there?
-  karpenter top                                     # nodes, what they cost, and whether they could go`,
+  karpenter top                                     # nodes, what they cost, and whether they could be removed`,
 		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,

@@ -25,13 +25,13 @@ type awsSim struct {
 	anywhere, throttle, quiet             bool
 }
 
-// NewAWSSim returns the command that runs the pocket AWS alone.
+// NewAWSSim returns the command that runs the AWS simulator alone.
 func NewAWSSim() *cobra.Command {
 	a := &awsSim{}
 	cmd := &cobra.Command{
 		Use:   "aws-sim",
-		Short: "Run a pocket AWS on this machine, for the aws command, SDKs and tests",
-		Long: `Run a pocket AWS on this machine: a stateful EC2 with the parts of SQS, SSM, IAM, STS, EKS, Pricing, EventBridge,
+		Short: "Run the AWS simulator on this machine, for the aws command, SDKs and tests",
+		Long: `Run the AWS simulator on this machine: a stateful EC2 with the parts of SQS, SSM, IAM, STS, EKS, Pricing, EventBridge,
 CloudFormation, FIS and ARC zonal shift that a node autoscaler touches. Unmodified SDKs and the aws command talk to it once
 the printed environment is set. Nothing leaves this machine and no credentials are needed.
 
@@ -108,7 +108,7 @@ func (a *awsSim) checkAddress() error {
 }
 
 func (a *awsSim) greet(out io.Writer, address string) {
-	fmt.Fprintf(out, `# A pocket AWS listens on %[1]s. To use it from another shell:
+	fmt.Fprintf(out, `# The AWS simulator listens on %[1]s. To use it from another shell:
 export AWS_ENDPOINT_URL=http://%[1]s
 export AWS_REGION=%[2]s
 export AWS_DEFAULT_REGION=%[2]s

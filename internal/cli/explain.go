@@ -41,7 +41,7 @@ func NewExplain() *cobra.Command { return (&explaining{}).command() }
 func (e *explaining) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain pod|node|nodeclaim|nodepool|move NAME",
-		Short: "Say why a pod waits, why a node is still there, and the smallest change that would flip it",
+		Short: "Say why a pod is pending, why a node is still there, and the smallest change that would flip it",
 		Long: `Say what was decided about a pod, a node, a NodeClaim, a NodePool or a move; why; what was tried; what comes nearest and at
 which price; and the smallest change that would flip it. The reasons are those of the controller's own decisions, and a change is
 named only if the decision comes out differently with it. Nothing is changed.

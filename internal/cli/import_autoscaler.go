@@ -186,7 +186,7 @@ func (c *clusterFacts) warnings(groups []operator.NodeGroup) []string {
 		}
 	}
 	if n := len(c.pinned); n > 0 {
-		out = append(out, fmt.Sprintf(`%d pods have the annotation %s: "false", which only Cluster Autoscaler reads (%s): give them karpenter.sh/do-not-disrupt: "true"`, n, safeToEvict, shortPods(c.pinned)))
+		out = append(out, fmt.Sprintf(`%s the annotation %s: "false", which only Cluster Autoscaler reads (%s): use karpenter.sh/do-not-disrupt: "true"`, count(n, "pod has", "pods have"), safeToEvict, shortPods(c.pinned)))
 	}
 	return out
 }
@@ -210,7 +210,7 @@ func (c *clusterFacts) scaleDown() (after time.Duration, never bool) {
 var flagNotes = []struct{ flag, note string }{
 	{"expander", "the cheapest type that fits is taken; spec.weight puts pools in an order"},
 	{"balance-similar-node-groups", "spread constraints of pods decide how zones are filled"},
-	{"scale-down-utilization-threshold", "a node goes if its pods fit elsewhere, or on something cheaper"},
+	{"scale-down-utilization-threshold", "a node is removed if its pods fit elsewhere, or on something cheaper"},
 	{"skip-nodes-with-local-storage", "pods with local storage are evicted, unless they have karpenter.sh/do-not-disrupt"},
 	{"skip-nodes-with-system-pods", "pods of kube-system are evicted as their PodDisruptionBudgets allow"},
 	{"max-nodes-total", "limits are those of each pool"},

@@ -135,11 +135,11 @@ const maxPlanLines = 10
 
 // comment writes the comparison as comments, so that the output stays what kubectl takes.
 func (c *comparison) comment(b *strings.Builder) {
-	fmt.Fprintf(b, "# Cost now: %d nodes of these groups for %s$%.4f/h", c.before.Nodes, c.mark, c.before.Price)
+	fmt.Fprintf(b, "# Cost now: %s of these groups for %s$%.4f/h", count(c.before.Nodes, "node", "nodes"), c.mark, c.before.Price)
 	if c.unpriced > 0 {
 		fmt.Fprintf(b, ", %d of them without a known price", c.unpriced)
 	}
-	fmt.Fprintf(b, ".\n# Cost with these pools: %d nodes for %s$%.4f/h", c.after.Nodes, c.mark, c.after.Price)
+	fmt.Fprintf(b, ".\n# Cost with these pools: %s for %s$%.4f/h", count(c.after.Nodes, "node", "nodes"), c.mark, c.after.Price)
 	if c.before.Price > 0 && c.unpriced == 0 && c.plan.Unplaced == 0 {
 		word, share := "less", 100*(1-c.after.Price/c.before.Price)
 		if share < 0 {
@@ -147,7 +147,7 @@ func (c *comparison) comment(b *strings.Builder) {
 		}
 		fmt.Fprintf(b, ", %.1f %% %s", share, word)
 	}
-	fmt.Fprintf(b, "; %d of %d pods placed (%s).\n", c.plan.Placed, c.plan.Pods, c.words)
+	fmt.Fprintf(b, "; %d of %s placed (%s).\n", c.plan.Placed, count(c.plan.Pods, "pod", "pods"), c.words)
 	for i, n := range c.plan.Nodes {
 		if i == maxPlanLines {
 			fmt.Fprintf(b, "#   … %d more\n", len(c.plan.Nodes)-maxPlanLines)
@@ -157,9 +157,9 @@ func (c *comparison) comment(b *strings.Builder) {
 	}
 	for i, u := range c.plan.UnplacedPods {
 		if i == maxPlanLines {
-			fmt.Fprintf(b, "#   … %d more pods without a place\n", len(c.plan.UnplacedPods)-maxPlanLines)
+			fmt.Fprintf(b, "#   … %d more unschedulable pods\n", len(c.plan.UnplacedPods)-maxPlanLines)
 			break
 		}
-		fmt.Fprintf(b, "#   no place for %s: %s\n", u.Pod, strings.Join(u.Reasons, "; "))
+		fmt.Fprintf(b, "#   unschedulable: %s: %s\n", u.Pod, strings.Join(u.Reasons, "; "))
 	}
 }

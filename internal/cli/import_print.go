@@ -67,9 +67,9 @@ func (p *proposal) comment(b *strings.Builder) {
 
 func sizes(g *operator.NodeGroup) string {
 	if g.Max == 0 {
-		return fmt.Sprintf("%d nodes now", g.Now)
+		return count(int(g.Now), "node", "nodes") + " now"
 	}
-	return fmt.Sprintf("%d to %d nodes, %d now", g.Min, g.Max, g.Now)
+	return fmt.Sprintf("%d to %s, %d now", g.Min, count(int(g.Max), "node", "nodes"), g.Now)
 }
 
 // manifest is an object as a user would write it: without status and what a server fills in.

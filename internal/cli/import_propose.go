@@ -112,7 +112,7 @@ func (p *proposal) build(name string, facts *clusterFacts) {
 	for _, g := range p.groups {
 		p.left = append(p.left, g.Left...)
 		if g.Min > 0 {
-			p.left = append(p.left, fmt.Sprintf("the least size %d of %s: a pool goes down to no node; pods that must have room at once need spare pods of low priority", g.Min, g.Name))
+			p.left = append(p.left, fmt.Sprintf("the least size %d of %s: a pool scales down to no node; pods that must have room at once need spare pods of low priority", g.Min, g.Name))
 		}
 	}
 	p.fillClass()

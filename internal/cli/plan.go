@@ -45,15 +45,15 @@ func newPlan(now func() time.Time) *cobra.Command {
 	p := &planning{now: now}
 	cmd := &cobra.Command{
 		Use:   "plan [-f FILE|DIR]",
-		Short: "Show which nodes pending pods need, what a change of manifests would come to, or which nodes could go",
-		Long: `Show which nodes the pending pods of a cluster need, which pods go where, what that costs against the least it can cost, and
-why the others have no place.
+		Short: "Show which nodes pending pods need, what a change of manifests would do, or which nodes could be removed",
+		Long: `Show which nodes the pending pods of a cluster need, where each pod is placed, what that costs against the least it can cost, and
+why the others are unschedulable.
 
-With -f, show what would come of manifests that nobody has applied: pools, classes, workloads, disruption budgets, prices.
+With -f, show what manifests would do that nobody has applied: pools, classes, workloads, disruption budgets, prices.
 Nodes that would be added, removed and replaced, what they cost before and after, pods that would restart or stay pending,
 nodes that would drift, and how long it takes under the budgets. --delete shows the same of objects that would be deleted.
 
-With --consolidate, show which nodes would be taken away, what would replace them, what that saves, and of every other node why
+With --consolidate, show which nodes would be removed, what would replace them, what that saves, and of every other node why
 it stays.
 
 The cluster is that of the kubeconfig, or a file: a recording, or what kubectl prints as JSON. Nothing is ever changed.`,
@@ -74,7 +74,7 @@ The cluster is that of the kubeconfig, or a file: a recording, or what kubectl p
 	f.StringVarP(&p.output, "output", "o", "table", "table for people, json for programs, markdown (with -f) for pull requests")
 	f.StringVar(&p.preferences, "preference-policy", "", "Respect or Ignore preferred affinity and ScheduleAnyway spread; the controller's own, or Respect, without it")
 	f.StringVar(&p.minValues, "min-values-policy", "", "Strict or BestEffort; the controller's own, or Strict, without it")
-	f.BoolVar(&p.consolidation, "consolidate", false, "show which nodes would be taken away, instead of what pending pods need")
+	f.BoolVar(&p.consolidation, "consolidate", false, "show which nodes would be removed, instead of what pending pods need")
 	f.BoolVar(&p.spotToSpot, "spot-to-spot", false, "let spot nodes be replaced by cheaper spot nodes, as the feature gate SpotToSpotConsolidation does; needs --consolidate or -f")
 	f.IntVar(&p.workers, "workers", runtime.NumCPU(), "how many things to try at once; the plan does not depend on it")
 	completeWords(cmd, map[string][]string{
@@ -177,7 +177,7 @@ func (p *planning) check() error {
 	case p.consolidation && p.whatIf.given():
 		return errors.New("--consolidate is about the cluster as it is, and -f and --delete about a change; give one of them")
 	case p.spotToSpot && !p.consolidation && !p.whatIf.given():
-		return errors.New("--spot-to-spot is about nodes that could go; give it with --consolidate, -f or --delete")
+		return errors.New("--spot-to-spot is about nodes that could be removed; give it with --consolidate, -f or --delete")
 	case p.output == "markdown" && !p.whatIf.given():
 		return errors.New("--output markdown is about a change; give it with -f or --delete, or use table or json")
 	case p.output != "json" && p.output != "table" && p.output != "markdown":

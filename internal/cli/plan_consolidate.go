@@ -134,8 +134,8 @@ func (r *consolidation) print(w io.Writer) error {
 	for _, m := range r.Moves {
 		restarts += m.Evicts
 	}
-	fmt.Fprintf(w, "\n%d nodes for $%.4f/h become %d for $%.4f/h%s: %d moves, %d restarts. Decided in %.1f ms.\n",
-		r.Before.Nodes, r.Before.Price, r.After.Nodes, r.After.Price, share, len(r.Moves), restarts, r.DecideMillis)
+	fmt.Fprintf(w, "\n%s for $%.4f/h become %d for $%.4f/h%s: %s, %s. Decided in %.1f ms.\n",
+		count(r.Before.Nodes, "node", "nodes"), r.Before.Price, r.After.Nodes, r.After.Price, share, count(len(r.Moves), "move", "moves"), count(restarts, "restart", "restarts"), r.DecideMillis)
 	printEstimate(w, r.Estimate)
 	return nil
 }

@@ -48,7 +48,7 @@ func (r *planReport) print(w io.Writer) error {
 
 func (r *planReport) printRest(w io.Writer) {
 	if len(r.UnplacedPods) > 0 {
-		fmt.Fprintln(w, "\nNO PLACE FOR")
+		fmt.Fprintln(w, "\nUNSCHEDULABLE")
 		for i, u := range r.UnplacedPods {
 			if i == maxShown {
 				fmt.Fprintf(w, "… %d more\n", len(r.UnplacedPods)-maxShown)
@@ -61,8 +61,8 @@ func (r *planReport) printRest(w io.Writer) {
 		}
 	}
 	printIgnored(w, r.Ignored)
-	fmt.Fprintf(w, "\n%d pods: %d placed, %d left. %d new nodes for $%.4f/h%s. Planned in %.1f ms.\n",
-		r.Pods, r.Placed, r.Unplaced, len(r.Nodes), r.Total, gap(r.Total, r.Bound), r.SolveMillis)
+	fmt.Fprintf(w, "\n%s: %d placed, %d unschedulable. %s for $%.4f/h%s. Planned in %.1f ms.\n",
+		count(r.Pods, "pod", "pods"), r.Placed, r.Unplaced, count(len(r.Nodes), "new node", "new nodes"), r.Total, gap(r.Total, r.Bound), r.SolveMillis)
 	if r.NodeCost > 0 {
 		fmt.Fprintf(w, "What nodes cost besides their price (%s: address, daemons, image pulls): $%.4f/h; $%.4f/h in all%s.\n",
 			v1.NodeCostAnnotationKey, r.NodeCost, r.Total+r.NodeCost, gap(r.Total+r.NodeCost, r.CostBound))

@@ -372,7 +372,7 @@ func (r *whatIf) replacements(with *forecast.Outcome, gone map[string]forecast.M
 func how(o *forecast.Outcome) string {
 	start := fmt.Sprintf("nodes take %s to start, as the median of %d here", o.Boot, o.Observed)
 	if o.Observed == 0 {
-		start = fmt.Sprintf("nodes are taken to start in %s, as none here says how long it took", o.Boot)
+		start = fmt.Sprintf("nodes are assumed to start in %s, as none here says how long it took", o.Boot)
 	}
 	return start + "; pods stop within their grace period; each round makes as many moves as budgets allow, and waits for consolidateAfter"
 }

@@ -48,19 +48,19 @@ func (r *whatIf) rows() []row {
 			out = append(out, machineRow("~", &x.Remove[i], x.Reason+": replaced by "+kinds(x.Add)))
 		}
 		for i := range x.Add {
-			out = append(out, machineRow("~", &x.Add[i], "in its place"))
+			out = append(out, machineRow("~", &x.Add[i], "replacement"))
 		}
 	}
 	for i := range r.Avoid {
-		out = append(out, machineRow("-", &r.Avoid[i], "would have been made, and is not needed"))
+		out = append(out, machineRow("-", &r.Avoid[i], "would have been launched, and is not needed"))
 	}
 	for i := range r.Keep {
-		out = append(out, machineRow("=", &r.Keep[i], "would have gone, and stays"))
+		out = append(out, machineRow("=", &r.Keep[i], "would have been removed, and stays"))
 	}
 	return out
 }
 
-// whyGone is why a node goes in the forecast.
+// whyGone is why a node is removed in the forecast.
 func (r *whatIf) whyGone(node string) string {
 	for _, m := range r.Moves {
 		for _, name := range m.Remove {
@@ -69,10 +69,10 @@ func (r *whatIf) whyGone(node string) string {
 			}
 		}
 	}
-	return "it is being taken away already"
+	return "it is being deleted already"
 }
 
-// kinds names the types of machines.
+// kinds names the types of nodes.
 func kinds(list []forecast.Machine) string {
 	var names []string
 	for _, m := range list {
@@ -99,7 +99,7 @@ func (r *whatIf) remarks() []string {
 		out = append(out, fmt.Sprintf("%s: %s.", count(len(r.Drift), "node drifts", "nodes drift"), r.driftWords()))
 	}
 	if r.Time.Restless {
-		out = append(out, "The fleet does not come to rest: the figures are those of where the forecast ended.")
+		out = append(out, "The fleet does not settle: the figures are those of where the forecast ended.")
 	}
 	took := time.Duration(r.Time.Seconds * float64(time.Second)).Round(time.Second)
 	if r.Time.Rounds == 0 {
@@ -114,6 +114,14 @@ func count(n int, one, many string) string {
 		return "1 " + one
 	}
 	return fmt.Sprintf("%d %s", n, many)
+}
+
+// signed is count for a difference: +1 node, -2 nodes, +0 nodes.
+func signed(n int, one, many string) string {
+	if n == 1 || n == -1 {
+		many = one
+	}
+	return fmt.Sprintf("%+d %s", n, many)
 }
 
 // driftWords says why nodes drift, each reason once.
@@ -172,7 +180,7 @@ func (r *whatIf) printPending(w io.Writer) {
 	if len(r.Pending) == 0 {
 		return
 	}
-	fmt.Fprintln(w, "\nNO PLACE FOR")
+	fmt.Fprintln(w, "\nUNSCHEDULABLE")
 	for i, p := range r.Pending {
 		if i == maxShown {
 			fmt.Fprintf(w, "… %d more\n", len(r.Pending)-maxShown)
@@ -202,7 +210,7 @@ func (r *whatIf) printHeld(w io.Writer) {
 // markdown prints for a pull request.
 func (r *whatIf) markdown(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "### Karpenter plan: %+d nodes, %s%+.2f $/month\n\n", r.With.Nodes-r.Without.Nodes, about(r.Estimate), r.PerMonth)
+	fmt.Fprintf(&b, "### Karpenter plan: %s, %s%+.2f $/month\n\n", signed(r.With.Nodes-r.Without.Nodes, "node", "nodes"), about(r.Estimate), r.PerMonth)
 	for _, text := range r.Changes {
 		fmt.Fprintf(&b, "- %s\n", cell(text))
 	}
@@ -221,7 +229,7 @@ func (r *whatIf) markdown(w io.Writer) error {
 		}
 	}
 	if len(r.Pending) > 0 {
-		b.WriteString("\n**Pods without a place**\n\n")
+		b.WriteString("\n**Unschedulable pods**\n\n")
 		for i, p := range r.Pending {
 			if i == maxShown {
 				fmt.Fprintf(&b, "- … %d more\n", len(r.Pending)-maxShown)

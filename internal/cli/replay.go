@@ -177,7 +177,7 @@ func lines(a *ledger.Answer) []string {
 			say("node %s%s takes %s", p.Existing[i].Node, p.Existing[i].Claim, shortPods(p.Existing[i].Pods))
 		}
 		for _, u := range p.Unplaced {
-			say("no place for %s: %s", shortPods(u.Pods), whys(u))
+			say("unschedulable: %s: %s", shortPods(u.Pods), whys(u))
 		}
 		say("new nodes cost %s, at least %s", ledger.Money(p.Price), ledger.Money(p.Bound))
 	}
@@ -192,7 +192,7 @@ func lines(a *ledger.Answer) []string {
 			if len(add) > 0 {
 				by = ", replaced by " + strings.Join(add, " and ")
 			}
-			say("%s: %s goes%s, %s restart, saving %s", strings.ToLower(m.Reason), strings.Join(m.Remove, " and "), by, ledger.Count(m.Evicts, "pod"), ledger.Money(m.Saves))
+			say("%s: remove %s%s, %s, saving %s", strings.ToLower(m.Reason), strings.Join(m.Remove, " and "), by, ledger.Does(m.Evicts, "pod", "restart"), ledger.Money(m.Saves))
 		}
 		for _, k := range d.Kept {
 			say("node %s stays: %s", k.Node, k.Why.Line())

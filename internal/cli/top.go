@@ -42,10 +42,10 @@ func newTop(now func() time.Time) *cobra.Command {
 	t := &topping{source: Source{now: now}}
 	cmd := &cobra.Command{
 		Use:   "top",
-		Short: "Show nodes live: type, price, what is asked of them, and whether they could go",
-		Long: `Show the nodes of a cluster and keep the picture current: type, zone, market, age, price, how much of their CPU and memory pods ask
-for, their state, and whether they could go, with the reason if not. Above them: what all of them cost an hour and a month, and
-what pods wait for.
+		Short: "Show nodes live: type, price, what is asked of them, and whether they could be removed",
+		Long: `Show the nodes of a cluster and keep the picture current: type, zone, capacity type, age, price, how much of their CPU and memory pods ask
+for, their state, and whether they could be removed, with the reason if not. Above them: what all of them cost an hour and a month, and
+why pods are pending.
 
 Keys: c u m a n sort by cost, CPU, memory, age, name, and once more turns the order around; / filters by words, p goes through
 the pools, Esc shows everything again; arrows, Page Up and Page Down move; q ends.

@@ -46,14 +46,14 @@ var topColumns = []topColumn{
 	{title: "POOL", width: 10, rank: 13, grow: 4, most: 16, text: func(n *explain.FleetNode, _ *topModel) string { return n.Pool }},
 	{title: "TYPE", width: 12, rank: 2, grow: 1, most: 16, text: func(n *explain.FleetNode, _ *topModel) string { return n.Type }},
 	{title: "ZONE", width: 10, rank: 11, text: func(n *explain.FleetNode, _ *topModel) string { return n.Zone }},
-	{title: "MARKET", width: 9, rank: 10, text: func(n *explain.FleetNode, _ *topModel) string { return n.CapacityType }},
+	{title: "CAPACITY", width: 9, rank: 10, text: func(n *explain.FleetNode, _ *topModel) string { return n.CapacityType }},
 	{title: "AGE", width: 4, rank: 9, right: true, text: func(n *explain.FleetNode, m *topModel) string { return topAge(n.Created, m.At) }},
 	{title: priceTitle, width: 7, rank: 6, right: true, text: func(n *explain.FleetNode, _ *topModel) string { return topPrice(n.Price) }},
 	{title: "CPU", width: 8, rank: 3, text: func(n *explain.FleetNode, _ *topModel) string { return topBar(n.CPU.Share(), 4) }},
 	{title: "MEMORY", width: 8, rank: 4, text: func(n *explain.FleetNode, _ *topModel) string { return topBar(n.Memory.Share(), 4) }},
 	{title: "PODS", width: 6, rank: 7, right: true, text: func(n *explain.FleetNode, _ *topModel) string { return fmt.Sprint(n.Pods.Requested) }},
 	{title: "STATE", width: 8, rank: 5, text: func(n *explain.FleetNode, _ *topModel) string { return n.State }},
-	{title: "GOES", width: 4, rank: 8, text: func(n *explain.FleetNode, m *topModel) string { return topGoes(n, m) }},
+	{title: "REMOVE", width: 6, rank: 8, text: func(n *explain.FleetNode, m *topModel) string { return topRemovable(n, m) }},
 	{title: "WHY", width: 30, rank: 12, grow: 2, most: 80, text: func(n *explain.FleetNode, m *topModel) string { return marked(n.Why, m.Estimate) }},
 }
 
@@ -165,13 +165,13 @@ func (v *topView) scroll(nodes, rows int) {
 // head is what stands above the nodes.
 func (v *topView) head(m *topModel, shown, width int) []string {
 	t := &m.Total
-	count := fmt.Sprintf("%d nodes", t.Nodes)
+	nodes := count(t.Nodes, "node", "nodes")
 	if shown != t.Nodes {
-		count = fmt.Sprintf("%d of %d nodes", shown, t.Nodes)
+		nodes = fmt.Sprintf("%d of ", shown) + nodes
 	}
 	lines := []string{
-		cut(fmt.Sprintf("%[1]s (%[2]d spot), %[3]s$%.4[4]f/h, %[3]s$%.2[5]f/month · %[6]s", count, t.Spot, about(m.Estimate), t.PerHour, t.PerMonth, m.At.UTC().Format("15:04:05Z")), width),
-		cut(fmt.Sprintf("CPU %s · memory %s · %d pods", topBar(t.CPU.Share(), 10), topBar(t.Memory.Share(), 10), t.Pods.Requested), width),
+		cut(fmt.Sprintf("%[1]s (%[2]d spot), %[3]s$%.4[4]f/h, %[3]s$%.2[5]f/month · %[6]s", nodes, t.Spot, about(m.Estimate), t.PerHour, t.PerMonth, m.At.UTC().Format("15:04:05Z")), width),
+		cut(fmt.Sprintf("CPU %s · memory %s · %s", topBar(t.CPU.Share(), 10), topBar(t.Memory.Share(), 10), count(int(t.Pods.Requested), "pod", "pods")), width),
 	}
 	lines = append(lines, v.pending(m, width)...)
 	return append(lines, v.bold(topRow(topFit(width), func(c *topColumn) string {
@@ -182,23 +182,23 @@ func (v *topView) head(m *topModel, shown, width int) []string {
 	})))
 }
 
-// maxWaiting bounds the lines about pods that wait.
+// maxWaiting bounds the lines about pending pods.
 const maxWaiting = 4
 
-// pending says what pods wait for.
+// pending says why pods are pending.
 func (v *topView) pending(m *topModel, width int) []string {
 	if m.Total.Pending == 0 {
-		return []string{cut("no pods wait", width), ""}
+		return []string{cut("no pods are pending", width), ""}
 	}
-	lines := []string{cut(fmt.Sprintf("%d pods wait:", m.Total.Pending), width)}
+	lines := []string{cut(count(m.Total.Pending, "pod is", "pods are")+" pending:", width)}
 	for i, p := range m.Pending {
 		if i == maxWaiting {
-			lines = append(lines, cut(fmt.Sprintf("  … and %d groups more", len(m.Pending)-maxWaiting), width))
+			lines = append(lines, cut(fmt.Sprintf("  … and %s", count(len(m.Pending)-maxWaiting, "more group", "more groups")), width))
 			break
 		}
 		text := fmt.Sprintf("  %s for %s", shortPods(p.Pods), p.For)
 		if p.Stuck {
-			text = fmt.Sprintf("  %s in vain: %s", shortPods(p.Pods), p.For)
+			text = fmt.Sprintf("  %s unschedulable: %s", shortPods(p.Pods), p.For)
 		}
 		lines = append(lines, v.warn(p.Stuck, cut(marked(text, m.Estimate), width)))
 	}
@@ -212,7 +212,7 @@ func (v *topView) foot(m *topModel, nodes []*explain.FleetNode, width int) []str
 		n := nodes[v.cursor]
 		switch n.Removable {
 		case "yes":
-			text = fmt.Sprintf("%s could go, $%.4f/h less. %s", n.Name, n.Saves, n.Why)
+			text = fmt.Sprintf("%s could be removed, $%.4f/h less. %s", n.Name, n.Saves, n.Why)
 		case "no":
 			text = fmt.Sprintf("%s stays: %s", n.Name, n.Why)
 		default:
@@ -306,7 +306,7 @@ func topPrice(price float64) string {
 	return fmt.Sprintf("%.4f", price)
 }
 
-func topGoes(n *explain.FleetNode, m *topModel) string {
+func topRemovable(n *explain.FleetNode, m *topModel) string {
 	if n.Removable == "" && !m.Decided {
 		return "…"
 	}

@@ -29,7 +29,7 @@ var commandGroups = map[string]string{
 func Guide(root *cobra.Command) {
 	root.AddGroup(
 		&cobra.Group{ID: groupLook, Title: "Look at a cluster (nothing is changed):"}, &cobra.Group{ID: groupTry, Title: "Try it on this machine, without a cloud account:"},
-		&cobra.Group{ID: groupMove, Title: "Come from somewhere else:"}, &cobra.Group{ID: groupRun, Title: "Run it:"},
+		&cobra.Group{ID: groupMove, Title: "Migrate:"}, &cobra.Group{ID: groupRun, Title: "Run it:"},
 	)
 	root.SetFlagErrorFunc(flagError)
 	for _, cmd := range root.Commands() {
@@ -48,7 +48,7 @@ func Guide(root *cobra.Command) {
 // argumentError says how a command is called.
 func argumentError(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("%s needs more to go on; it is called as: %s", cmd.CommandPath(), cmd.UseLine())
+		return fmt.Errorf("%s needs more arguments; it is called as: %s", cmd.CommandPath(), cmd.UseLine())
 	}
 	return fmt.Errorf("%s does not know what to do with %q; it is called as: %s", cmd.CommandPath(), strings.Join(args, " "), cmd.UseLine())
 }

@@ -50,7 +50,7 @@ func TestHelpListsCommandsByWhatTheyAreFor(t *testing.T) {
 		}
 	}
 	out, _, err := execute(t, root, "--help")
-	if err != nil || strings.Index(out, "Look at a cluster") > strings.Index(out, "plan  ") || !strings.Contains(out, "Come from somewhere else:\n  convert") {
+	if err != nil || strings.Index(out, "Look at a cluster") > strings.Index(out, "plan  ") || !strings.Contains(out, "Migrate:\n  convert") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

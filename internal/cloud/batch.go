@@ -104,7 +104,7 @@ func (b Batch) Check() error {
 			return fmt.Errorf("batch %s: claim %s belongs to batch %s", b.ID, claim.Name, BatchID(claim))
 		}
 		if Fingerprint(claim) != first {
-			return fmt.Errorf("batch %s: claims %s and %s ask for different machines; put them into different batches", b.ID, b.Claims[0].Name, claim.Name)
+			return fmt.Errorf("batch %s: claims %s and %s ask for different instances; put them into different batches", b.ID, b.Claims[0].Name, claim.Name)
 		}
 	}
 	return nil

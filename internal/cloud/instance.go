@@ -24,7 +24,7 @@ func (s State) Ending() bool { return s == ShuttingDown || s == Terminated }
 
 // Instance is a machine that the cloud has.
 type Instance struct {
-	// ID is the cloud's name for the machine, ProviderID the name that its node carries.
+	// ID is the cloud's name for the instance, ProviderID the name that its node carries.
 	ID         string
 	ProviderID string
 	State      State

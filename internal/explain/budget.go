@@ -104,11 +104,11 @@ func (c *Cluster) budgetReasons(pool string, is func(disrupt.Reason) bool) []why
 		busy = fmt.Sprintf(", and %s out already", are(out))
 	}
 	if same := slices.Compact(slices.Clone(texts)); len(same) == 1 {
-		return []why.Reason{why.New(why.Limit, "no node of pool %s may go for %s now: %s%s", pool, strings.Join(names, ", "), same[0], busy)}
+		return []why.Reason{why.New(why.Limit, "no node of pool %s may be disrupted for %s now: %s%s", pool, strings.Join(names, ", "), same[0], busy)}
 	}
 	var list []why.Reason
 	for k, text := range texts {
-		list = append(list, why.New(why.Limit, "no node of pool %s may go for %s now: %s%s", pool, names[k], text, busy))
+		list = append(list, why.New(why.Limit, "no node of pool %s may be disrupted for %s now: %s%s", pool, names[k], text, busy))
 	}
 	return list
 }

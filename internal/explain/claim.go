@@ -64,7 +64,7 @@ func (c *Cluster) strayClaim(name string) (*Answer, error) {
 		l := c.lifeOf(s)
 		return &Answer{
 			Subject: ledger.Ref{Kind: "NodeClaim", Name: name}, Verdict: "is on its way: " + l.short + "; no node of the plan stands for it",
-			Why: append(l.why, why.New(why.Hint, "another claim has the same machine, or it cannot be read")),
+			Why: append(l.why, why.New(why.Hint, "another claim has the same instance, or it cannot be read")),
 		}, nil
 	}
 	return nil, &NotFound{Kind: "NodeClaim", Name: name, Similar: why.Similar(name, names)}
@@ -201,7 +201,7 @@ func (c *Cluster) chosen(a *Answer, n *state.Node) {
 // claimFacts lists what is known of a claim.
 func (c *Cluster) claimFacts(a *Answer, n *state.Node) {
 	cl := n.Claim
-	a.fact("machine", machine(n.World))
+	a.fact("type", machine(n.World))
 	a.fact("instance", cl.Status.ProviderID)
 	a.fact("image", cl.Status.ImageID)
 	a.fact("node", cl.Status.NodeName)

@@ -256,7 +256,7 @@ func TestMoveByEitherName(t *testing.T) {
 	}
 	// Once what it took away is gone, what it made still says which move it was.
 	over := text(clusterOf(t, strings.Replace(objects, `"items": [`, `"items": [`+made, 1), explain.Options{Now: noon}), "abc-7")
-	if want := "move abc-7 is over: what it took away is gone; it made c2."; !strings.HasPrefix(over, want) {
+	if want := "move abc-7 is over: what it removed is gone; it launched c2."; !strings.HasPrefix(over, want) {
 		t.Errorf("got %s, want %s", over, want)
 	}
 }

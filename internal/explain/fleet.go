@@ -92,7 +92,7 @@ type FleetTotal struct {
 // The states of a node.
 const (
 	NodeStarting = "starting"
-	NodeLeaving  = "leaving"
+	NodeLeaving  = "deleting"
 	NodeDrifted  = "drifted"
 	NodeCordoned = "cordoned"
 	NodeNotReady = "notready"
@@ -235,7 +235,7 @@ func (f *Fleet) wait(snap *world.Snapshot, plan *pack.Plan) {
 			add(x.Pods, Waiting{For: what})
 		}
 	}
-	add(snap.Pending, Waiting{For: "the next plan: they have just come"})
+	add(snap.Pending, Waiting{For: "the next plan: they are new"})
 	slices.SortStableFunc(f.Pending, func(a, b Waiting) int {
 		return cmp.Or(-compareBool(a.Stuck, b.Stuck), strings.Compare(a.Pods[0], b.Pods[0]))
 	})

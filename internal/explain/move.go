@@ -58,7 +58,7 @@ func MoveIDs(annotations map[string]string) (ids []string) {
 // moveNote says which move takes a claim away, or has made it.
 func (c *Cluster) moveNote(a *Answer, cl *v1.NodeClaim) {
 	if m, ok := readMark(cl.Annotations[v1.MoveAnnotationKey]); ok {
-		text := fmt.Sprintf("move %s takes it away (%s)", m.id, m.reason)
+		text := fmt.Sprintf("move %s removes it (%s)", m.id, m.reason)
 		if !m.began.IsZero() {
 			text += ", begun " + span(c.opt.Now.Sub(m.began)) + " ago"
 		}
@@ -68,7 +68,7 @@ func (c *Cluster) moveNote(a *Answer, cl *v1.NodeClaim) {
 		a.Why = append(a.Why, why.New(why.Chosen, "%s", text))
 	}
 	if m, ok := readMark(cl.Annotations[v1.MovedFromAnnotationKey]); ok {
-		text := fmt.Sprintf("move %s made it", m.id)
+		text := fmt.Sprintf("move %s launched it", m.id)
 		if len(m.from) > 0 {
 			text += " to replace " + list(m.from)
 		}
@@ -160,9 +160,9 @@ const maxMoves = 2 * ledger.DefaultSize
 func (c *Cluster) markedMove(m *onClaims) *Answer {
 	a := &Answer{Subject: ledger.Ref{Kind: "Move", Name: m.id}}
 	if len(m.going) == 0 {
-		a.Verdict = "is over: what it took away is gone; it made " + list(claimNames(m.made))
+		a.Verdict = "is over: what it removed is gone; it launched " + list(claimNames(m.made))
 	} else {
-		a.Verdict = fmt.Sprintf("is under way (%s): takes away %s", m.reason, list(claimNames(m.going)))
+		a.Verdict = fmt.Sprintf("is under way (%s): removes %s", m.reason, list(claimNames(m.going)))
 		if len(m.to) > 0 {
 			a.Verdict += ", replaced by " + list(m.to)
 		}

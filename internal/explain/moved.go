@@ -40,7 +40,7 @@ func (c *Cluster) movedPod(a *Answer, obj *corev1.Pod) {
 // again is from when on a moved pod may be moved again for its cost.
 func (c *Cluster) again(m state.Moved) string {
 	if !c.opt.Now.Before(m.Paid) {
-		return "now: its place has paid for the last move"
+		return "now: what it costs less has paid for the last move"
 	}
 	return c.moment(m.Paid)
 }

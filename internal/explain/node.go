@@ -35,7 +35,7 @@ func (c *Cluster) Node(name string) (*Answer, error) {
 	n := c.view.Nodes[at]
 	switch {
 	case n.Claim == nil && n.World.Pool == "":
-		a.Verdict = "is not Karpenter's: it did not make it, and does not take it away"
+		a.Verdict = "is not Karpenter's: Karpenter did not launch it and does not remove it"
 		a.Why = []why.Reason{why.New(why.Refused, "no NodeClaim stands behind it, and it has no label %s; pods are placed on it all the same", v1.NodePoolLabelKey)}
 	case n.World.Deleting:
 		c.leavingNode(a, n)
@@ -87,7 +87,7 @@ func (c *Cluster) stayingNode(a *Answer, at int32, n *state.Node) {
 	case len(a.Why) == 0:
 		a.Why = append(a.Why, alone.Why)
 	case alone.Goes:
-		a.Why = append(a.Why, why.New(why.Hint, "looked at alone it could go (%s): a later look may take it", strings.TrimPrefix(alone.Move.Why.Text, n.World.Name+" ")))
+		a.Why = append(a.Why, why.New(why.Hint, "looked at alone it could be removed (%s): a later look may do so", strings.TrimPrefix(alone.Move.Why.Text, n.World.Name+" ")))
 	case !strings.Contains(a.Why[0].Line(), alone.Why.Text):
 		a.Why = append(a.Why, why.Reason{Code: alone.Why.Code, Text: "besides: " + alone.Why.Text, Because: alone.Why.Because})
 	}
@@ -110,7 +110,7 @@ func (c *Cluster) stayingNode(a *Answer, at int32, n *state.Node) {
 		a.Verdict += "; the cheapest alternative is " + a.Nearest.Text
 	}
 	if len(q.tweaks) > 0 {
-		a.Tried = append(a.Tried, why.New(why.NextBest, "no one or two changes would let it go"))
+		a.Tried = append(a.Tried, why.New(why.NextBest, "no one or two changes would let it be removed"))
 	}
 }
 
@@ -137,7 +137,7 @@ func (c *Cluster) hopeless(at int32) bool {
 
 // goingNode is about a node that a move takes away.
 func (c *Cluster) goingNode(a *Answer, at int32, m *disrupt.Move) {
-	a.Verdict = fmt.Sprintf("is to go (%s): %s", m.Reason, m.Why.Text)
+	a.Verdict = fmt.Sprintf("is to be removed (%s): %s", m.Reason, m.Why.Text)
 	a.Why = []why.Reason{m.Why}
 	for _, n := range m.Add {
 		r := why.New(why.Chosen, "%s takes %s", alternative(n.Pool.Name, n.Choices[0]).Text, count(len(n.Pods), "pod"))
@@ -154,7 +154,7 @@ func (c *Cluster) goingNode(a *Answer, at int32, m *disrupt.Move) {
 				names = append(names, c.world.Nodes[i].Name)
 			}
 		}
-		a.Why = append(a.Why, why.New(why.Chosen, "it goes together with %s", list(names)))
+		a.Why = append(a.Why, why.New(why.Chosen, "it is removed together with %s", list(names)))
 	}
 }
 
@@ -186,12 +186,12 @@ func nearest(m *disrupt.Move) *Alternative {
 // movingNode is about a node that a move is about to take away.
 func (c *Cluster) movingNode(a *Answer, n *state.Node) {
 	m, _ := readMark(n.Claim.Annotations[v1.MoveAnnotationKey])
-	a.Verdict = fmt.Sprintf("is to go (%s): move %s is under way", m.reason, m.id)
+	a.Verdict = fmt.Sprintf("is to be removed (%s): move %s is under way", m.reason, m.id)
 	var waits []string
 	for _, name := range m.to {
 		if r := c.view.Claim(name); r != nil && r.Claim != nil {
 			l := c.lifeOf(r.Claim)
-			reason := why.New(why.Chosen, "NodeClaim %s (%s), which takes its place: %s", name, machine(r.World), l.short)
+			reason := why.New(why.Chosen, "NodeClaim %s (%s), which replaces it: %s", name, machine(r.World), l.short)
 			reason.Because = l.why
 			a.Why = append(a.Why, reason)
 			if !l.up {
@@ -207,7 +207,7 @@ func (c *Cluster) movingNode(a *Answer, n *state.Node) {
 
 // leavingNode is about a node that is being taken away: what it waits for.
 func (c *Cluster) leavingNode(a *Answer, n *state.Node) {
-	a.Verdict = "is being taken away"
+	a.Verdict = "is being deleted"
 	if n.Claim == nil {
 		a.Why = []why.Reason{why.New(why.Refused, "its Node object is being deleted, and no NodeClaim stands behind it")}
 		return
@@ -248,9 +248,9 @@ func (c *Cluster) leavingNode(a *Answer, n *state.Node) {
 		a.Verdict += fmt.Sprintf(", but held up by %s: %s", count(len(stuck), "pod"), list(stuck))
 		tweaks = blockerTweaks(blockers)
 	case plan.Waiting > 0:
-		a.Verdict += fmt.Sprintf(": %s must still leave", count(plan.Waiting, "pod"))
+		a.Verdict += fmt.Sprintf(": %s must still be evicted", count(plan.Waiting, "pod"))
 	default:
-		a.Verdict += ": its pods have left"
+		a.Verdict += ": its pods are gone"
 	}
 	for _, w := range tweaks {
 		a.Change = append(a.Change, Change{Text: sentence(w.what + " would let the drain go on, which frees " + freed(n.World)), Frees: typeOf(n.World)})
@@ -266,7 +266,7 @@ func (c *Cluster) leavingNode(a *Answer, n *state.Node) {
 // nodeFacts lists what is known of a node.
 func (c *Cluster) nodeFacts(a *Answer, n *state.Node, drift string) {
 	w := n.World
-	a.fact("machine", machine(w))
+	a.fact("type", machine(w))
 	a.fact("pool", w.Pool)
 	a.fact("claim", w.Claim)
 	if n.Object != nil && n.Object.CreationTimestamp.Unix() > 0 {

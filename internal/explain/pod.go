@@ -136,9 +136,9 @@ func (c *Cluster) idlePod(a *Answer, p *corev1.Pod) {
 	case p.Spec.NodeName != "":
 		text = fmt.Sprintf("it is bound to node %s, which is not there", p.Spec.NodeName)
 	case p.Spec.SchedulerName != "" && p.Spec.SchedulerName != corev1.DefaultSchedulerName:
-		text = fmt.Sprintf("scheduler %s has not said that it finds no place for it", p.Spec.SchedulerName)
+		text = fmt.Sprintf("scheduler %s has not said that it is unschedulable", p.Spec.SchedulerName)
 	default:
-		text = "kube-scheduler has not said that it finds no place for it"
+		text = "kube-scheduler has not said that it is unschedulable"
 	}
 	a.Verdict = "is not planned for: " + text
 	a.Why = []why.Reason{why.New(why.Refused, "%s", text)}
@@ -171,14 +171,14 @@ func (c *Cluster) waitingPod(a *Answer, at place) {
 			return
 		}
 	}
-	a.Verdict = "waits: it is not part of the plan yet"
-	a.Why = []why.Reason{why.New(why.Refused, "it came after the plan was made")}
+	a.Verdict = "is pending: it is not part of the plan yet"
+	a.Why = []why.Reason{why.New(why.Refused, "it was created after the plan was made")}
 }
 
 // plannedPod is about a pod that a new node is planned for.
 func (c *Cluster) plannedPod(a *Answer, n *pack.NewNode) {
 	first := n.Choices[0]
-	a.Verdict = fmt.Sprintf("waits for a node that is to be made: %s of pool %s in %s, %s, %s", first.Type.Name, n.Pool.Name, first.Offering.Zone, first.Offering.CapacityType, money(n.Price()))
+	a.Verdict = fmt.Sprintf("is pending until a new node is launched: %s of pool %s in %s, %s, %s", first.Type.Name, n.Pool.Name, first.Offering.Zone, first.Offering.CapacityType, money(n.Price()))
 	if others := len(n.Pods) - 1; others > 0 {
 		a.Verdict += ", shared with " + count(others, "other pod")
 	}
@@ -198,7 +198,7 @@ func (c *Cluster) roomForPod(a *Answer, at place, n *world.Node) {
 		c.coming(a, n)
 		return
 	}
-	a.Verdict = fmt.Sprintf("waits for kube-scheduler: node %s (%s) has room for it", n.Name, machine(n))
+	a.Verdict = fmt.Sprintf("is pending until kube-scheduler binds it: node %s (%s) has room for it", n.Name, machine(n))
 	a.Why = []why.Reason{why.New(why.Chosen, "node %s satisfies everything that it asks for", n.Name)}
 	if since := waiting(c.podObject(at)); !since.IsZero() && c.opt.Now.Sub(since) > slowBinding {
 		a.Why = append(a.Why, why.New(why.Hint, "it has waited for %s: see the scheduler's events of the pod (kubectl describe pod)", span(c.opt.Now.Sub(since))))
@@ -208,7 +208,7 @@ func (c *Cluster) roomForPod(a *Answer, at place, n *world.Node) {
 // nominatedPod is about a pod that is to go to a node which it is nominated for.
 func (c *Cluster) nominatedPod(a *Answer, at place, obj *corev1.Pod) {
 	n := c.world.Nodes[at.node]
-	a.Verdict = fmt.Sprintf("waits for kube-scheduler: it is nominated for node %s (%s)", n.Name, machine(n))
+	a.Verdict = fmt.Sprintf("is pending until kube-scheduler binds it: it is nominated for node %s (%s)", n.Name, machine(n))
 	a.Why = []why.Reason{why.New(why.Chosen, "its status.nominatedNodeName names node %s, which has room for it", n.Name)}
 	for _, x := range c.view.Nominees {
 		if x.Pod == obj && x.Preempting {
@@ -223,7 +223,7 @@ func (c *Cluster) expectedPod(a *Answer, at place) { c.coming(a, c.world.Nodes[a
 // coming is about a pod whose node is on its way.
 func (c *Cluster) coming(a *Answer, n *world.Node) {
 	claim := cmp.Or(n.Claim, n.Name)
-	a.Verdict = fmt.Sprintf("waits for a node that is on its way: NodeClaim %s (%s)", claim, machine(n))
+	a.Verdict = fmt.Sprintf("is pending until its node is ready: NodeClaim %s (%s)", claim, machine(n))
 	v := c.view.Claim(claim)
 	if v == nil || v.Claim == nil {
 		a.Why = []why.Reason{why.New(why.Chosen, "NodeClaim %s is about to be created", claim)}
@@ -247,7 +247,7 @@ func (c *Cluster) boundPod(a *Answer, at place, obj *corev1.Pod) {
 	case at.pod.Terminating:
 		a.Verdict = fmt.Sprintf("is ending on node %s", n.Name)
 	case n.Deleting && at.pod.Movable:
-		a.Verdict = fmt.Sprintf("runs on node %s, which is being taken away", n.Name)
+		a.Verdict = fmt.Sprintf("runs on node %s, which is being deleted", n.Name)
 		next := &Answer{}
 		if expected != at.node && expected >= 0 {
 			c.coming(next, c.world.Nodes[expected])
@@ -259,7 +259,7 @@ func (c *Cluster) boundPod(a *Answer, at place, obj *corev1.Pod) {
 		return
 	}
 	if n.Pool == "" {
-		a.Why = append(a.Why, why.New(why.Refused, "Karpenter did not make node %s and does not take it away", n.Name))
+		a.Why = append(a.Why, why.New(why.Refused, "Karpenter did not launch node %s and does not remove it", n.Name))
 		return
 	}
 	c.podHolds(a, at, c.view.Nodes[at.node], obj)
@@ -269,9 +269,9 @@ func (c *Cluster) boundPod(a *Answer, at place, obj *corev1.Pod) {
 func (c *Cluster) podHolds(a *Answer, at place, n *state.Node, obj *corev1.Pod) {
 	switch {
 	case at.pod.Daemon:
-		a.Why = append(a.Why, why.New(why.Chosen, "it belongs to a DaemonSet: it goes with its node"))
+		a.Why = append(a.Why, why.New(why.Chosen, "it belongs to a DaemonSet: it ends with its node"))
 	case at.pod.Mirror:
-		a.Why = append(a.Why, why.New(why.Chosen, "it is a static pod, which its kubelet runs: it goes with its node"))
+		a.Why = append(a.Why, why.New(why.Chosen, "it is a static pod, which its kubelet runs: it ends with its node"))
 	}
 	var own []state.Blocker
 	others := 0
@@ -284,11 +284,11 @@ func (c *Cluster) podHolds(a *Answer, at place, n *state.Node, obj *corev1.Pod) 
 	}
 	if len(own) == 0 {
 		if !at.pod.Daemon && !at.pod.Mirror {
-			a.Why = append(a.Why, why.New(why.Chosen, "it does not keep its node from being taken away"))
+			a.Why = append(a.Why, why.New(why.Chosen, "it does not keep its node from being removed"))
 		}
 		return
 	}
-	a.Verdict += ", and keeps that node from being taken away: " + own[0].Text
+	a.Verdict += ", and keeps that node from being removed: " + own[0].Text
 	a.Why = append(a.Why, why.New(why.Refused, "%s", own[0].Text))
 	if others > 0 {
 		a.Why = append(a.Why, why.New(why.Refused, "%s keep it too", count(others, "other pod")))

@@ -25,20 +25,20 @@ const (
 // stuckPod is about a pod for which the plan has no place.
 func (c *Cluster) stuckPod(a *Answer, at place, u *pack.Unplaced) {
 	a.Why = u.Reasons
-	a.Verdict = "waits: " + mainReason(u.Reasons)
+	a.Verdict = "is pending: " + mainReason(u.Reasons)
 	class := c.world.Classes[at.pod.Class]
 	if class.Refused != "" {
-		a.Verdict = "waits, and is not planned for: " + class.Refused
+		a.Verdict = "is pending, and is not planned for: " + class.Refused
 		return
 	}
 	if len(c.world.Pools) == 0 {
-		a.Verdict = "waits: there is no NodePool, so that no node can be made"
+		a.Verdict = "is pending: there is no NodePool, so that no node can be launched"
 		a.Change = []Change{{Text: "Creating a NodePool whose requirements admit it would get it a node."}}
 		return
 	}
 	q := &podQuestion{c: c, pod: at.pod, base: c.after()}
 	if l, _ := q.try(); l != nil {
-		a.Change = []Change{{Text: "Nothing needs to change: once the pods before it have their places, the next plan " + l.text() + ".", Costs: l.price()}}
+		a.Change = []Change{{Text: "Nothing needs to change: once the pods before it are placed, the next plan " + l.text() + ".", Costs: l.price()}}
 		return
 	}
 	q.search(a)
@@ -112,7 +112,7 @@ func (q *podQuestion) search(a *Answer) {
 			}
 		}
 	}
-	a.Tried = append(a.Tried, why.New(why.NextBest, "no one or two changes would get it a place"))
+	a.Tried = append(a.Tried, why.New(why.NextBest, "no one or two changes would make it fit"))
 }
 
 // change is a sentence about a change that helps; the cheapest new node is noted as what comes nearest.

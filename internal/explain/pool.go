@@ -91,7 +91,7 @@ func (c *Cluster) poolNodes(a *Answer, name string) string {
 			drifted++
 		}
 	}
-	a.fact("nodes", fmt.Sprintf("%d up, %d starting, %d leaving", up, starting, leaving))
+	a.fact("nodes", fmt.Sprintf("%d up, %d starting, %d deleting", up, starting, leaving))
 	a.fact("cost", fmt.Sprintf("%s, $%.2f a month", money(cost), cost*HoursPerMonth))
 	if drifted > 0 {
 		a.fact("drifted", count(drifted, "node"))
@@ -250,7 +250,7 @@ func (c *Cluster) poolDecision(a *Answer, name string) {
 		}
 	}
 	if going > 0 {
-		a.fact("to go", fmt.Sprintf("%s, saving %s", count(going, "node"), money(saves)))
+		a.fact("removable", fmt.Sprintf("%s, saving %s", count(going, "node"), money(saves)))
 	}
 	waits := 0
 	for _, u := range c.Plan().Unplaced {
@@ -261,7 +261,7 @@ func (c *Cluster) poolDecision(a *Answer, name string) {
 		}
 	}
 	if waits > 0 {
-		a.fact("pods in want", count(waits, "pod")+" that ask for this pool")
+		a.fact("pending pods", count(waits, "pod")+" that ask for this pool")
 	}
 }
 

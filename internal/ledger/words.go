@@ -14,7 +14,7 @@ import (
 // MaxNamed is how many objects an entry names one by one at most where it is about a whole group of them.
 const MaxNamed = 1000
 
-// maxWords is how many kinds of machines a sentence names before it counts the rest.
+// maxWords is how many kinds of instances a sentence names before it counts the rest.
 const maxWords = 3
 
 // Money writes dollars an hour.
@@ -33,9 +33,17 @@ func Count(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// Words describes the machine: m6i.large in us-west-2a, spot, $0.0412/h.
+// Does is what a number of things does: 1 pod restarts, 2 pods restart.
+func Does(n int, thing, verb string) string {
+	if n == 1 {
+		verb += "s"
+	}
+	return Count(n, thing) + " " + verb
+}
+
+// Words describes the instance: m6i.large in us-west-2a, spot, $0.0412/h.
 func (m *Machine) Words() string {
-	text := cmp.Or(m.Type, "machine")
+	text := cmp.Or(m.Type, "instance")
 	if m.Zone != "" {
 		text += " in " + m.Zone
 	}
@@ -48,7 +56,7 @@ func (m *Machine) Words() string {
 	return text
 }
 
-// kinds counts machines by type, the most frequent first: 2 m6i.large, 1 c6i.large.
+// kinds counts instances by type, the most frequent first: 2 m6i.large, 1 c6i.large.
 func kinds(list []Machine) string {
 	count := map[string]int{}
 	var names []string
@@ -77,7 +85,7 @@ func total(list []Machine) (sum float64) {
 	return sum
 }
 
-// fresh describes machines that are to come.
+// fresh describes nodes that are to be launched.
 func fresh(list []Machine) string {
 	if len(list) == 1 {
 		return "a new " + list[0].Words()
@@ -85,24 +93,20 @@ func fresh(list []Machine) string {
 	return fmt.Sprintf("%d new nodes (%s), %s", len(list), kinds(list), Money(total(list)))
 }
 
-// PlanSummary says what pods that wait get.
+// PlanSummary says what pending pods get.
 func PlanSummary(pods int, add []Machine) string {
-	verb := "get"
-	if pods == 1 {
-		verb = "gets"
-	}
-	return fmt.Sprintf("%s %s %s", Count(pods, "pod"), verb, fresh(add))
+	return Does(pods, "pod", "get") + " " + fresh(add)
 }
 
-// LaunchSummary says which machines claims have got.
+// LaunchSummary says which instances claims have got.
 func LaunchSummary(had []Machine) string {
 	if len(had) == 1 {
-		return fmt.Sprintf("claim %s has a machine: %s", had[0].Claim, had[0].Words())
+		return fmt.Sprintf("claim %s has an instance: %s", had[0].Claim, had[0].Words())
 	}
-	return fmt.Sprintf("%d claims have machines: %s, %s", len(had), kinds(had), Money(total(had)))
+	return fmt.Sprintf("%d claims have instances: %s, %s", len(had), kinds(had), Money(total(had)))
 }
 
-// MoveSummary says what a move does. word says why its nodes go, between the number and the noun: empty, drifted, underused.
+// MoveSummary says what a move does. word says why its nodes are removed, between the number and the noun: empty, drifted, underused.
 func MoveSummary(word string, e *Entry) string {
 	var b strings.Builder
 	one := len(e.Remove) == 1
@@ -118,14 +122,14 @@ func MoveSummary(word string, e *Entry) string {
 	case len(e.Add) > 0:
 		b.WriteString(" are replaced by " + fresh(e.Add))
 	case one:
-		b.WriteString(" goes")
+		b.WriteString(" is removed")
 	default:
-		b.WriteString(" go")
+		b.WriteString(" are removed")
 	}
 	if e.Evicts > 0 && len(e.Add) == 0 {
-		b.WriteString(", " + Count(e.Evicts, "pod") + " move to nodes that have room")
+		b.WriteString(", " + Does(e.Evicts, "pod", "move") + " to nodes that have room")
 	} else if e.Evicts > 0 {
-		b.WriteString(", " + Count(e.Evicts, "pod") + " restart")
+		b.WriteString(", " + Does(e.Evicts, "pod", "restart"))
 	}
 	if e.Saves >= 0 {
 		return b.String() + ", saving " + Money(e.Saves)

@@ -185,7 +185,7 @@ func parseInstances(how string) func(scriptLine) (action, error) {
 }
 
 // endInstances ends instances behind the controller's back, or announces that AWS will.
-func (a *pocketAWS) endInstances(ctx context.Context, how string, ids []string) error {
+func (a *awsSim) endInstances(ctx context.Context, how string, ids []string) error {
 	if how == "interrupt" {
 		return a.Interrupt(a.region, ids...)
 	}
@@ -210,7 +210,7 @@ func parseClear(l scriptLine) (action, error) {
 	return control(http.MethodDelete, l.args[0], nil), nil
 }
 
-// parseControl reads settings for one of the controls of the pocket AWS.
+// parseControl reads settings for one of the controls of the AWS simulator.
 func parseControl(path string) func(scriptLine) (action, error) {
 	return func(l scriptLine) (action, error) {
 		body := map[string]any{}
@@ -236,7 +236,7 @@ func parseControl(path string) func(scriptLine) (action, error) {
 	}
 }
 
-// control steers the pocket AWS.
+// control steers the AWS simulator.
 func control(method, path string, body []byte) action {
 	return func(ctx context.Context, c *Cluster) (string, error) {
 		request, err := http.NewRequestWithContext(ctx, method, c.AWSURL+"/_sim/"+path, bytes.NewReader(body))
@@ -245,15 +245,15 @@ func control(method, path string, body []byte) action {
 		}
 		response, err := http.DefaultClient.Do(request)
 		if err != nil {
-			return "", fmt.Errorf("steering the pocket AWS: %w", err)
+			return "", fmt.Errorf("steering the AWS simulator: %w", err)
 		}
 		defer response.Body.Close()
 		text, err := io.ReadAll(response.Body)
 		if err != nil {
-			return "", fmt.Errorf("steering the pocket AWS: %w", err)
+			return "", fmt.Errorf("steering the AWS simulator: %w", err)
 		}
 		if response.StatusCode != http.StatusOK {
-			return "", fmt.Errorf("the pocket AWS refused: %s", strings.TrimSpace(string(text)))
+			return "", fmt.Errorf("the AWS simulator refused: %s", strings.TrimSpace(string(text)))
 		}
 		return strings.TrimPrefix(strings.TrimSpace(string(text)), `{"ok":true}`), nil
 	}

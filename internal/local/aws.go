@@ -18,16 +18,16 @@ import (
 )
 
 const (
-	// awsStateFile is where the pocket AWS is kept between runs.
+	// awsStateFile is where the AWS simulator is kept between runs.
 	awsStateFile = "aws.json"
 	// awsSaveEvery bounds what a crash of this process can lose. Saving costs some milliseconds per thousand instances.
 	awsSaveEvery = 3 * time.Second
-	// accessKey is the key that the controller signs with. Any key would do: the pocket AWS has no secrets.
+	// accessKey is the key that the controller signs with. Any key would do: the AWS simulator has no secrets.
 	accessKey = "AKIAKARPENTERLOCAL00"
 )
 
-// pocketAWS is a pocket AWS that is served on a loopback port and keeps its state in a file.
-type pocketAWS struct {
+// awsSim is an AWS simulator that is served on a loopback port and keeps its state in a file.
+type awsSim struct {
 	*simaws.Sim
 	url, region string
 	cluster     simaws.Cluster
@@ -42,7 +42,7 @@ type pocketAWS struct {
 	running sync.WaitGroup
 }
 
-// awsOptions say what the pocket AWS is to know.
+// awsOptions say what the AWS simulator is to know.
 type awsOptions struct {
 	dir, region string
 	cluster     simaws.Cluster
@@ -51,13 +51,13 @@ type awsOptions struct {
 	watcher     simaws.Watcher
 }
 
-// startAWS goes on with the pocket AWS that an earlier run left in the folder, or makes one.
-func startAWS(ctx context.Context, opts awsOptions) (*pocketAWS, error) {
+// startAWS goes on with the AWS simulator that an earlier run left in the folder, or makes one.
+func startAWS(ctx context.Context, opts awsOptions) (*awsSim, error) {
 	listener, err := plane.Listen(opts.dir, "aws")
 	if err != nil {
 		return nil, err
 	}
-	a := &pocketAWS{
+	a := &awsSim{
 		url: "http://" + listener.Addr().String(), region: opts.region, cluster: opts.cluster,
 		file: filepath.Join(opts.dir, awsStateFile), timing: bootTiming(opts.bootTime),
 	}
@@ -84,13 +84,13 @@ func startAWS(ctx context.Context, opts awsOptions) (*pocketAWS, error) {
 }
 
 // Freeze stops the world: from now on nothing happens in it by itself.
-func (a *pocketAWS) Freeze() {
+func (a *awsSim) Freeze() {
 	a.stop()
 	a.running.Wait()
 }
 
-// Close ends the pocket AWS and saves it.
-func (a *pocketAWS) Close() error {
+// Close ends the AWS simulator and saves it.
+func (a *awsSim) Close() error {
 	_ = a.server.Close()
 	return a.save()
 }
@@ -112,7 +112,7 @@ func bootTiming(boot time.Duration) simaws.Timing {
 }
 
 // atOnce runs a function in a world where instances boot without delay.
-func (a *pocketAWS) atOnce(do func() error) error {
+func (a *awsSim) atOnce(do func() error) error {
 	a.SetTiming(bootTiming(0))
 	defer a.SetTiming(a.timing)
 	err := do()
@@ -121,7 +121,7 @@ func (a *pocketAWS) atOnce(do func() error) error {
 }
 
 // notice remembers that a call may have changed the world.
-func (a *pocketAWS) notice(c simaws.Call) {
+func (a *awsSim) notice(c simaws.Call) {
 	for _, harmless := range []string{"Describe", "Get", "List", "Receive"} {
 		if strings.HasPrefix(c.Action, harmless) {
 			return
@@ -130,7 +130,7 @@ func (a *pocketAWS) notice(c simaws.Call) {
 	a.changed.Store(true)
 }
 
-func (a *pocketAWS) saveOften(ctx context.Context) {
+func (a *awsSim) saveOften(ctx context.Context) {
 	ticker := time.NewTicker(awsSaveEvery)
 	defer ticker.Stop()
 	for {
@@ -145,13 +145,13 @@ func (a *pocketAWS) saveOften(ctx context.Context) {
 	}
 }
 
-func (a *pocketAWS) load() error {
+func (a *awsSim) load() error {
 	file, err := os.Open(a.file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("opening the saved pocket AWS: %w", err)
+		return fmt.Errorf("opening the saved AWS simulator: %w", err)
 	}
 	defer file.Close()
 	if err := a.Load(file); err != nil {
@@ -161,17 +161,17 @@ func (a *pocketAWS) load() error {
 }
 
 // save replaces the file at once, so that a crash leaves the one before.
-func (a *pocketAWS) save() error {
+func (a *awsSim) save() error {
 	file, err := os.CreateTemp(filepath.Dir(a.file), awsStateFile+".*")
 	if err != nil {
-		return fmt.Errorf("saving the pocket AWS: %w", err)
+		return fmt.Errorf("saving the AWS simulator: %w", err)
 	}
 	defer os.Remove(file.Name())
 	if err := errors.Join(a.Save(file), file.Close()); err != nil {
-		return fmt.Errorf("saving the pocket AWS: %w", err)
+		return fmt.Errorf("saving the AWS simulator: %w", err)
 	}
 	if err := os.Rename(file.Name(), a.file); err != nil {
-		return fmt.Errorf("saving the pocket AWS: %w", err)
+		return fmt.Errorf("saving the AWS simulator: %w", err)
 	}
 	return nil
 }

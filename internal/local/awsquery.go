@@ -24,8 +24,8 @@ const systemType = "m5.xlarge"
 
 const trustEC2 = `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}`
 
-// query asks the pocket AWS by the protocol that EC2 and IAM share, as an administrator, and decodes the answer.
-func (a *pocketAWS) query(ctx context.Context, service string, form url.Values, into any) error {
+// query asks the AWS simulator by the protocol that EC2 and IAM share, as an administrator, and decodes the answer.
+func (a *awsSim) query(ctx context.Context, service string, form url.Values, into any) error {
 	form.Set("Version", map[string]string{"ec2": "2016-11-15", "iam": "2010-05-08"}[service])
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, a.url, strings.NewReader(form.Encode()))
 	if err != nil {
@@ -54,7 +54,7 @@ func (a *pocketAWS) query(ctx context.Context, service string, form url.Values, 
 	return nil
 }
 
-// queryError is an answer of the pocket AWS that is no success.
+// queryError is an answer of the AWS simulator that is no success.
 type queryError struct {
 	action, body string
 	status       int
@@ -66,7 +66,7 @@ func (e *queryError) Error() string {
 
 // prepare makes what an administrator makes before Karpenter is installed: the role and the instance profile of nodes,
 // and the node group for the cluster's own pods. What is there already stays.
-func (a *pocketAWS) prepare(ctx context.Context, cluster string) error {
+func (a *awsSim) prepare(ctx context.Context, cluster string) error {
 	role, profile := "KarpenterNodeRole-"+cluster, "KarpenterNodeInstanceProfile-"+cluster
 	for _, form := range []url.Values{
 		{"Action": {"CreateRole"}, "RoleName": {role}, "AssumeRolePolicyDocument": {trustEC2}},
@@ -78,13 +78,13 @@ func (a *pocketAWS) prepare(ctx context.Context, cluster string) error {
 			continue // of an earlier run; a profile holds one role
 		}
 		if err != nil {
-			return fmt.Errorf("preparing the pocket AWS: %w", err)
+			return fmt.Errorf("preparing the AWS simulator: %w", err)
 		}
 	}
 	for _, policy := range []string{"AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryReadOnly", "AmazonSSMManagedInstanceCore"} {
 		form := url.Values{"Action": {"AttachRolePolicy"}, "RoleName": {role}, "PolicyArn": {"arn:aws:iam::aws:policy/" + policy}}
 		if err := a.query(ctx, "iam", form, nil); err != nil {
-			return fmt.Errorf("preparing the pocket AWS: %w", err)
+			return fmt.Errorf("preparing the AWS simulator: %w", err)
 		}
 	}
 	return nil
@@ -94,7 +94,7 @@ func (a *pocketAWS) prepare(ctx context.Context, cluster string) error {
 var systemSubnets = []string{"subnet-0abc123", "subnet-0def456"}
 
 // launchSystem starts the instances that the system nodes are, as far as they do not run.
-func (a *pocketAWS) launchSystem(ctx context.Context, cluster simaws.Cluster, nodes int) error {
+func (a *awsSim) launchSystem(ctx context.Context, cluster simaws.Cluster, nodes int) error {
 	var running struct {
 		IDs []string `xml:"reservationSet>item>instancesSet>item>instanceId"`
 	}
@@ -121,7 +121,7 @@ func (a *pocketAWS) launchSystem(ctx context.Context, cluster simaws.Cluster, no
 }
 
 // launchInto starts one instance of the system group.
-func (a *pocketAWS) launchInto(ctx context.Context, cluster simaws.Cluster, image, subnet string) error {
+func (a *awsSim) launchInto(ctx context.Context, cluster simaws.Cluster, image, subnet string) error {
 	var made struct {
 		ID string `xml:"instancesSet>item>instanceId"`
 	}
@@ -165,7 +165,7 @@ spec:
 }
 
 // image finds the newest AL2023 image for a version of Kubernetes such as 1.37.
-func (a *pocketAWS) image(ctx context.Context, version string) (string, error) {
+func (a *awsSim) image(ctx context.Context, version string) (string, error) {
 	var found struct {
 		Images []struct {
 			ID   string `xml:"imageId"`
@@ -177,7 +177,7 @@ func (a *pocketAWS) image(ctx context.Context, version string) (string, error) {
 		return "", fmt.Errorf("looking for an image: %w", err)
 	}
 	if len(found.Images) == 0 {
-		return "", fmt.Errorf("the pocket AWS has no image %s", name)
+		return "", fmt.Errorf("the AWS simulator has no image %s", name)
 	}
 	names := map[string]string{}
 	for _, image := range found.Images {
@@ -191,7 +191,7 @@ func (a *pocketAWS) image(ctx context.Context, version string) (string, error) {
 }
 
 // volumeGiB is the size of the volume that a machine keeps its pods' files on.
-func (a *pocketAWS) volumeGiB(ctx context.Context, m *simaws.Machine) (int64, error) {
+func (a *awsSim) volumeGiB(ctx context.Context, m *simaws.Machine) (int64, error) {
 	var found struct {
 		Volumes []struct {
 			Size   string `xml:"size"`
@@ -224,7 +224,7 @@ func (a *pocketAWS) volumeGiB(ctx context.Context, m *simaws.Machine) (int64, er
 }
 
 // launched lists the instances beside the system nodes' that have not ended, in the order of their launch.
-func (a *pocketAWS) launched(spotOnly bool) ([]string, error) {
+func (a *awsSim) launched(spotOnly bool) ([]string, error) {
 	instances, err := a.Instances(a.region)
 	if err != nil {
 		return nil, fmt.Errorf("listing instances: %w", err)

@@ -94,7 +94,7 @@ Karpenter is not in this cluster yet. In another terminal:
   helm upgrade --install karpenter charts/karpenter --namespace kube-system --set settings.clusterName=%s --set settings.interruptionQueue=%[3]s --wait
   kubectl get pods -n kube-system -l app.kubernetes.io/name=karpenter
 
-docs/start/helm.md goes on from there. The pocket AWS is at
+docs/start/helm.md goes on from there. The AWS simulator is at
 %s.
 Ctrl-C stops the cluster and keeps it in %s.
 

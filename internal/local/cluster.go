@@ -62,7 +62,7 @@ type Cluster struct {
 	Kubeconfig string
 	// Client knows Kubernetes' own kinds and ours.
 	Client client.WithWatch
-	// AWS is the pocket AWS, AWSURL where it listens.
+	// AWS is the AWS simulator, AWSURL where it listens.
 	AWS    *simaws.Sim
 	AWSURL string
 	// MetricsURL is where the controller serves its metrics, DashboardURL where its dashboard is.
@@ -73,7 +73,7 @@ type Cluster struct {
 	folder io.Closer
 	plane  *plane.Plane
 	kinds  *Kinds
-	aws    *pocketAWS
+	aws    *awsSim
 	nodes  *nodeKeeper
 	log    *kubelet.Log
 	child  *controller
@@ -135,14 +135,14 @@ func (c *Cluster) startPlane(ctx context.Context) error {
 	return nil
 }
 
-// startWorld starts what needs only the control plane: our kinds, the pocket AWS, kwok, and the cluster's own objects.
+// startWorld starts what needs only the control plane: our kinds, the AWS simulator, kwok, and the cluster's own objects.
 func (c *Cluster) startWorld(ctx context.Context) error {
 	manifests := []string{systemManifest}
 	if c.opts.NoKarpenter {
-		c.tell("starting the pocket AWS and kwok")
+		c.tell("starting the AWS simulator and kwok")
 	} else {
 		manifests = append(manifests, standinManifest)
-		c.tell("installing NodePool, NodeClaim and EC2NodeClass, starting the pocket AWS and kwok")
+		c.tell("installing NodePool, NodeClaim and EC2NodeClass, starting the AWS simulator and kwok")
 	}
 	var version string
 	var port int
@@ -269,7 +269,7 @@ func (c *Cluster) Stop() error {
 	if c.aws != nil {
 		c.aws.Freeze()
 	}
-	if c.endWork != nil { // with what the pocket AWS has told last
+	if c.endWork != nil { // with what the AWS simulator has told last
 		c.endWork()
 		c.work.Wait()
 	}

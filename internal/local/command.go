@@ -31,8 +31,8 @@ func NewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "local",
 		Short: "Run a whole cluster on this machine",
-		Long: `Run a whole cluster on this machine, without a cloud account: a real Kubernetes control plane and scheduler, a pocket AWS
-that launches instances, kwok as the kubelet of each, and Karpenter. Nodes and their pods are only pretended: nothing is
+		Long: `Run a whole cluster on this machine, without a cloud account: a real Kubernetes control plane and scheduler, an AWS simulator
+that launches instances, kwok as the kubelet of each, and Karpenter. Nodes and their pods are only simulated: nothing is
 computed on them, and all else is the real thing. Ctrl-C stops it; what is in the cluster is kept for the next time.
 
 With --scenario it plays a script of workload changes and faults on a cluster of its own, prints what happened, and
@@ -140,7 +140,7 @@ In another terminal:
   kubectl get nodes,nodeclaims -L karpenter.sh/capacity-type,node.kubernetes.io/instance-type --watch
 
 The dashboard is at %s
-kubectl logs -n kube-system -l app.kubernetes.io/name=karpenter -f shows what the controller does. The pocket AWS is at
+kubectl logs -n kube-system -l app.kubernetes.io/name=karpenter -f shows what the controller does. The AWS simulator is at
 %s, the controller's metrics are at %s.
 Ctrl-C stops the cluster and keeps it in %s.
 

@@ -201,10 +201,10 @@ func controllerSettings(c *Cluster, ports []int) map[string]string {
 	return settings
 }
 
-// awsSettings lead to the pocket AWS, and nowhere else.
+// awsSettings lead to the AWS simulator, and nowhere else.
 func awsSettings(c *Cluster) map[string]string {
 	return map[string]string{
-		"AWS_ENDPOINT_URL": c.AWSURL, "AWS_REGION": c.opts.Region, "AWS_ACCESS_KEY_ID": accessKey, "AWS_SECRET_ACCESS_KEY": "pocket",
+		"AWS_ENDPOINT_URL": c.AWSURL, "AWS_REGION": c.opts.Region, "AWS_ACCESS_KEY_ID": accessKey, "AWS_SECRET_ACCESS_KEY": "simulated",
 		"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull, "AWS_EC2_METADATA_DISABLED": "true",
 	}
 }

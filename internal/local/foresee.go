@@ -81,7 +81,7 @@ func newOutlook(machines []machine, pending int) outlook {
 	return o
 }
 
-// same says whether two fleets are of the same nodes at the same cost, and leave as many pods without a place.
+// same says whether two fleets are of the same nodes at the same cost, and leave as many pods unschedulable.
 func (o outlook) same(as outlook) bool {
 	return slices.Equal(o.nodes, as.nodes) && math.Abs(o.price-as.price) <= grain*float64(len(o.nodes)) && o.pending == as.pending
 }
@@ -97,14 +97,22 @@ func (o outlook) String() string {
 		kinds = append(kinds, fmt.Sprintf("%d × %s", n-i, o.nodes[i]))
 		i = n
 	}
-	text := fmt.Sprintf("%d nodes for $%.4f/h", len(o.nodes), o.price)
+	text := fmt.Sprintf("%s for $%.4f/h", plural(len(o.nodes), "node"), o.price)
 	if len(kinds) > 0 {
 		text += " (" + strings.Join(kinds, ", ") + ")"
 	}
 	if o.pending > 0 {
-		text += fmt.Sprintf(", %d pods without a place", o.pending)
+		text += ", " + plural(o.pending, "unschedulable pod")
 	}
 	return text
+}
+
+// plural is a number of things: 1 node, 2 nodes.
+func plural(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // foresight holds what plan says of each change against what comes of it. Steps that change objects one after the other are one
@@ -311,17 +319,17 @@ func (s *sight) unrest() string {
 	}
 	for _, p := range s.pods {
 		if p.DeletionTimestamp != nil || p.Spec.NodeName != "" && p.Status.Phase != corev1.PodRunning {
-			return fmt.Sprintf("pod %s comes or goes", p.Name)
+			return fmt.Sprintf("pod %s starts or stops", p.Name)
 		}
 	}
 	for _, n := range s.nodes {
 		if n.DeletionTimestamp != nil || !ready(n) || n.Labels[karpv1.NodeInitializedLabelKey] != "true" {
-			return fmt.Sprintf("node %s comes or goes", n.Name)
+			return fmt.Sprintf("node %s starts or is being deleted", n.Name)
 		}
 	}
 	for i := range s.claims {
 		if s.claims[i].DeletionTimestamp != nil {
-			return fmt.Sprintf("claim %s goes", s.claims[i].Name)
+			return fmt.Sprintf("claim %s is being deleted", s.claims[i].Name)
 		}
 	}
 	if len(s.claims) != len(s.nodes) || s.instances != len(s.nodes) {

@@ -20,7 +20,7 @@ import (
 var kwokManifest string
 
 // silenceLog is the log of every pod that has no other, in the form that kubelets read.
-const silenceLog = "2000-01-01T00:00:00Z stdout F kwok only pretends to run this container, so it has no output\n"
+const silenceLog = "2000-01-01T00:00:00Z stdout F kwok only simulates this container, so it has no output\n"
 
 // startKwok runs kwok, which plays the kubelets of the nodes that nodeKeeper registers, and returns the port where the
 // API server reaches them. With told, it is told while it runs where pods that are run for real have their log and ports.
@@ -41,7 +41,7 @@ func startKwok(ctx context.Context, p *plane.Plane, dir string, told bool) (port
 		return 0, err
 	}
 	config := filepath.Join(dir, "kwok.yaml")
-	silence := filepath.Join(dir, "logs", "pretended.log")
+	silence := filepath.Join(dir, "logs", "simulated.log")
 	text := strings.NewReplacer("LOGFILE", strconv.Quote(controllerLog(dir)), "SILENCE", strconv.Quote(silence)).Replace(kwokManifest)
 	if err := os.WriteFile(silence, []byte(silenceLog), 0o600); err != nil {
 		return 0, fmt.Errorf("writing the log of pods that have none: %w", err)

@@ -44,7 +44,7 @@ type machineEvent struct {
 }
 
 // nodeKeeper does what kubelets at their start and the cloud controller at an instance's end do: it makes and removes
-// Node objects as machines of the pocket AWS join and leave. It is a simaws.Watcher.
+// Node objects as machines of the AWS simulator join and leave. It is a simaws.Watcher.
 type nodeKeeper struct {
 	kube    client.Client
 	cluster string
@@ -72,7 +72,7 @@ func (n *nodeKeeper) Joined(m simaws.Machine) { n.note(machineEvent{machine: m})
 // Left notes that a machine has stopped or ended.
 func (n *nodeKeeper) Left(m simaws.Machine, reason string) { n.note(machineEvent{m, reason}) }
 
-// note puts the work aside: the pocket AWS waits for its watcher, and must not wait for the API server.
+// note puts the work aside: the AWS simulator waits for its watcher, and must not wait for the API server.
 func (n *nodeKeeper) note(event machineEvent) {
 	n.mu.Lock()
 	n.latest[event.machine.ProviderID] = event
@@ -198,7 +198,7 @@ func (n *nodeKeeper) switchOn(ctx context.Context, m *simaws.Machine) error {
 		return err
 	}
 	if node == nil {
-		return errors.New("another machine's node has this name; it has to go first")
+		return errors.New("another instance's node has this name; it has to be deleted first")
 	}
 	if node.Annotations[kwokAnnotation] == managed {
 		return nil
@@ -257,7 +257,7 @@ func (n *nodeKeeper) remove(ctx context.Context, m *simaws.Machine) error {
 			return fmt.Errorf("deleting node %s: %w", m.NodeName, err)
 		}
 	}
-	n.tell("node %s left: %s", m.NodeName, describe(m))
+	n.tell("node %s deleted: %s", m.NodeName, describe(m))
 	return nil
 }
 
@@ -300,10 +300,10 @@ func withoutTaint(taints []corev1.Taint, drop corev1.Taint) []corev1.Taint {
 }
 
 // catchUp removes the nodes of an earlier run whose instances are gone, which can be where that run was killed.
-func (n *nodeKeeper) catchUp(ctx context.Context, aws *pocketAWS) error {
+func (n *nodeKeeper) catchUp(ctx context.Context, aws *awsSim) error {
 	instances, err := aws.Instances(aws.region)
 	if err != nil {
-		return fmt.Errorf("listing the instances of the pocket AWS: %w", err)
+		return fmt.Errorf("listing the instances of the AWS simulator: %w", err)
 	}
 	alive := map[string]bool{}
 	for i := range instances {

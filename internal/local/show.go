@@ -43,7 +43,7 @@ func show(ctx context.Context, c *Cluster, what string) (string, error) {
 			row("%s\t%s\t%s\t%s\t%d pods", n.Name, n.Labels[corev1.LabelInstanceTypeStable], n.Labels[karpv1.CapacityTypeLabelKey], n.Labels[corev1.LabelTopologyZone],
 				int(s.countPods(func(p *corev1.Pod) bool { return p.Spec.NodeName == n.Name })))
 		}
-		row("%d nodes, $%.4f an hour by the price list", len(s.nodes), s.cost)
+		row("%s, $%.4f an hour by the price list", plural(len(s.nodes), "node"), s.cost)
 	case "claims":
 		for i := range s.claims {
 			claim := &s.claims[i]

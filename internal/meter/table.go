@@ -13,7 +13,7 @@ func claimMetrics() []Metric {
 	return []Metric{
 		{
 			Name: NodeClaimsCreated, Kind: Counter, ID: "O1", Labels: []string{"nodepool", "reason", "min_values_relaxed"},
-			Help: "Claims written, by why they were wanted: provisioned, or the reason of the disruption that they replace for.",
+			Help: "Claims written, by why they were needed: provisioned, or the reason of the disruption that they replace for.",
 		},
 		{
 			Name: NodeClaimsTerminated, Kind: Counter, ID: "O2", Labels: []string{"nodepool", "capacity_type", "zone"},
@@ -21,7 +21,7 @@ func claimMetrics() []Metric {
 		},
 		{
 			Name: NodeClaimsDisrupted, Kind: Counter, ID: "O3", Labels: disrupted,
-			Help: "Claims that Karpenter decided to end, by reason and by how their pods leave: graceful, eventual or forceful.",
+			Help: "Claims that Karpenter decided to end, by reason and by how their pods are evicted: graceful, eventual or forceful.",
 		},
 		{
 			Name: PodsDisruptionInitiated, Kind: Counter, ID: "O4", Labels: disrupted,
@@ -50,7 +50,7 @@ func nodeMetrics() []Metric {
 	}
 	return []Metric{
 		{Name: NodesCreated, Kind: Counter, ID: "O5", Labels: []string{"nodepool", "zone"}, Help: "Nodes that have joined the cluster."},
-		{Name: NodesTerminated, Kind: Counter, ID: "O5", Labels: []string{"nodepool", "zone"}, Help: "Nodes that have been taken away."},
+		{Name: NodesTerminated, Kind: Counter, ID: "O5", Labels: []string{"nodepool", "zone"}, Help: "Nodes that have been deleted."},
 		{
 			Name: NodesTerminationDuration, Kind: Summary, ID: "O9", Labels: []string{"nodepool"},
 			Help: "Time from the deletion of a node until its finalizer was removed.",
@@ -58,7 +58,7 @@ func nodeMetrics() []Metric {
 		{Name: NodesDrained, Kind: Counter, ID: "O10", Labels: []string{"nodepool"}, Help: "Nodes that were drained."},
 		{
 			Name: NodesLifetimeDuration, Kind: Histogram, ID: "O11", Labels: []string{"nodepool"}, Buckets: lifetimes(),
-			Help: "How old nodes were when they were taken away.",
+			Help: "How old nodes were when they were deleted.",
 		},
 		gauge(NodesAllocatable, "What a node offers to pods."),
 		gauge(NodesTotalPodRequests, "What pods on a node request, those of DaemonSets included."),
@@ -120,7 +120,7 @@ func podMetrics() []Metric {
 		duration(PodsSchedulingDecisionDuration, "O22", "Time from first seeing a pod until the first decision about it."),
 		{Name: PodsBoundAsPlanned, Kind: Counter, ID: "ours", Labels: []string{"outcome"}, Help: "Pods bound after Karpenter had planned a node for them: planned if to that node, elsewhere if to another."},
 		{Name: PodsEvictionRequests, Kind: Counter, ID: "O23", Labels: []string{"code"}, Help: "Evictions asked for, by the API server's answer."},
-		{Name: PodsDrained, Kind: Counter, ID: "O24", Labels: []string{"reason"}, Help: "Pods that left a node because it was drained."},
+		{Name: PodsDrained, Kind: Counter, ID: "O24", Labels: []string{"reason"}, Help: "Pods that were evicted because their node was drained."},
 	}
 }
 
@@ -129,9 +129,9 @@ func poolMetrics() []Metric {
 	return []Metric{
 		{Name: NodePoolsLimit, Kind: Gauge, ID: "O25", Labels: amount, Help: "Limit of a pool."},
 		{Name: NodePoolsUsage, Kind: Gauge, ID: "O25", Labels: amount, Help: "What the nodes and claims of a pool amount to."},
-		{Name: NodePoolsCost, Kind: Gauge, ID: "O26", Labels: []string{"nodepool"}, Help: "Price of a pool's machines per hour, as estimated."},
-		{Name: NodePoolsCostErrors, Kind: Counter, ID: "O27", Labels: []string{"nodepool"}, Help: "Machines whose price could not be found."},
-		{Name: NodePoolsAllowedDisruptions, Kind: Gauge, ID: "O28", Labels: budget, Help: "Nodes of a pool that the budgets let go at this moment."},
+		{Name: NodePoolsCost, Kind: Gauge, ID: "O26", Labels: []string{"nodepool"}, Help: "Price of a pool's instances per hour, as estimated."},
+		{Name: NodePoolsCostErrors, Kind: Counter, ID: "O27", Labels: []string{"nodepool"}, Help: "Instances whose price could not be found."},
+		{Name: NodePoolsAllowedDisruptions, Kind: Gauge, ID: "O28", Labels: budget, Help: "Nodes of a pool that the budgets allow to be disrupted at this moment."},
 		{Name: NodePoolsNodesConsumingBudgets, Kind: Gauge, ID: "O28", Labels: budget, Help: "Nodes of a pool that count against its budgets at this moment."},
 		{Name: NodePoolsPods, Kind: Gauge, ID: "ours", Labels: []string{"nodepool"}, Help: "Pods on a pool's nodes that would have to move if their node were disrupted."},
 	}

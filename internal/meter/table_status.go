@@ -79,7 +79,7 @@ func statusOf(kind Tracked, of string, extra []string, buckets []float64) []Metr
 		},
 		{
 			Name: statusName(kind, terminatingSeconds), Kind: Gauge, ID: "O45", Labels: with(object...), Most: maxStatus,
-			Help: "For how long " + of + " has been going away.",
+			Help: "For how long " + of + " has been terminating.",
 		},
 	}
 }

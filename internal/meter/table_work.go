@@ -9,7 +9,7 @@ func schedulerMetrics() []Metric {
 		},
 		{Name: SchedulerQueueDepth, Kind: Gauge, ID: "O30", Labels: pass, Help: "Pods that a pass has still to place; zero once it is over, until the next one begins."},
 		{Name: SchedulerUnfinished, Kind: Gauge, ID: "O30", Labels: pass, Help: "For how long a pass has been at work; zero once it is over, until the next one begins."},
-		{Name: SchedulerUnschedulable, Kind: Gauge, ID: "O31", Labels: []string{"controller"}, Help: "Pods that no pool can place."},
+		{Name: SchedulerUnschedulable, Kind: Gauge, ID: "O31", Labels: []string{"controller"}, Help: "Pods that are unschedulable on every pool."},
 		{Name: SchedulerIgnoredPods, Kind: Gauge, ID: "O32", Help: "Pending pods that are left out because something about them cannot be met or read."},
 		{
 			Name: SchedulerPendingZones, Kind: Gauge, ID: "O33", Labels: []string{"controller", "zone"},

@@ -23,11 +23,11 @@ import (
 // builtInMemoryOverhead is the default of VM_MEMORY_OVERHEAD_PERCENT: what a controller would be told is not known here.
 const builtInMemoryOverhead = 0.075
 
-// builtInDay is the moment that spot prices are taken at: they move from hour to hour in the pocket AWS too, and what is
+// builtInDay is the moment that spot prices are taken at: they move from hour to hour in the AWS simulator too, and what is
 // built in should not.
 var builtInDay = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// BuiltIn is what can be bought as far as this program knows by itself: the instance types of the pocket AWS, worked out by
+// BuiltIn is what can be bought as far as this program knows by itself: the instance types of the AWS simulator, worked out by
 // the AWS provider as for a controller, at the prices that are embedded in it. Spot prices are typical ones.
 type BuiltIn struct {
 	// PricesAt is the day of the price list, From the region that it is of: another one for want of a list of this region.

@@ -59,7 +59,7 @@ type realClock struct{}
 func (realClock) Now() time.Time                         { return time.Now() }
 func (realClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
 
-// newAWS serves a pocket AWS that knows the cluster.
+// newAWS serves an AWS simulator that knows the cluster.
 func newAWS(t *testing.T) string {
 	t.Helper()
 	url, _ := newObservedAWS(t)

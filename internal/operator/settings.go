@@ -26,7 +26,7 @@ func coreSettings() []Setting {
 			set: duration(0, func(o *Options) pDuration { return &o.BatchMaxDuration }),
 		},
 		{
-			Env: "BATCH_IDLE_DURATION", ID: "O60", Default: "1s", Help: "how long no new pod must come for planning to begin",
+			Env: "BATCH_IDLE_DURATION", ID: "O60", Default: "1s", Help: "for how long no new pod must be pending for planning to begin",
 			set: duration(0, func(o *Options) pDuration { return &o.BatchIdleDuration }),
 		},
 		{
@@ -184,7 +184,7 @@ func awsSettings() []Setting {
 			set: boolean(func(o *Options) *bool { return &o.EKSControlPlane }),
 		},
 		{
-			Env: "VM_MEMORY_OVERHEAD_PERCENT", ID: "aws-7.3", Default: "0.075", Help: "share of memory that machines are expected to lack, until one has been seen",
+			Env: "VM_MEMORY_OVERHEAD_PERCENT", ID: "aws-7.3", Default: "0.075", Help: "share of memory that instances are expected to lack, until one has been seen",
 			set: setMemoryOverhead,
 		},
 		{

@@ -113,7 +113,7 @@ func (r *disruptionReader) fixed(n *Node) string {
 	}
 	switch w := n.World; {
 	case w.Deleting:
-		return "it is being taken away already"
+		return "it is being deleted already"
 	case n.Claim == nil && w.Pool == "":
 		return "Karpenter did not make it"
 	case n.Claim == nil:

@@ -284,7 +284,7 @@ func (m *Mirror) claimFor(h *host) (*claimEntry, error) {
 			case other == h:
 				return c, nil
 			case other != nil || c.obj.Status.NodeName != "":
-				return nil, fmt.Errorf("shows machine %s, which belongs to claim %s and node %s; it is not counted as that claim's node", id, c.name, nodeName(other, c))
+				return nil, fmt.Errorf("shows instance %s, which belongs to claim %s and node %s; it is not counted as that claim's node", id, c.name, nodeName(other, c))
 			}
 		}
 	}

@@ -33,7 +33,7 @@ func facts(t *rapid.T, view *state.View, now time.Time) ledger.Facts {
 		if n.Claim != nil {
 			claims = append(claims, n.Claim.Name)
 			if some("busy") {
-				f.Busy[n.Claim.Name] = "it is being taken away already"
+				f.Busy[n.Claim.Name] = "it is being deleted already"
 			}
 			if some("fixed") {
 				f.Fixed[n.Claim.Name] = "a move of it was called off a moment ago"

@@ -151,7 +151,7 @@ func (m *Mirror) claimUnit(c *claimEntry) *Node {
 		}
 	}
 	if rival != nil {
-		m.problem("NodeClaim", c.name, "join", fmt.Errorf("has machine %s on record, which belongs to claim %s; it is left out", c.obj.Status.ProviderID, rival.name))
+		m.problem("NodeClaim", c.name, "join", fmt.Errorf("has instance %s on record, which belongs to claim %s; it is left out", c.obj.Status.ProviderID, rival.name))
 		return nil
 	}
 	m.problem("NodeClaim", c.name, "join", nil)

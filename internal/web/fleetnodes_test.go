@@ -74,7 +74,7 @@ func TestRowsWithAnOlderPlan(t *testing.T) {
 			late = what
 		}
 	}
-	if late != "the next plan: they have just come" || !strings.Contains(waits[stuck], "cpu") || len(waits) != 8 || got.Total.Pending != 8 {
+	if late != "the next plan: they are new" || !strings.Contains(waits[stuck], "cpu") || len(waits) != 8 || got.Total.Pending != 8 {
 		t.Errorf("pods wait for %v", waits)
 	}
 }

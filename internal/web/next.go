@@ -104,7 +104,7 @@ func lookAhead(v *state.View, src Source) (*next, []*waiting) {
 	}
 	for _, p := range v.World.Pending {
 		if _, open := a.pending[p.UID]; open {
-			a.wait(p, waiting{State: waitPlan, Wait: "the next plan: it has just come"})
+			a.wait(p, waiting{State: waitPlan, Wait: "the next plan: it is new"})
 		}
 	}
 	if d, in, at := src.Decision(); d != nil && in != nil {

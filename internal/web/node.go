@@ -48,7 +48,7 @@ const (
 	stateLaunching = "launching"
 	stateJoining   = "joining"
 	stateStarting  = "starting"
-	stateLeaving   = "leaving"
+	stateLeaving   = "deleting"
 	stateNotReady  = "not ready"
 )
 

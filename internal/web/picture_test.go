@@ -62,7 +62,7 @@ func TestTheFleetPageSaysWhatThereIs(t *testing.T) {
 	c.addPool("general", 10)
 	x := page(t, c)
 	x.Open("/")
-	x.See("No pod waits for a place")
+	x.See("No pod is pending")
 	x.Settle()
 	x.Shot("empty-overview")
 	x.Hash("#/fleet")

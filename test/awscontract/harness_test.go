@@ -1,4 +1,4 @@
-// Package awscontract holds the pocket AWS against clients that nobody here
+// Package awscontract holds the AWS simulator against clients that nobody here
 // wrote: the AWS SDK for Go v2 and the aws command. Every operation that the
 // world claims to know must be driven successfully by both; TestMain checks
 // that at the end of a full run.

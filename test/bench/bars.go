@@ -8,13 +8,13 @@ import (
 
 // The bars of the design.
 const (
-	barSpeed      = 500.0 // times the reference's pods per second, diverse 10,000
+	barSpeed      = 500.0 // times upstream's pods per second, diverse 10,000
 	barSpeedSmall = 100.0 // the same with 1,000 pods
 	barGrowth     = 2.0   // time per pod at 20,000 pods against 1,000
-	barMemory     = 50.0  // times less allocated than the reference, diverse 10,000
+	barMemory     = 50.0  // times less allocated than upstream, diverse 10,000
 	barMillis     = 150.0 // plain 100,000
 	barFew        = 15.0  // milliseconds for 12 pods
-	barMean       = 0.92  // of the reference's cost, geometric mean
+	barMean       = 0.92  // of upstream's cost, geometric mean
 	barLoose      = 1.002 // of the cost without limits and minValues, where limits do not bind
 	boundSlack    = 1e-6  // rounding of the independent bound
 )
@@ -42,7 +42,7 @@ func overOf(r *row) (bar float64, ok bool) {
 	return bar, ok && r.Pods >= 1000
 }
 
-// printBars says of each bar whether it holds, and whether all do. Bars that need the reference are left out without it.
+// printBars says of each bar whether it holds, and whether all do. Bars that need upstream are left out without it.
 func printBars(rows []*row, fleets []*fleetRow) bool {
 	ok := true
 	say := func(holds bool, format string, args ...any) {
@@ -63,14 +63,14 @@ func printBars(rows []*row, fleets []*fleetRow) bool {
 	}
 	if r := find("diverse", 10000); r != nil && r.Peer != nil {
 		speed := r.Peer.SolveMillis / r.Ours.SolveMillis
-		say(speed >= barSpeed, "diverse 10000: %.0f times the reference's speed, at least %.0f", speed, barSpeed)
+		say(speed >= barSpeed, "diverse 10000: %.0f times upstream's speed, at least %.0f", speed, barSpeed)
 		memory := r.Peer.AllocatedMiB / r.Ours.AllocatedMiB
 		say(memory >= barMemory, "diverse 10000: %.0f times less memory allocated, at least %.0f", memory, barMemory)
 	}
 	for _, name := range []string{"diverse", "prefer", "plain"} {
 		if r := find(name, 1000); r != nil && r.Peer != nil {
 			speed := r.Peer.SolveMillis / r.Ours.SolveMillis
-			say(speed >= barSpeedSmall, "%s 1000: %.0f times the reference's speed, at least %.0f", name, speed, barSpeedSmall)
+			say(speed >= barSpeedSmall, "%s 1000: %.0f times upstream's speed, at least %.0f", name, speed, barSpeedSmall)
 		}
 	}
 	for _, r := range rows {
@@ -105,7 +105,7 @@ func costBars(rows []*row, say func(bool, string, ...any)) {
 		if r.Peer != nil {
 			ratio := r.Ours.Total / r.Peer.Total
 			if ratio > 1+1e-9 {
-				say(false, "%s %d %v: %.3f of the reference's cost, at most 1", r.Name, r.Pods, r.Args, ratio)
+				say(false, "%s %d %v: %.3f of upstream's cost, at most 1", r.Name, r.Pods, r.Args, ratio)
 			}
 			switch r.Name {
 			case "plain", "micro", "ratio", "wide":
@@ -123,6 +123,6 @@ func costBars(rows []*row, say func(bool, string, ...any)) {
 	}
 	if n > 0 {
 		mean := math.Exp(logs / float64(n))
-		say(mean <= barMean, "cost: %.3f of the reference's in the geometric mean, at most %.2f", mean, barMean)
+		say(mean <= barMean, "cost: %.3f of upstream's in the geometric mean, at most %.2f", mean, barMean)
 	}
 }

@@ -1,5 +1,5 @@
-// Command bench packs snapshots of generated clusters with this planner and, where it has been built, with the reference
-// implementation's own scheduler, in one run on one machine, and consolidates fleets. It prints speed, cost, memory and the
+// Command bench packs snapshots of generated clusters with this planner and, where it has been built, with upstream
+// Karpenter's own scheduler, in one run on one machine, and consolidates fleets. It prints speed, cost, memory and the
 // ratios, keeps a copy as JSON, and says of each bar whether it holds.
 //
 //	go run ./test/bench [--quick] [--fleet] [--seed 7] [--material DIR] [--peer BINARY] [--json FILE]
@@ -64,7 +64,7 @@ type row struct {
 func main() {
 	b := &bench{}
 	flag.StringVar(&b.material, "material", filepath.Join("..", "shared", "bench"), "directory with workload.py and catalog.json")
-	flag.StringVar(&b.peer, "peer", os.Getenv("KARPENTER_BENCH_PEER"), "binary that packs with the reference's scheduler; none leaves it out")
+	flag.StringVar(&b.peer, "peer", os.Getenv("KARPENTER_BENCH_PEER"), "binary that packs with upstream's scheduler; none leaves it out")
 	flag.StringVar(&b.planner, "planner", "", "karpenter binary to measure; built from this tree by default")
 	flag.StringVar(&b.out, "json", filepath.Join("bin", "bench.json"), "where to keep the figures")
 	flag.IntVar(&b.seed, "seed", 7, "seed of the snapshots")
@@ -145,7 +145,7 @@ func (b *bench) rows() []*row {
 	return out
 }
 
-// peerLimit is the largest snapshot that the reference is asked about: it needs minutes for more.
+// peerLimit is the largest snapshot that upstream is asked about: it needs minutes for more.
 const peerLimit = 10000
 
 func (b *bench) measure(r *row) error {

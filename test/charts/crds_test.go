@@ -1,5 +1,5 @@
 // Package charts holds what is shipped for installing and watching against the real tools: the charts against helm and a real API
-// server, the CloudFormation template against the aws command and the pocket AWS, the alerts against the metrics that there are.
+// server, the CloudFormation template against the aws command and the AWS simulator, the alerts against the metrics that there are.
 package charts
 
 import (

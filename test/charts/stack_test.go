@@ -107,7 +107,7 @@ func TestTheOnePolicyFits(t *testing.T) {
 	}
 }
 
-// cloud is a pocket AWS, the aws command, and clients to look at what it has done.
+// cloud is an AWS simulator, the aws command, and clients to look at what it has done.
 type cloud struct {
 	t      *testing.T
 	path   string

@@ -232,7 +232,7 @@ func (s *site) follow(page, test string) string {
 	return all.String()
 }
 
-// TestTakeOver_Guide runs the page on the way from the reference implementation line by line, on a cluster with two releases of it.
+// TestTakeOver_Guide runs the page on the way from upstream Karpenter line by line, on a cluster with two releases of it.
 func TestTakeOver_Guide(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

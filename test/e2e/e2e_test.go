@@ -1,4 +1,4 @@
-// Package e2e plays scenarios on the whole product: the real control plane and scheduler, the pocket AWS, kwok as kubelet,
+// Package e2e plays scenarios on the whole product: the real control plane and scheduler, the AWS simulator, kwok as kubelet,
 // and the karpenter binary as a process of its own.
 package e2e
 

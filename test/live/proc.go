@@ -77,7 +77,7 @@ func (s *site) computed() busy {
 		}
 	}
 	if t, err := cpuTime(os.Getpid()); err == nil {
-		out["this program with the pocket AWS"] = t
+		out["this program with the AWS simulator"] = t
 	}
 	return out
 }

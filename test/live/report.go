@@ -22,7 +22,7 @@ type report struct {
 	LoadAvg  string  `json:"loadAverage"`
 
 	// Done says that every pod was ready (and on the way in, that nothing was moved any more) before the patience ended. Seconds is
-	// until the last pod was ready on the way out, until the last thing happened on the way in.
+	// until the last pod was ready being deleted, until the last thing happened on the way in.
 	Done     bool    `json:"done"`
 	Seconds  float64 `json:"seconds"`
 	Pods     int     `json:"pods"`

@@ -50,7 +50,7 @@ func start(t *testing.T, dir string, flags ...string) *command {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Process.Kill() })
-	address := regexp.MustCompile(`^http://127\.0\.0\.1:\d+`) // of the pocket AWS; the dashboard's is within a line
+	address := regexp.MustCompile(`^http://127\.0\.0\.1:\d+`) // of the AWS simulator; the dashboard's is within a line
 	lines := bufio.NewScanner(out)
 	for lines.Scan() && c.awsURL == "" {
 		c.awsURL = address.FindString(lines.Text())

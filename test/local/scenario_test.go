@@ -62,7 +62,7 @@ func TestScenarioIsPlayed(t *testing.T) {
 	for name, c := range map[string]struct{ script, want string }{
 		"an expectation that does not hold": {"expect nodes >= 1000", "script.txt:1: expect nodes >= 1000: not so: nodes is 0"},
 		"a condition that does not come":    {"\nwait nodes >= 1000 100ms", "script.txt:2: "},
-		"what the pocket AWS refuses":       {"fault nonsense", "refused"},
+		"what the AWS simulator refuses":    {"fault nonsense", "refused"},
 		"more instances than there are":     {"terminate 1000", "there are only"},
 		"kubectl that fails":                {"kubectl get nonsense", "kubectl"},
 	} {

@@ -16,7 +16,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// startController runs our controller on a cluster and a pocket AWS.
+// startController runs our controller on a cluster and an AWS simulator.
 func startController(t *testing.T, c *harness.Cluster, w *pocket.World) *program.Controller {
 	t.Helper()
 	return program.Start(t, program.Options{World: w, Env: map[string]string{

@@ -37,7 +37,7 @@ type leftBehind struct {
 	Machines                           []*machine
 }
 
-// site is a cluster and an AWS in which the reference implementation has run.
+// site is a cluster and an AWS in which upstream Karpenter has run.
 type site struct {
 	*harness.Cluster
 	*pocket.World
@@ -45,7 +45,7 @@ type site struct {
 	left *leftBehind
 }
 
-// newSite starts a cluster and an AWS, and launches two machines in it as the reference implementation does.
+// newSite starts a cluster and an AWS, and launches two machines in it as upstream Karpenter does.
 func newSite(t *testing.T, opts harness.Options, version string) *site {
 	t.Helper()
 	if testing.Short() {
@@ -72,7 +72,7 @@ func newSite(t *testing.T, opts harness.Options, version string) *site {
 	return s
 }
 
-// launch makes two machines from a launch template, with the tags that the reference implementation gives them.
+// launch makes two machines from a launch template, with the tags that upstream Karpenter gives them.
 func (s *site) launch() {
 	s.t.Helper()
 	ctx := s.t.Context()
@@ -152,7 +152,7 @@ func (s *site) write(file string) {
 	}
 }
 
-// hashes fills in what the reference implementation would have written; that ours are equal to its own is tested in api/.
+// hashes fills in what upstream Karpenter would have written; that ours are equal to its own is tested in api/.
 func (s *site) hashes() {
 	s.t.Helper()
 	for _, object := range s.objects("v1.yaml") {

@@ -20,7 +20,7 @@ import (
 	"karpenter/test/harness/program"
 )
 
-// TestTakeOver_V1 takes over a cluster that the reference implementation has left in v1, and hands it back.
+// TestTakeOver_V1 takes over a cluster that upstream Karpenter has left in v1, and hands it back.
 func TestTakeOver_V1(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, harness.Options{}, "v1")
@@ -124,14 +124,14 @@ func total(text, series string) float64 {
 	return sum
 }
 
-// theirs are annotations that the reference implementation writes too: they may be new, or renewed with a newer version of the
+// theirs are annotations that upstream Karpenter writes too: they may be new, or renewed with a newer version of the
 // hash.
 var theirs = []string{
 	"karpenter.sh/nodepool-hash", "karpenter.sh/nodepool-hash-version", "karpenter.k8s.aws/ec2nodeclass-hash", "karpenter.k8s.aws/ec2nodeclass-hash-version",
 	"karpenter.k8s.aws/tagged", "compatibility.karpenter.k8s.aws/cluster-name-tagged", "karpenter.k8s.aws/instance-profile-name", "compatibility.karpenter.sh/provider",
 }
 
-// handedBack checks that the reference implementation can go on with an object: its spec, finalizers, owners, labels and annotations
+// handedBack checks that upstream Karpenter can go on with an object: its spec, finalizers, owners, labels and annotations
 // are as it has left them, but for hashes of a version that it has left behind as well.
 func handedBack(t *testing.T, before, after *unstructured.Unstructured, converted bool) {
 	t.Helper()
@@ -167,7 +167,7 @@ func handedBack(t *testing.T, before, after *unstructured.Unstructured, converte
 	}
 	for _, want := range [][2]string{{"karpenter.sh/nodepool-hash-version", "v3"}, {"karpenter.k8s.aws/ec2nodeclass-hash-version", "v5"}} {
 		if got, has := is[want[0]]; has && got != want[1] && before.GetKind() != "Node" {
-			t.Errorf("%s is %q, the reference reads %q", want[0], got, want[1])
+			t.Errorf("%s is %q, upstream reads %q", want[0], got, want[1])
 		}
 	}
 	conditions, _, _ := unstructured.NestedSlice(after.Object, "status", "conditions")

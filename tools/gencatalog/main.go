@@ -1,4 +1,4 @@
-// Command gencatalog writes the instance catalogue of the pocket AWS
+// Command gencatalog writes the instance catalogue of the AWS simulator
 // (internal/cloud/simaws/catalog/data). It has two sources:
 //
 //   - files: the instance type and offering tables that the moto project ships,

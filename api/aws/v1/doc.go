@@ -1,4 +1,4 @@
-// Package v1 defines the karpenter.k8s.aws/v1 API: EC2NodeClass, which says how machines of a pool are
+// Package v1 defines the karpenter.k8s.aws/v1 API: EC2NodeClass, which says how instances of a pool are
 // made in AWS: images, networks, disks, identity and kubelet settings. It also holds the labels, tags and
 // annotations of that domain, the AMI alias grammar, the class's conditions and its drift hash.
 //

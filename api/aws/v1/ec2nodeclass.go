@@ -49,7 +49,7 @@ type EC2NodeClassSpec struct {
 	// +kubebuilder:validation:Enum=AL2;AL2023;Bottlerocket;Custom;Windows2019;Windows2022;Windows2025
 	// +optional
 	AMIFamily *string `json:"amiFamily,omitempty" hash:"ignore"`
-	// userData is added to what Karpenter sends to boot the node, in the form that the family wants: MIME or shell for AL2 and
+	// userData is added to what Karpenter sends to boot the node, in the form that the family needs: MIME or shell for AL2 and
 	// AL2023, TOML for Bottlerocket, PowerShell for Windows; with Custom it is all that is sent. Drifts.
 	// +optional
 	UserData *string `json:"userData,omitempty"`
@@ -83,7 +83,7 @@ type EC2NodeClassSpec struct {
 	// +kubebuilder:validation:XValidation:message="blockDeviceMappings: at most one entry may have rootVolume: true",rule="size(self.filter(disk, has(disk.rootVolume) && disk.rootVolume)) < 2"
 	// +optional
 	BlockDeviceMappings []*BlockDeviceMapping `json:"blockDeviceMappings,omitempty"`
-	// instanceStorePolicy says what to do with disks that are part of the machine. RAID0 joins them into one and uses it for
+	// instanceStorePolicy says what to do with disks that are part of the instance. RAID0 joins them into one and uses it for
 	// pods' ephemeral storage. Unset leaves them alone. Drifts.
 	// +optional
 	InstanceStorePolicy *InstanceStorePolicy `json:"instanceStorePolicy,omitempty"`
@@ -114,7 +114,7 @@ type EC2NodeClassSpec struct {
 	CPUOptions *CPUOptions `json:"cpuOptions,omitempty"`
 }
 
-// EC2NodeClass says how the machines of a NodePool are made in AWS.
+// EC2NodeClass says how the instances of a NodePool are launched in AWS.
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
 // +kubebuilder:resource:path=ec2nodeclasses,scope=Cluster,categories=karpenter,shortName={ec2nc,ec2ncs}

@@ -55,7 +55,7 @@ type BlockDevice struct {
 	VolumeType *string `json:"volumeType,omitempty"`
 }
 
-// InstanceStorePolicy says what to do with disks that are part of the machine.
+// InstanceStorePolicy says what to do with disks that are part of the instance.
 // +kubebuilder:validation:Enum=RAID0
 type InstanceStorePolicy string
 
@@ -69,7 +69,7 @@ type NetworkInterface struct {
 	// +kubebuilder:validation:Maximum=2147483647
 	// +required
 	NetworkCardIndex int32 `json:"networkCardIndex"`
-	// deviceIndex is the place of the interface on its card, from 0.
+	// deviceIndex is the position of the interface on its card, from 0.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
 	// +required

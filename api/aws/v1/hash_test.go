@@ -7,7 +7,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestHash_EqualsTheReference holds the drift hash against values that the reference implementation gave for
+// TestHash_EqualsTheReference holds the drift hash against values that upstream Karpenter gave for
 // the same classes. A difference would replace every node of a cluster that is taken over.
 func TestHash_EqualsTheReference(t *testing.T) {
 	data, err := os.ReadFile("testdata/hashes.yaml")

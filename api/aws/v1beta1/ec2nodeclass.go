@@ -38,7 +38,7 @@ type EC2NodeClassSpec struct {
 	// +kubebuilder:validation:Enum=AL2;AL2023;Bottlerocket;Ubuntu;Custom;Windows2019;Windows2022;Windows2025
 	// +required
 	AMIFamily *string `json:"amiFamily"`
-	// userData is added to what Karpenter sends to boot the node, in the form that the family wants; with Custom it is all that
+	// userData is added to what Karpenter sends to boot the node, in the form that the family needs; with Custom it is all that
 	// is sent.
 	// +optional
 	UserData *string `json:"userData,omitempty"`
@@ -65,7 +65,7 @@ type EC2NodeClassSpec struct {
 	// +kubebuilder:validation:XValidation:message="blockDeviceMappings: at most one entry may have rootVolume: true",rule="size(self.filter(disk, has(disk.rootVolume) && disk.rootVolume)) < 2"
 	// +optional
 	BlockDeviceMappings []*BlockDeviceMapping `json:"blockDeviceMappings,omitempty"`
-	// instanceStorePolicy says what to do with disks that are part of the machine. RAID0 joins them into one and uses it for
+	// instanceStorePolicy says what to do with disks that are part of the instance. RAID0 joins them into one and uses it for
 	// pods' ephemeral storage. Unset leaves them alone.
 	// +optional
 	InstanceStorePolicy *awsv1.InstanceStorePolicy `json:"instanceStorePolicy,omitempty"`
@@ -172,7 +172,7 @@ type MetadataOptions struct {
 	HTTPTokens *string `json:"httpTokens,omitempty"`
 }
 
-// EC2NodeClass says how the machines of a NodePool are made in AWS. This is the older form: new manifests should use
+// EC2NodeClass says how the instances of a NodePool are launched in AWS. This is the older form: new manifests should use
 // karpenter.k8s.aws/v1, and `karpenter convert` rewrites old ones.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=ec2nodeclasses,scope=Cluster,categories=karpenter,shortName={ec2nc,ec2ncs}

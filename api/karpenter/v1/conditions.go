@@ -16,9 +16,9 @@ const (
 
 // Conditions of a NodeClaim (A39). Ready is Launched, Registered and Initialized.
 const (
-	// ConditionLaunched says whether the cloud has made the machine.
+	// ConditionLaunched says whether the cloud has launched the instance.
 	ConditionLaunched = "Launched"
-	// ConditionRegistered says whether the machine has joined as a node.
+	// ConditionRegistered says whether the instance has joined as a node.
 	ConditionRegistered = "Registered"
 	// ConditionInitialized says whether the node is ready for the pods it was made for.
 	ConditionInitialized = "Initialized"
@@ -26,13 +26,13 @@ const (
 	ConditionConsolidatable = "Consolidatable"
 	// ConditionDrifted says that the node is no longer what its pool or class describes; the reason says in what.
 	ConditionDrifted = "Drifted"
-	// ConditionDrained says whether the pods that must go have gone.
+	// ConditionDrained says whether the pods that must be evicted are gone.
 	ConditionDrained = "Drained"
 	// ConditionVolumesDetached says whether the node's volumes are free for their next node.
 	ConditionVolumesDetached = "VolumesDetached"
-	// ConditionInstanceTerminating says that the cloud has been told to end the machine.
+	// ConditionInstanceTerminating says that the cloud has been told to terminate the instance.
 	ConditionInstanceTerminating = "InstanceTerminating"
-	// ConditionInstanceMissing is True while the cloud does not show the machine and the claim is kept all the same.
+	// ConditionInstanceMissing is True while the cloud does not show the instance and the claim is kept all the same.
 	ConditionInstanceMissing = "InstanceMissing"
 	// ConditionConsistentStateFound says whether the node is as large as the instance type promised.
 	ConditionConsistentStateFound = "ConsistentStateFound"
@@ -71,9 +71,9 @@ const (
 const (
 	// ReasonLaunchFailed means that the cloud refused for a reason without a name of its own; it is tried again.
 	ReasonLaunchFailed = "LaunchFailed"
-	// ReasonNodeNotFound means that no node carries the machine's provider ID yet.
+	// ReasonNodeNotFound means that no node carries the instance's provider ID yet.
 	ReasonNodeNotFound = "NodeNotFound"
-	// ReasonMultipleNodesFound means that more than one node carries the machine's provider ID.
+	// ReasonMultipleNodesFound means that more than one node carries the instance's provider ID.
 	ReasonMultipleNodesFound = "MultipleNodesFound"
 	// ReasonRegistrationHookPending means that something must still be done before pods may use the node.
 	ReasonRegistrationHookPending = "RegistrationHookPending"

@@ -7,7 +7,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestA60_HashEqualsTheReference holds the drift hash against values that the reference implementation gave for
+// TestA60_HashEqualsTheReference holds the drift hash against values that upstream Karpenter gave for
 // the same templates. A difference would replace every node of a cluster that is taken over.
 func TestA60_HashEqualsTheReference(t *testing.T) {
 	data, err := os.ReadFile("testdata/hashes.yaml")

@@ -11,7 +11,7 @@ import (
 const (
 	// NodePoolLabelKey names the pool that a claim or node belongs to.
 	NodePoolLabelKey = Group + "/nodepool"
-	// CapacityTypeLabelKey says how the machine is bought; see the CapacityType constants.
+	// CapacityTypeLabelKey says how the instance is bought; see the CapacityType constants.
 	CapacityTypeLabelKey = Group + "/capacity-type"
 	// NodeRegisteredLabelKey is "true" on a node that has joined and been matched with its claim.
 	NodeRegisteredLabelKey = Group + "/registered"
@@ -51,7 +51,7 @@ const (
 	PriceOverlayAppliedAnnotationKey = Group + "/price-overlay-applied"
 	// CapacityOverlayAppliedAnnotationKey marks a claim whose capacity came from an overlay.
 	CapacityOverlayAppliedAnnotationKey = Group + "/capacity-overlay-applied"
-	// MoveAnnotationKey, on a claim that is about to be taken away, says for what and by which claims it is replaced.
+	// MoveAnnotationKey, on a claim that is about to be disrupted, says for what and by which claims it is replaced.
 	MoveAnnotationKey = Group + "/move"
 	// MovedFromAnnotationKey, on a claim that replaces others, names the move that it was made for and what is replaced.
 	MovedFromAnnotationKey = Group + "/moved-from"
@@ -64,7 +64,7 @@ const (
 	// SavingsHorizonAnnotationKey, on a pool, says over which share of the usual time savings of its moves count, and since when: less
 	// than all of it after moves that did not save what they promised.
 	SavingsHorizonAnnotationKey = Group + "/savings-horizon"
-	// RetryAnnotationKey, on a pool whose machines did not join, ends the pause before it tries again: write any other value than before.
+	// RetryAnnotationKey, on a pool whose instances did not join, ends the pause before it tries again: write any other value than before.
 	RetryAnnotationKey = Group + "/retry"
 	// RestartCostAnnotationKey, on a pool or a pod, is what restarting a pod costs, in dollars: a move for cost has to pay for it.
 	RestartCostAnnotationKey = Group + "/restart-cost"
@@ -90,7 +90,7 @@ const (
 	ProviderCompatibilityAnnotationKey = CompatibilityGroup + "/provider"
 )
 
-// TerminationFinalizer keeps a claim, and its node, until the machine is gone (A57).
+// TerminationFinalizer keeps a claim, and its node, until the instance is gone (A57).
 const TerminationFinalizer = Group + "/termination"
 
 // Taint keys that Karpenter owns (A58).
@@ -106,12 +106,12 @@ func DisruptedTaint() corev1.Taint {
 	return corev1.Taint{Key: DisruptedTaintKey, Effect: corev1.TaintEffectNoSchedule}
 }
 
-// UnregisteredTaint is what a machine joins with; it goes when the claim is Registered.
+// UnregisteredTaint is what an instance joins with; it is removed when the claim is Registered.
 func UnregisteredTaint() corev1.Taint {
 	return corev1.Taint{Key: UnregisteredTaintKey, Effect: corev1.TaintEffectNoExecute}
 }
 
-// KnownEphemeralTaints are taints that Kubernetes puts on a starting node and takes away by itself. They are ignored until a
+// KnownEphemeralTaints are taints that Kubernetes puts on a starting node and removes by itself. They are ignored until a
 // node is Initialized.
 func KnownEphemeralTaints() []corev1.Taint {
 	return []corev1.Taint{

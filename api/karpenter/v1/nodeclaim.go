@@ -18,7 +18,7 @@ type NodeClaimSpec struct {
 	// +listType=atomic
 	// +optional
 	StartupTaints []Taint `json:"startupTaints,omitempty"`
-	// requirements narrow which machines may be launched; all of them must hold. Entries with the same key are intersected.
+	// requirements narrow which instances may be launched; all of them must hold. Entries with the same key are intersected.
 	// +kubebuilder:validation:MaxItems=100
 	// +listType=atomic
 	// +required
@@ -30,7 +30,7 @@ type NodeClaimSpec struct {
 	// +required
 	NodeClassRef *NodeClassReference `json:"nodeClassRef"`
 	// terminationGracePeriod is the longest that draining may take once deletion began, for example 48h; when it has
-	// passed the machine goes even if pods or disruption budgets of pods still hold on. Written with s, m and h.
+	// passed the node is deleted even if pods or PodDisruptionBudgets still block it. Written with s, m and h.
 	// Unset means wait for as long as it takes; 0s means do not wait at all.
 	// +kubebuilder:validation:XValidation:message="terminationGracePeriod must be numbers with the units h, m and s, for example 48h or 1h30m; Never is not allowed, leave it out instead",rule="self.matches('^([0-9]+[hms])+$')"
 	// +optional
@@ -45,23 +45,23 @@ type NodeClaimSpec struct {
 
 // ResourceRequirements is what a claim's node must offer to pods.
 type ResourceRequirements struct {
-	// requests is the sum of what the waiting pods and the daemons ask for, by resource name, for example cpu: "2".
+	// requests is the sum of what the pending pods and the daemons ask for, by resource name, for example cpu: "2".
 	// +optional
 	Requests corev1.ResourceList `json:"requests,omitempty"`
 }
 
-// NodeClaimStatus is what is known of the machine behind a claim.
+// NodeClaimStatus is what is known of the instance of a claim.
 type NodeClaimStatus struct {
-	// nodeName is the node that this machine became.
+	// nodeName is the node that this instance became.
 	// +optional
 	NodeName string `json:"nodeName,omitempty"`
-	// providerID is the cloud's name for the machine, as on the node, for example aws:///us-east-1a/i-0123456789abcdef0.
+	// providerID is the cloud's name for the instance, as on the node, for example aws:///us-east-1a/i-0123456789abcdef0.
 	// +optional
 	ProviderID string `json:"providerID,omitempty"`
-	// imageID is the image that the machine was started from, for example ami-0123456789abcdef0.
+	// imageID is the image that the instance was started from, for example ami-0123456789abcdef0.
 	// +optional
 	ImageID string `json:"imageID,omitempty"`
-	// capacity is all that the machine has, by resource name.
+	// capacity is all that the instance has, by resource name.
 	// +optional
 	Capacity corev1.ResourceList `json:"capacity,omitempty"`
 	// allocatable is the part of capacity that pods can use.
@@ -104,7 +104,7 @@ type NodeClaim struct {
 	// +kubebuilder:validation:XValidation:message="spec of a NodeClaim cannot be changed: delete the claim and create a new one",rule="self == oldSelf"
 	// +required
 	Spec NodeClaimSpec `json:"spec"`
-	// status is what is known of the machine and its node; Karpenter writes it.
+	// status is what is known of the instance and its node; Karpenter writes it.
 	// +optional
 	Status NodeClaimStatus `json:"status,omitempty"`
 }

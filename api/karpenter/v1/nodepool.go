@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// NodePoolSpec says which nodes may be made, how many, and how they may be taken away again.
+// NodePoolSpec says which nodes may be made, how many, and how they may be disrupted.
 // +kubebuilder:validation:XValidation:message="replicas cannot be added to or removed from an existing NodePool: create a new NodePool instead",rule="has(oldSelf.replicas) ? has(self.replicas) : !has(self.replicas)"
 // +kubebuilder:validation:XValidation:message="weight cannot be used together with replicas: remove one of the two",rule="!(has(self.weight) && has(self.replicas))"
 // +kubebuilder:validation:XValidation:message="limits may only hold the resource nodes when replicas is set",rule="!has(self.replicas) || !has(self.limits) || self.limits.all(resource, resource == 'nodes')"
@@ -16,7 +16,7 @@ type NodePoolSpec struct {
 	// drifted, and are replaced as the disruption budgets allow.
 	// +required
 	Template NodeClaimTemplate `json:"template"`
-	// disruption says when and how fast nodes may be taken away for savings or because they drifted.
+	// disruption says when and how fast nodes may be disrupted for savings or because they drifted.
 	// +kubebuilder:default={consolidateAfter: "0s"}
 	// +optional
 	Disruption Disruption `json:"disruption"`
@@ -87,7 +87,7 @@ type NodeClaimTemplateSpec struct {
 	// +listType=atomic
 	// +optional
 	StartupTaints []Taint `json:"startupTaints,omitempty"`
-	// requirements narrow which machines the pool may launch; all of them must hold and entries with the same key are
+	// requirements narrow which instances the pool may launch; all of them must hold and entries with the same key are
 	// intersected. At most 100; an empty list allows everything the cloud has. Changing requirements drifts only the nodes
 	// that no longer satisfy them. Example: {key: karpenter.sh/capacity-type, operator: In, values: [spot, on-demand]}.
 	// +kubebuilder:validation:MaxItems=100
@@ -102,7 +102,7 @@ type NodeClaimTemplateSpec struct {
 	// +required
 	NodeClassRef *NodeClassReference `json:"nodeClassRef"`
 	// terminationGracePeriod is the longest that draining a node may take once its deletion began, for example 48h; when it
-	// has passed the machine goes even if pods or disruption budgets of pods still hold on. Written with s, m and h.
+	// has passed the node is deleted even if pods or PodDisruptionBudgets still block it. Written with s, m and h.
 	// Unset means wait for as long as it takes; 0s means do not wait at all. Changing it drifts the pool's nodes.
 	// +kubebuilder:validation:XValidation:message="terminationGracePeriod must be numbers with the units h, m and s, for example 48h or 1h30m; Never is not allowed, leave it out instead",rule="self.matches('^([0-9]+[hms])+$')"
 	// +optional
@@ -128,9 +128,9 @@ const (
 	ConsolidationPolicyBalanced ConsolidationPolicy = "Balanced"
 )
 
-// Disruption says when and how fast nodes may be taken away by choice. Nothing in it drifts a node.
+// Disruption says when and how fast nodes may be disrupted voluntarily. Nothing in it drifts a node.
 type Disruption struct {
-	// consolidateAfter is how long a node must have seen no pod come or go before it may be consolidated, for example 30s or
+	// consolidateAfter is how long a node must have had no pod bound or removed before it may be consolidated, for example 30s or
 	// 10m, or Never to turn consolidation off, also of empty nodes. Written with s, m and h. Default: 0s.
 	// +kubebuilder:default="0s"
 	// +kubebuilder:validation:XValidation:message="consolidateAfter must be numbers with the units h, m and s, for example 720h or 1h30m, or Never",rule="self.matches('^(Never|([0-9]+[hms])+)$')"
@@ -182,11 +182,11 @@ type Budget struct {
 	Duration *Duration `json:"duration,omitempty" hash:"ignore"`
 }
 
-// DisruptionReason says why a node is taken away by choice.
+// DisruptionReason says why a node is disrupted voluntarily.
 // +kubebuilder:validation:Enum=Underutilized;Empty;Drifted
 type DisruptionReason string
 
-// The reasons for which a node is taken away by choice.
+// The reasons for which a node is disrupted voluntarily.
 const (
 	// DisruptionReasonUnderutilized means that the node's pods fit elsewhere or on something cheaper.
 	DisruptionReasonUnderutilized DisruptionReason = "Underutilized"
@@ -222,7 +222,7 @@ type NodePoolStatus struct {
 	Conditions []Condition `json:"conditions,omitempty"`
 }
 
-// NodePool says which nodes Karpenter may make for pods that fit nowhere, and how it may take them away again.
+// NodePool says which nodes Karpenter may launch for pods that are unschedulable, and how it may disrupt them.
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
 // +kubebuilder:resource:path=nodepools,scope=Cluster,categories=karpenter
@@ -239,7 +239,7 @@ type NodePool struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec says which nodes may be made, how many, and how they may be taken away again.
+	// spec says which nodes may be made, how many, and how they may be disrupted.
 	// +required
 	Spec NodePoolSpec `json:"spec"`
 	// status is what the pool holds and whether it can be used; Karpenter writes it.

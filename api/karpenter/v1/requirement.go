@@ -50,7 +50,7 @@ type NodeSelectorRequirementWithMinValues struct {
 	// +optional
 	Values []string `json:"values,omitempty"`
 	// minValues asks that at least so many different values of the key stay possible when a node is launched
-	// (1 to 50), so that a launch is not tied to very few machine types. Unset means no such demand. Where a key
+	// (1 to 50), so that a launch is not tied to very few instance types. Unset means no such demand. Where a key
 	// appears more than once the largest number counts.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=50
@@ -82,7 +82,7 @@ type Taint struct {
 	TimeAdded *metav1.Time `json:"timeAdded,omitempty"`
 }
 
-// NodeClassReference points at the cluster-scoped object that says how machines are made in the cloud.
+// NodeClassReference points at the cluster-scoped object that says how instances are launched in the cloud.
 type NodeClassReference struct {
 	// kind of the node class, for example EC2NodeClass.
 	// +kubebuilder:validation:MinLength=1

@@ -19,7 +19,7 @@ type NodeClaimSpec struct {
 	// +listType=atomic
 	// +optional
 	StartupTaints []karpv1.Taint `json:"startupTaints,omitempty"`
-	// requirements narrow which machines may be launched; all of them must hold. At most 100.
+	// requirements narrow which instances may be launched; all of them must hold. At most 100.
 	// +kubebuilder:validation:MaxItems=100
 	// +listType=atomic
 	// +required
@@ -64,7 +64,7 @@ type NodeSelectorRequirementWithMinValues struct {
 	MinValues *int `json:"minValues,omitempty"`
 }
 
-// NodeClassReference points at the object that says how machines are made in the cloud.
+// NodeClassReference points at the object that says how instances are launched in the cloud.
 type NodeClassReference struct {
 	// kind of the node class. Left out, it means EC2NodeClass.
 	// +optional
@@ -99,7 +99,7 @@ type NodeClaim struct {
 	// spec says what kind of node is asked for.
 	// +required
 	Spec NodeClaimSpec `json:"spec"`
-	// status is what is known of the machine and its node; Karpenter writes it.
+	// status is what is known of the instance and its node; Karpenter writes it.
 	// +optional
 	Status karpv1.NodeClaimStatus `json:"status,omitempty"`
 }

@@ -6,13 +6,13 @@ import (
 	karpv1 "karpenter/api/karpenter/v1"
 )
 
-// NodePoolSpec says which nodes may be made, how many, and how they may be taken away again.
+// NodePoolSpec says which nodes may be made, how many, and how they may be disrupted.
 // +kubebuilder:validation:XValidation:message="weight is given twice: keep spec.weight and remove spec.template.spec.weight",rule="!has(self.weight) || !has(self.template.spec.weight)"
 type NodePoolSpec struct {
 	// template is what each NodeClaim of this pool looks like.
 	// +required
 	Template NodeClaimTemplate `json:"template"`
-	// disruption says when and how fast nodes may be taken away. Left out, it means: consolidate underutilized nodes, replace
+	// disruption says when and how fast nodes may be disrupted. Left out, it means: consolidate underutilized nodes, replace
 	// nodes after 720h, at most 10% of them at a time.
 	// +optional
 	Disruption *Disruption `json:"disruption,omitempty"`
@@ -51,7 +51,7 @@ type NodeClaimTemplateSpec struct {
 	// +listType=atomic
 	// +optional
 	StartupTaints []karpv1.Taint `json:"startupTaints,omitempty"`
-	// requirements narrow which machines the pool may launch; all of them must hold. At most 100. Example:
+	// requirements narrow which instances the pool may launch; all of them must hold. At most 100. Example:
 	// {key: karpenter.sh/capacity-type, operator: In, values: [spot, on-demand]}.
 	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:validation:XValidation:message="requirements with key karpenter.sh/nodepool are not allowed in a NodePool: Karpenter sets that label",rule="!self.exists(requirement, requirement.key == 'karpenter.sh/nodepool')"
@@ -79,7 +79,7 @@ type NodeClaimTemplateSpec struct {
 
 // ResourceRequirements is what a claim's node must offer to pods.
 type ResourceRequirements struct {
-	// requests is the sum of what the waiting pods and the daemons ask for, by resource name.
+	// requests is the sum of what the pending pods and the daemons ask for, by resource name.
 	// +kubebuilder:validation:MaxProperties=100
 	// +optional
 	Requests karpv1.Limits `json:"requests,omitempty"`
@@ -96,9 +96,9 @@ const (
 	ConsolidationPolicyWhenUnderutilized ConsolidationPolicy = "WhenUnderutilized"
 )
 
-// Disruption says when and how fast nodes may be taken away.
+// Disruption says when and how fast nodes may be disrupted.
 type Disruption struct {
-	// consolidateAfter is how long a node must have seen no pod come or go before it may be consolidated, for example 30s, or
+	// consolidateAfter is how long a node must have had no pod bound or removed before it may be consolidated, for example 30s, or
 	// Never to turn consolidation off. It may be given with every policy. Left out, it means 0s.
 	// +kubebuilder:validation:XValidation:message="consolidateAfter must be numbers with the units h, m and s, for example 720h or 1h30m, or Never",rule="self.matches('^(Never|([0-9]+[hms])+)$')"
 	// +optional
@@ -143,7 +143,7 @@ type Budget struct {
 	Duration *karpv1.Duration `json:"duration,omitempty"`
 }
 
-// NodePool says which nodes Karpenter may make for pods that fit nowhere, and how it may take them away again. This is the
+// NodePool says which nodes Karpenter may launch for pods that are unschedulable, and how it may disrupt them. This is the
 // older form: new manifests should use karpenter.sh/v1, and `karpenter convert` rewrites old ones.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=nodepools,scope=Cluster,categories=karpenter
@@ -154,7 +154,7 @@ type NodePool struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec says which nodes may be made, how many, and how they may be taken away again.
+	// spec says which nodes may be made, how many, and how they may be disrupted.
 	// +required
 	Spec NodePoolSpec `json:"spec"`
 	// status is what the pool holds and whether it can be used; Karpenter writes it.

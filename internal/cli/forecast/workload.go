@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"karpenter/internal/ledger"
 	"karpenter/internal/state"
 )
 
@@ -157,16 +158,16 @@ func (c *Change) scale(w *workload) {
 	case refused != "" && missing <= 0:
 		c.say("%s: its pods stay as they are, as the API server refuses new ones: %s", w, refused)
 	case len(have) == 0:
-		c.say("%s is new: %d pods", w, now)
+		c.say("%s is new: %s", w, ledger.Count(now, "pod"))
 	case len(keep) == 0:
-		c.say("%s: %d pods become %d of another shape", w, len(have), now)
+		c.say("%s: %s become %d of another shape", w, ledger.Count(len(have), "pod"), now)
 	case len(have) == now:
 		c.say("%s is as it is in the cluster", w)
 	default:
-		c.say("%s: %d pods become %d", w, len(have), now)
+		c.say("%s: %s become %d", w, ledger.Count(len(have), "pod"), now)
 	}
 	if refused != "" && missing > 0 {
-		c.say("%s: the API server refuses %d of its %d pods: %s", w, missing, w.replicas, refused)
+		c.say("%s: the API server refuses %d of its %s: %s", w, missing, ledger.Count(w.replicas, "pod"), refused)
 	}
 }
 

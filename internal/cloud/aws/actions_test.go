@@ -20,8 +20,8 @@ import (
 
 // untried are grants that no test can find missing, by statement and action or resource, each with the reason why it stays.
 var untried = map[string]string{
-	"AllowScopedEC2InstanceAccessActions ec2:CreateFleet": "EC2 may check CreateFleet on images, subnets and the like too; the pocket AWS checks only RunInstances on them",
-	"AllowScopedEC2InstanceAccessActions snapshot/*":      "needed for volumes that are made from a snapshot, which the pocket AWS does not check",
+	"AllowScopedEC2InstanceAccessActions ec2:CreateFleet": "EC2 may check CreateFleet on images, subnets and the like too; the AWS simulator checks only RunInstances on them",
+	"AllowScopedEC2InstanceAccessActions snapshot/*":      "needed for volumes that are made from a snapshot, which the AWS simulator does not check",
 }
 
 // downloadActions are the actions of what a tour does not repeat.

@@ -114,7 +114,7 @@ func (p *Provider) fleetRecord(ctx context.Context, o *order, fleet string) (fou
 }
 
 func noneLeft(batch string) *cloud.Error {
-	return &cloud.Error{Class: cloud.NoCapacity, Op: "launch batch " + batch, Reason: "InsufficientCapacity", Err: errors.New("an earlier launch of the batch left no machine for the claim")}
+	return &cloud.Error{Class: cloud.NoCapacity, Op: "launch batch " + batch, Reason: "InsufficientCapacity", Err: errors.New("an earlier launch of the batch left no instance for the claim")}
 }
 
 // adopt gives the machines of an earlier launch to the claims: first those that carry a claim's name, then any, since the
@@ -136,7 +136,7 @@ func (p *Provider) adopt(batch cloud.Batch, found []*cloud.Instance) []cloud.Res
 	short := noneLeft(batch.ID)
 	for _, in := range found {
 		if p.opt.Clock.Now().Sub(in.Launched) < settled {
-			short = &cloud.Error{Class: cloud.Unknown, Op: "launch batch " + batch.ID, Reason: "LaunchedBefore", Err: errors.New("more machines of an earlier launch may show up")}
+			short = &cloud.Error{Class: cloud.Unknown, Op: "launch batch " + batch.ID, Reason: "LaunchedBefore", Err: errors.New("more instances of an earlier launch may show up")}
 		}
 	}
 	results := make([]cloud.Result, len(batch.Claims))

@@ -25,7 +25,7 @@ type bubbleClock struct{}
 func (bubbleClock) Now() time.Time                         { return time.Now() }
 func (bubbleClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
 
-// inProcess hands requests to the pocket AWS without a socket, on which a bubble's time could not pass.
+// inProcess hands requests to the AWS simulator without a socket, on which a bubble's time could not pass.
 type inProcess struct{ handler http.Handler }
 
 func (p inProcess) Do(r *http.Request) (_ *http.Response, err error) {
@@ -97,7 +97,7 @@ func (w *testWorld) different(n int) []cloud.Batch {
 	return batches
 }
 
-// fleetRate and fleetBurst are the limits of the pocket AWS for CreateFleet, which are those that AWS documents for calls of
+// fleetRate and fleetBurst are the limits of the AWS simulator for CreateFleet, which are those that AWS documents for calls of
 // its kind.
 const (
 	fleetRate  = 5

@@ -54,7 +54,7 @@ func (r *groupReader) useConfiguration(ctx context.Context, g *NodeGroup, name s
 	l := &out.LaunchConfigurations[0]
 	if price := aws.ToString(l.SpotPrice); price != "" {
 		g.CapacityTypes = []string{karpv1.CapacityTypeSpot}
-		g.leave("the highest price of $%s for spot: a pool pays the market's price, which is at most that of on-demand", price)
+		g.leave("the highest price of $%s for spot: a pool pays the spot price, which is at most that of on-demand", price)
 	}
 	if l.KernelId != nil && *l.KernelId != "" || l.RamdiskId != nil && *l.RamdiskId != "" {
 		g.leave("its kernel or RAM disk: images bring their own")

@@ -19,7 +19,7 @@ import (
 	"karpenter/internal/cloud/simaws/catalog"
 )
 
-var update = flag.Bool("update", false, "write data/prices.txt.gz anew from the pocket AWS's catalogue")
+var update = flag.Bool("update", false, "write data/prices.txt.gz anew from the AWS simulator's catalogue")
 
 // priceListDate is the day of the price list that the catalogue was made from, as its NOTICE says.
 const priceListDate = "2025-05-28"
@@ -46,7 +46,7 @@ func TestAWS_3_EmbeddedPrices(t *testing.T) {
 	}
 }
 
-// TestAWS_3_EmbeddedPricesFollowTheCatalogue keeps the table in step with the figures that the pocket AWS serves.
+// TestAWS_3_EmbeddedPricesFollowTheCatalogue keeps the table in step with the figures that the AWS simulator serves.
 func TestAWS_3_EmbeddedPricesFollowTheCatalogue(t *testing.T) {
 	all, err := catalog.Load()
 	if err != nil {

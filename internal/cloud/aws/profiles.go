@@ -104,7 +104,7 @@ func (p *Provider) addRole(ctx context.Context, class *awsv1.EC2NodeClass, name 
 	case cloud.Denied:
 		return &cloud.Error{
 			Class: cloud.Denied, Op: "use class " + class.Name, Reason: cloud.ReasonOf(err),
-			Err: fmt.Errorf("spec.role: the controller may not give role %q to machines; allow iam:PassRole on it, or name a role that may be passed: %w", role, err),
+			Err: fmt.Errorf("spec.role: the controller may not give role %q to instances; allow iam:PassRole on it, or name a role that may be passed: %w", role, err),
 		}
 	}
 	return err

@@ -88,7 +88,7 @@ type Options struct {
 	// Pools returns the pools that name the class, from memory; optional. A trial launches what they allow.
 	Pools func(class string) []*karpv1.NodePool
 
-	// MemoryOverhead is the share of memory that machines are expected to lack (VM_MEMORY_OVERHEAD_PERCENT).
+	// MemoryOverhead is the share of memory that instances are expected to lack (VM_MEMORY_OVERHEAD_PERCENT).
 	MemoryOverhead float64
 	// ReservedENIs is how many interfaces are kept from pods (RESERVED_ENIS).
 	ReservedENIs int64

@@ -254,7 +254,7 @@ func (p *Provider) unusable(in inputs) string {
 		}
 		images = append(images, image.ID+" ("+strings.Join(needs, ", ")+")")
 	}
-	return fmt.Sprintf("spec.amiSelectorTerms: no instance type can run %s with AMI family %s; select an image for machines that the family runs on", strings.Join(images, " or "), in.class.AMIFamily())
+	return fmt.Sprintf("spec.amiSelectorTerms: no instance type can run %s with AMI family %s; select an image for instances that the family runs on", strings.Join(images, " or "), in.class.AMIFamily())
 }
 
 // settingsAsked names the fields that limit the choice of machines, with their values.

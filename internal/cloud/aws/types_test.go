@@ -33,7 +33,7 @@ func (w *testWorld) typeNamed(name string) *world.InstanceType {
 }
 
 // TestAWS_1_8_Allocatable holds labels and allocatable of AL2023 defaults against figures that were published for
-// the reference implementation.
+// upstream Karpenter.
 func TestAWS_1_8_Allocatable(t *testing.T) {
 	w := newWorld(t, eastern)
 	w.load()

@@ -36,14 +36,14 @@ func usually(n, long int) int {
 
 var epoch = time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
 
-// testWorld is a pocket AWS and a provider that talks to it over a socket.
+// testWorld is an AWS simulator and a provider that talks to it over a socket.
 type testWorld struct {
 	t     testing.TB
 	ctx   context.Context
 	sim   *simaws.Sim
 	clock simaws.Clock
 	opt   Options
-	// url and client lead to the pocket AWS.
+	// url and client lead to the AWS simulator.
 	url    string
 	client aws.HTTPClient
 	// admin may do everything: tests use it for what the controller has no business with.

@@ -50,14 +50,14 @@ func Run(t *testing.T, start func(t *testing.T) Harness) {
 		name string
 		run  func(*suite)
 	}{
-		{"C1 a claim gets a machine with all that it must know", (*suite).launch},
-		{"R1 a batch launched again gives the same machines", (*suite).replay},
-		{"R1 a batch launched again after a restart gives the same machines", (*suite).replayAfterRestart},
-		{"R1 machines on record are not given away", (*suite).taken},
-		{"R1 two calls at once make one machine per claim", (*suite).together},
+		{"C1 a claim gets an instance with all that it must know", (*suite).launch},
+		{"R1 a batch launched again gives the same instances", (*suite).replay},
+		{"R1 a batch launched again after a restart gives the same instances", (*suite).replayAfterRestart},
+		{"R1 instances on record are not given away", (*suite).taken},
+		{"R1 two calls at once make one instance per claim", (*suite).together},
 		{"R3 claims that differ are refused", (*suite).differ},
 		{"L4 what the cloud has not got ends in NoCapacity", (*suite).impossible},
-		{"C3 C4 machines are found by id and in the list", (*suite).find},
+		{"C3 C4 instances are found by id and in the list", (*suite).find},
 		{"C2 deletion can be repeated and ends in NotFound", (*suite).remove},
 		{"C5 types are sorted, complete and shared", (*suite).types},
 		{"C7 repair policies name conditions and times", (*suite).repair},

@@ -1,4 +1,4 @@
-// Package simaws is a pocket AWS: a stateful EC2 with the parts of SQS, SSM,
+// Package simaws is an AWS simulator: a stateful EC2 with the parts of SQS, SSM,
 // IAM, STS, EKS, Pricing, EventBridge, CloudFormation, FIS and ARC zonal shift
 // that a node autoscaler and its users touch, served over their own wire
 // protocols so that unmodified SDKs and the aws command can talk to it.

@@ -58,7 +58,7 @@ func (r *Lifecycle) bookFailure(list []answer) {
 	if class.Response().GiveUp {
 		then = "pods are planned again without it"
 	}
-	e.Summary = fmt.Sprintf("%s %s no machine: %s; %s", subject, verb, cut(first.Err.Error(), maxMessage), then)
+	e.Summary = fmt.Sprintf("%s %s no instance: %s; %s", subject, verb, cut(first.Err.Error(), maxMessage), then)
 	r.Ledger.Add(e)
 }
 
@@ -66,9 +66,9 @@ func (r *Lifecycle) bookFailure(list []answer) {
 func gaveUp(step life.Milestone) string {
 	switch step {
 	case life.Launched:
-		return "was not launched in time and goes"
+		return "was not launched in time and is deleted"
 	case life.Registered:
-		return "never joined the cluster and goes"
+		return "never joined the cluster and is deleted"
 	}
-	return "did not become usable in time and goes"
+	return "did not become usable in time and is deleted"
 }

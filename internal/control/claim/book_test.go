@@ -60,7 +60,7 @@ func TestWhatIsGivenUpIsKept(t *testing.T) {
 	claim.Status.NodeName = "n"
 	l.Removed(claim, ledger.Removal, causeExpired, "has reached its age (expireAfter 720h) and goes")
 	list := l.List(ledger.Query{})
-	if got := list[1].Summary; got != "claim a (m5.large in us-west-2a, spot, $0.0500/h) never joined the cluster and goes: no node" {
+	if got := list[1].Summary; got != "claim a (m5.large in us-west-2a, spot, $0.0500/h) never joined the cluster and is deleted: no node" {
 		t.Error(got)
 	}
 	if e := list[0]; e.Summary != "node n (m5.large in us-west-2a, spot, $0.0500/h) has reached its age (expireAfter 720h) and goes" || e.Saves != 0.05 || e.Outcome != ledger.Done {

@@ -74,7 +74,7 @@ func (r *Collect) Sweep(ctx context.Context) (time.Duration, error) {
 	// Machines first: the claim of every machine in the list was written before it.
 	machines, err := r.Fleet.List(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("listing machines: %w", err)
+		return 0, fmt.Errorf("listing instances: %w", err)
 	}
 	// Where the cache finds everything in its place there is nothing to prove, and no need to read all claims.
 	claims, err := r.claims(ctx, r.Client, client.UnsafeDisableDeepCopy)
@@ -196,7 +196,7 @@ func (r *Collect) collectClaims(ctx context.Context, machines []*cloud.Instance,
 		case alive: // the list is wrong about it
 		}
 		if looks[i].err != nil {
-			errs = append(errs, fmt.Errorf("looking for the machine of NodeClaim %s: %w", claims.recorded[id].Name, looks[i].err))
+			errs = append(errs, fmt.Errorf("looking for the instance of NodeClaim %s: %w", claims.recorded[id].Name, looks[i].err))
 		}
 	}
 	verdict := r.lost.Judge(census, r.Clock.Now())
@@ -282,9 +282,9 @@ func (r *Collect) mark(ctx context.Context, before *karpv1.NodeClaim, why string
 	case missing && why != "":
 		conditions.Set(karpv1.Condition{
 			Type: karpv1.ConditionInstanceMissing, Status: metav1.ConditionTrue, Reason: eventHeld,
-			Message: "The cloud does not show the machine. The claim is kept for now, because so many missing machines look like a fault of the list",
+			Message: "The cloud does not show the instance. The claim is kept for now, because so many missing instances look like a fault of the list",
 		}, r.Clock.Now())
-		r.Recorder.Tell(control.Event{Object: claim, Warning: true, Reason: eventHeld, Every: time.Hour, Message: "The cloud does not show the machine; the claim is kept for now: " + why})
+		r.Recorder.Tell(control.Event{Object: claim, Warning: true, Reason: eventHeld, Every: time.Hour, Message: "The cloud does not show the instance; the claim is kept for now: " + why})
 	case !missing && conditions.IsTrue(karpv1.ConditionInstanceMissing):
 		conditions.Set(karpv1.Condition{Type: karpv1.ConditionInstanceMissing, Status: metav1.ConditionFalse, Reason: "InstanceFound"}, r.Clock.Now())
 	default:
@@ -303,9 +303,9 @@ func (r *Collect) collectClaim(ctx context.Context, claim *karpv1.NodeClaim) err
 	removed, err := remove(ctx, r.Client, claim)
 	if removed {
 		control.Counter{Client: r.Client, Meter: r.Meter}.Disrupted(ctx, claim, causeCollected)
-		r.Ledger.Removed(claim, ledger.Removal, causeCollected, "goes, because its machine is gone")
+		r.Ledger.Removed(claim, ledger.Removal, causeCollected, "is deleted, because its instance is gone")
 		r.Log.Info("deleted nodeclaim", "NodeClaim", claim.Name, "NodePool", claim.Labels[karpv1.NodePoolLabelKey], "Node", claim.Status.NodeName,
-			"provider-id", claim.Status.ProviderID, "reason", causeCollected, "message", "its machine is gone")
+			"provider-id", claim.Status.ProviderID, "reason", causeCollected, "message", "its instance is gone")
 	}
 	return err
 }
@@ -375,21 +375,21 @@ func (r *Collect) collectMachine(ctx context.Context, in *cloud.Instance, fleet 
 	case cloud.ClassOf(err) == cloud.NotFound:
 		return nil
 	case err != nil:
-		return fmt.Errorf("looking at machine %s: %w", in.ID, err)
+		return fmt.Errorf("looking at instance %s: %w", in.ID, err)
 	case now.State.Ending() || now.Claim != in.Claim || now.Batch != in.Batch || !r.Purse.Take(fleet):
 		return nil
 	}
 	if err := r.Fleet.Delete(ctx, in.ID); err != nil && cloud.ClassOf(err) != cloud.NotFound {
-		return fmt.Errorf("ending machine %s, which has no claim: %w", in.ID, err)
+		return fmt.Errorf("ending instance %s, which has no claim: %w", in.ID, err)
 	}
 	r.Ledger.Add(ledger.Entry{
-		Kind: ledger.Removal, Reason: causeCollected, Outcome: ledger.Done, Summary: fmt.Sprintf("machine %s (%s in %s) is ended, because no claim has it", in.ID, in.Type, in.Zone),
+		Kind: ledger.Removal, Reason: causeCollected, Outcome: ledger.Done, Summary: fmt.Sprintf("instance %s (%s in %s) is ended, because no claim has it", in.ID, in.Type, in.Zone),
 		Remove: []ledger.Machine{{Claim: in.Claim, Pool: in.Pool, Type: in.Type, Zone: in.Zone, CapacityType: in.CapacityType}},
 	})
-	r.Log.Info("ended machine without nodeclaim", "provider-id", in.ProviderID, "instance-type", in.Type, "zone", in.Zone, "NodePool", in.Pool, "batch", in.Batch)
+	r.Log.Info("ended instance without nodeclaim", "provider-id", in.ProviderID, "instance-type", in.Type, "zone", in.Zone, "NodePool", in.Pool, "batch", in.Batch)
 	nodes := &corev1.NodeList{}
 	if err := r.Client.List(ctx, nodes, client.MatchingFields{indexNodeProviderID: in.ProviderID}); err != nil {
-		return fmt.Errorf("looking for the node of machine %s: %w", in.ID, err)
+		return fmt.Errorf("looking for the node of instance %s: %w", in.ID, err)
 	}
 	for i := range nodes.Items {
 		node := &nodes.Items[i]

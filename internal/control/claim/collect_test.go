@@ -307,7 +307,7 @@ func TestT8_RestoredClaims(t *testing.T) {
 	}
 }
 
-// TestS6_OnlyMachinesOfThisCluster runs the collector over the pocket AWS: two clusters of one name, and one orphan of ours.
+// TestS6_OnlyMachinesOfThisCluster runs the collector over the AWS simulator: two clusters of one name, and one orphan of ours.
 func TestS6_OnlyMachinesOfThisCluster(t *testing.T) {
 	b := newBench(t)
 	w := pocket.Start(t, pocket.Options{Clock: b.clock, NoBoot: true})

@@ -54,7 +54,7 @@ func (r *Expire) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	removed, err := remove(ctx, r.Client, claim)
 	if removed {
 		control.Counter{Client: r.Client, Meter: r.Meter}.Disrupted(ctx, claim, causeExpired)
-		r.Ledger.Removed(claim, ledger.Removal, causeExpired, fmt.Sprintf("has reached its age (expireAfter %s) and goes", claim.Spec.ExpireAfter))
+		r.Ledger.Removed(claim, ledger.Removal, causeExpired, fmt.Sprintf("has reached its age (expireAfter %s) and is deleted", claim.Spec.ExpireAfter))
 		control.Logger(ctx, r.Log).Info("deleted nodeclaim", "NodeClaim", claim.Name, "NodePool", claim.Labels[karpv1.NodePoolLabelKey], "Node", claim.Status.NodeName,
 			"provider-id", claim.Status.ProviderID, "reason", causeExpired, "message", fmt.Sprintf("expireAfter is %s", claim.Spec.ExpireAfter))
 	}

@@ -220,7 +220,7 @@ func (r *Lifecycle) ask(ctx context.Context, batch string, members []*karpv1.Nod
 				if taken[in.ID] {
 					result = cloud.Result{Err: &cloud.Error{
 						Class: cloud.NoCapacity, Op: "launch batch " + batch, Reason: "InsufficientCapacity",
-						Err: fmt.Errorf("machine %s belongs to another claim", in.ID),
+						Err: fmt.Errorf("instance %s belongs to another claim", in.ID),
 					}}
 				} else {
 					taken[in.ID] = true
@@ -293,7 +293,7 @@ func (r *Lifecycle) record(ctx context.Context, claim *karpv1.NodeClaim, in *clo
 	written, err := r.status(ctx, claim, func(now time.Time) {
 		claim.Status.ProviderID, claim.Status.ImageID = in.ProviderID, in.ImageID
 		claim.Status.Capacity, claim.Status.Allocatable = in.Capacity, in.Allocatable
-		claim.StatusConditions().SetUnknown(karpv1.ConditionRegistered, life.NodeNotFound, "no node carries the machine's provider ID yet", now)
+		claim.StatusConditions().SetUnknown(karpv1.ConditionRegistered, life.NodeNotFound, "no node carries the instance's provider ID yet", now)
 	})
 	if written {
 		pool := claim.Labels[karpv1.NodePoolLabelKey]

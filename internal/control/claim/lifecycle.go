@@ -243,7 +243,7 @@ func (r *Lifecycle) carryOut(ctx context.Context, t *task) (more bool, after tim
 	for _, name := range t.step.Strangers {
 		r.Recorder.Tell(control.Event{
 			Object: t.claim, Warning: true, Reason: eventStranger, Every: time.Hour,
-			Message: fmt.Sprintf("Node %s carries the provider ID of this claim's machine but cannot be its node; it is left alone", name),
+			Message: fmt.Sprintf("Node %s carries the provider ID of this claim's instance but cannot be its node; it is left alone", name),
 		})
 	}
 	switch t.step.Do {

@@ -105,7 +105,7 @@ func claimsOf(ctx context.Context, c client.Reader, providerID string) ([]karpv1
 	}
 	claims := &karpv1.NodeClaimList{}
 	if err := c.List(ctx, claims, client.MatchingFields{indexClaimProviderID: providerID}); err != nil {
-		return nil, fmt.Errorf("looking for the claim of machine %s: %w", providerID, err)
+		return nil, fmt.Errorf("looking for the claim of instance %s: %w", providerID, err)
 	}
 	return claims.Items, nil
 }

@@ -93,7 +93,7 @@ func (r *Lifecycle) adorn(claim *karpv1.NodeClaim, node *corev1.Node) {
 		for _, obj := range []client.Object{claim, node} {
 			r.Recorder.Tell(control.Event{
 				Object: obj, Warning: true, Reason: eventTaintMissing,
-				Message: fmt.Sprintf("Node %s joined without the taint %s, so that pods may have come before their taints and labels", node.Name, karpv1.UnregisteredTaintKey),
+				Message: fmt.Sprintf("Node %s joined without the taint %s, so that pods may have been bound before its taints and labels were set", node.Name, karpv1.UnregisteredTaintKey),
 			})
 		}
 	}

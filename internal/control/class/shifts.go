@@ -64,7 +64,7 @@ func (r *Shifts) Check(ctx context.Context) (time.Duration, error) {
 	}
 	for zone := range r.active {
 		if !now[zone] {
-			said = append(said, control.Event{Reason: EventZonalShiftCleared, Message: "The shift away from zone " + zone + " is over: machines are launched there again"})
+			said = append(said, control.Event{Reason: EventZonalShiftCleared, Message: "The shift away from zone " + zone + " is over: instances are launched there again"})
 			r.Log.Info("zonal shift is over", "zone-id", zone)
 		}
 	}

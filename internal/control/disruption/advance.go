@@ -152,7 +152,7 @@ func (l *Loop) fail(ctx context.Context, view *state.View, c *command, because s
 	if !ok {
 		w = waited{poolOf(c.stay[0].Claim), "it was never created"}
 	}
-	why := fmt.Sprintf("nodeclaim/%s did not come up: %s", because, w.state)
+	why := fmt.Sprintf("nodeclaim/%s did not become ready: %s", because, w.state)
 	for _, n := range c.made {
 		if drop(n.Claim) {
 			if _, err := l.remove(ctx, n.Claim); err != nil {

@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 
 var class = schema.GroupKind{Group: awsv1.Group, Kind: "EC2NodeClass"}
 
-// bench is a cluster with a pocket AWS in which nothing happens by itself: the test lets time pass, machines join, pods move and
+// bench is a cluster with an AWS simulator in which nothing happens by itself: the test lets time pass, machines join, pods move and
 // the loop look.
 type bench struct {
 	*testing.T

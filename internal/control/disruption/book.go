@@ -84,7 +84,7 @@ func refusal(in *disrupt.Input, d *disrupt.Decision) (e *ledger.Entry, kinds str
 	if total == 1 {
 		verb = "stays"
 	}
-	e.Summary = fmt.Sprintf("%s that could go %s; %s", ledger.Count(total, "node"), verb, strings.Join(parts, "; "))
+	e.Summary = fmt.Sprintf("%s that could be removed %s; %s", ledger.Count(total, "node"), verb, strings.Join(parts, "; "))
 	return e, kinds
 }
 

@@ -160,7 +160,7 @@ func stirring(view *state.View, moved map[string]state.Moved, now time.Time) map
 	out := map[string]string{}
 	for pool, n := range stirred {
 		if n > nodes[pool]/stirShare {
-			out[pool] = fmt.Sprintf("pods came to or left %d of its %d nodes a moment ago", n, nodes[pool])
+			out[pool] = fmt.Sprintf("pods were bound to or left %d of its %d nodes a moment ago", n, nodes[pool])
 		}
 	}
 	return out

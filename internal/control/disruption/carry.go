@@ -27,7 +27,7 @@ const atOnce = 16
 const beginTimeout = 30 * time.Second
 
 // errDisturbed says that something happened between a decision and its beginning.
-var errDisturbed = errors.New("must not go now")
+var errDisturbed = errors.New("must not be disrupted now")
 
 // plan is a decision with what it was made from.
 type plan struct {

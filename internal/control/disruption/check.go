@@ -31,7 +31,7 @@ func (l *Loop) disturbed(ctx context.Context, n *state.Node, reason disrupt.Reas
 			continue
 		}
 		if before != nil && !before[p.UID] && !control.OfNode(p) {
-			return fmt.Sprintf("pod %s/%s has come to it", p.Namespace, p.Name), nil
+			return fmt.Sprintf("pod %s/%s was bound to it", p.Namespace, p.Name), nil
 		}
 		if !forced && life.Protect(p.Annotations[karpv1.DoNotDisruptAnnotationKey], started(p), now).Holds {
 			return fmt.Sprintf("pod %s/%s has the annotation %s", p.Namespace, p.Name, karpv1.DoNotDisruptAnnotationKey), nil

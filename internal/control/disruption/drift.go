@@ -138,7 +138,7 @@ func (r *Drift) judge(ctx context.Context, claim *karpv1.NodeClaim, pool *karpv1
 	if err != nil || reason == "" {
 		return finding{}, err
 	}
-	return finding{reason, "The machine is not what the class describes: " + reason}, nil
+	return finding{reason, "The instance is not what the class describes: " + reason}, nil
 }
 
 // current is what the claim says now.

@@ -33,10 +33,10 @@ func (l *Loop) facts(view *state.View, list []*command, now time.Time) ledger.Fa
 	l.arrivals(view, &f, now)
 	for _, c := range list {
 		for _, n := range slices.Concat(c.stay, c.going) {
-			f.Busy[n.Claim.Name] = "it is being taken away already"
+			f.Busy[n.Claim.Name] = "it is being deleted already"
 		}
 		for _, name := range c.to {
-			f.Fixed[name] = "it waits for the pods of nodes that it replaces"
+			f.Fixed[name] = "it is kept for the pods of nodes that it replaces"
 		}
 	}
 	for _, n := range view.Nodes {

@@ -85,7 +85,7 @@ func (r *claims) Reconcile(ctx context.Context, request reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	if owner != "" {
-		control.Logger(ctx, r.Log).Warn("nodeclaim goes without its machine, which is another's", append(claimAttrs(claim), "owner", owner)...)
+		control.Logger(ctx, r.Log).Warn("nodeclaim is deleted without its instance, which is another's", append(claimAttrs(claim), "owner", owner)...)
 		ok, err := r.finish(ctx, claim)
 		if err != nil || !ok {
 			return reconcile.Result{RequeueAfter: soon}, err
@@ -116,7 +116,7 @@ func (r *claims) ownerOf(ctx context.Context, claim *karpv1.NodeClaim) (name str
 	}
 	list := &karpv1.NodeClaimList{}
 	if err := r.Client.List(ctx, list, client.MatchingFields{indexClaimsProviderID: claim.Status.ProviderID}); err != nil {
-		return "", fmt.Errorf("looking for claims of the machine of NodeClaim %s: %w", claim.Name, err)
+		return "", fmt.Errorf("looking for claims of the instance of NodeClaim %s: %w", claim.Name, err)
 	}
 	for i := range list.Items {
 		if other := &list.Items[i]; other.UID != claim.UID && other.StatusConditions().IsTrue(karpv1.ConditionRegistered) {
@@ -215,7 +215,7 @@ func (r *claims) end(ctx context.Context, claim *karpv1.NodeClaim) (gone bool, a
 	result, err := r.ender.End(ctx, id, claim.StatusConditions().IsTrue(karpv1.ConditionInstanceTerminating))
 	if err != nil {
 		r.tellStuck(claim, err)
-		return false, 0, fmt.Errorf("ending the machine of NodeClaim %s: %w", claim.Name, err)
+		return false, 0, fmt.Errorf("ending the instance of NodeClaim %s: %w", claim.Name, err)
 	}
 	if result.Accepted {
 		if ok, err := r.condition(ctx, claim, karpv1.Condition{Type: karpv1.ConditionInstanceTerminating, Status: metav1.ConditionTrue}); err != nil || !ok {
@@ -233,7 +233,7 @@ func (r *claims) machineOf(ctx context.Context, claim *karpv1.NodeClaim) (id str
 			return id, true, nil
 		}
 		// No machine has such an id. If the claim has one, its tags say so.
-		r.tellStuck(claim, fmt.Errorf("reading status.providerID of NodeClaim %s: %w; looking for its machine by tags", claim.Name, err))
+		r.tellStuck(claim, fmt.Errorf("reading status.providerID of NodeClaim %s: %w; looking for its instance by tags", claim.Name, err))
 	}
 	deleted := claim.DeletionTimestamp.Time
 	from := deleted
@@ -258,7 +258,7 @@ func (r *claims) machineOf(ctx context.Context, claim *karpv1.NodeClaim) (id str
 	case err != nil && r.Clock.Since(deleted) >= unlaunchedPatience:
 		return "", true, nil
 	case err != nil:
-		return "", false, fmt.Errorf("looking for a machine of NodeClaim %s: %w", claim.Name, err)
+		return "", false, fmt.Errorf("looking for an instance of NodeClaim %s: %w", claim.Name, err)
 	case all == nil:
 		return "", false, nil
 	}
@@ -280,7 +280,7 @@ func (r *claims) spareOf(ctx context.Context, claim *karpv1.NodeClaim, all *roll
 	defer r.sparing.Unlock()
 	list := &karpv1.NodeClaimList{}
 	if err := r.Live.List(ctx, list); err != nil {
-		return "", false, fmt.Errorf("looking for a machine of NodeClaim %s: %w", claim.Name, err)
+		return "", false, fmt.Errorf("looking for an instance of NodeClaim %s: %w", claim.Name, err)
 	}
 	before := 0 // claims that have the first pick: those that stay, as launching does it, and of those that leave the ones before
 	for i := range list.Items {

@@ -56,7 +56,7 @@ func (d *Drainer) tellProtection(pod *corev1.Pod, p life.Pod, step life.PodStep)
 		d.Recorder.Tell(control.Event{Object: pod, Warning: true, Reason: EventInvalidDoNotDisrupt, Message: protection.Wrong})
 	case protection.Until.IsZero():
 	case step.Protected:
-		d.Recorder.Tell(control.Event{Object: pod, Reason: EventDoNotDisruptUntil, Message: fmt.Sprintf("Its node is being taken away; the pod is left alone until %s", until)})
+		d.Recorder.Tell(control.Event{Object: pod, Reason: EventDoNotDisruptUntil, Message: fmt.Sprintf("Its node is being deleted; the pod is left alone until %s", until)})
 	case step.Do == life.Evict:
 		d.Recorder.Tell(control.Event{Object: pod, Reason: EventDoNotDisruptElapsed, Message: fmt.Sprintf("karpenter.sh/do-not-disrupt has protected the pod until %s and no longer does", until)})
 	}

@@ -229,7 +229,7 @@ func (r *nodes) end(ctx context.Context, v *visit) (bool, time.Duration, error) 
 	}
 	id, err := r.InstanceID(v.node.Spec.ProviderID)
 	if err != nil { // no machine has such an id; one that the claim has is the claim's to end
-		r.tellStuck(v.node, fmt.Errorf("reading spec.providerID of Node %s: %w; the node goes without a machine", v.node.Name, err))
+		r.tellStuck(v.node, fmt.Errorf("reading spec.providerID of Node %s: %w; the node is deleted without an instance", v.node.Name, err))
 		return true, 0, nil
 	}
 	if err := r.marked(ctx, v, id); err != nil {
@@ -240,7 +240,7 @@ func (r *nodes) end(ctx context.Context, v *visit) (bool, time.Duration, error) 
 	result, err := r.ender.End(ctx, id, asked)
 	if err != nil {
 		r.tellStuck(v.node, err)
-		return false, 0, fmt.Errorf("ending the machine of Node %s: %w", v.node.Name, err)
+		return false, 0, fmt.Errorf("ending the instance of Node %s: %w", v.node.Name, err)
 	}
 	if result.Accepted {
 		if ok, err := r.condition(ctx, v.claim, karpv1.Condition{Type: karpv1.ConditionInstanceTerminating, Status: metav1.ConditionTrue}); err != nil || !ok {
@@ -259,7 +259,7 @@ func (r *nodes) marked(ctx context.Context, v *visit, id string) error {
 	defer cancel()
 	in, err := r.Fleet.Get(ctx, id)
 	if err == nil && in.Unmarked {
-		return fmt.Errorf("machine %s of Node %s has no NodeClaim and does not carry the cluster's tags; end it, or take the finalizer %s off the node", id, v.node.Name, karpv1.TerminationFinalizer)
+		return fmt.Errorf("instance %s of Node %s has no NodeClaim and does not carry the cluster's tags; end it, or take the finalizer %s off the node", id, v.node.Name, karpv1.TerminationFinalizer)
 	}
 	return nil // what else may be wrong shows when it is ended
 }

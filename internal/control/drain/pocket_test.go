@@ -16,7 +16,7 @@ import (
 	"karpenter/test/harness/pocket"
 )
 
-// The same with the real provider and a pocket AWS whose machines take a while to end. Provider IDs may have been written in another
+// The same with the real provider and an AWS simulator whose instances take a while to end. Provider IDs may have been written in another
 // form, by another version or another hand.
 func TestL21_WithTheProvider(t *testing.T) {
 	for seed, form := range []string{"aws:///", "Provider:///"} {

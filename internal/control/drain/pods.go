@@ -113,7 +113,7 @@ func kept(pods []corev1.Pod, plan life.DrainPlan) string {
 		}
 	}
 	if count == 0 {
-		return "pods are leaving the node"
+		return "pods are being evicted from the node"
 	}
 	return "karpenter.sh/do-not-disrupt keeps " + list(named, count)
 }

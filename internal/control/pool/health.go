@@ -128,7 +128,7 @@ func (r *Health) Paused(pool string) (until time.Time, why string) {
 	if !r.Clock.Now().Before(until) {
 		return time.Time{}, ""
 	}
-	return until, fmt.Sprintf("its last machines did not join the cluster (%s: %s); trying again at %s, or once the pool, its class or the pool's annotation %s changes",
+	return until, fmt.Sprintf("its last instances did not join the cluster (%s: %s); trying again at %s, or once the pool, its class or the pool's annotation %s changes",
 		h.reason, h.message, until.UTC().Format(time.RFC3339), karpv1.RetryAnnotationKey)
 }
 
@@ -151,7 +151,7 @@ func (r *Health) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	case life.False:
 		conditions.SetFalse(karpv1.ConditionNodeRegistrationHealthy, reason, message, now)
 	default:
-		conditions.SetUnknown(karpv1.ConditionNodeRegistrationHealthy, karpv1.ReasonAwaitingReconciliation, "no machine of the pool, as it is now, has joined or failed yet", now)
+		conditions.SetUnknown(karpv1.ConditionNodeRegistrationHealthy, karpv1.ReasonAwaitingReconciliation, "no instance of the pool, as it is now, has joined or failed yet", now)
 	}
 	_, err := control.PatchStatus(ctx, r.Client, pool, before)
 	return reconcile.Result{}, err

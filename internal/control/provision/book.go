@@ -171,9 +171,9 @@ func (b *book) stranded(m *moment, list []*pack.Unplaced) []*stranded {
 func noPlace(pods int, first ledger.Ref, because string) string {
 	name := first.Namespace + "/" + first.Name
 	if pods > 1 {
-		return fmt.Sprintf("%d pods such as %s have no place: %s", pods, name, because)
+		return fmt.Sprintf("%d pods such as %s are unschedulable: %s", pods, name, because)
 	}
-	return fmt.Sprintf("pod %s has no place: %s", name, because)
+	return fmt.Sprintf("pod %s is unschedulable: %s", name, because)
 }
 
 // owner names what made a pod, or the pod itself if nothing did.
@@ -217,7 +217,7 @@ func (b *book) refuse(list []*stranded) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(b.open)) {
 		if !current[key] {
-			b.ledger.Settle(b.open[key].id, ledger.Done, "the pods have a place, wait for another reason, or are gone")
+			b.ledger.Settle(b.open[key].id, ledger.Done, "the pods fit now, are pending for another reason, or are deleted")
 			delete(b.open, key)
 		}
 	}

@@ -187,7 +187,7 @@ func (s *speaker) unplaced(unplaced, ignored int) {
 // reasonsText is reasons in one line. A plan that was made in haste has none for most pods.
 func reasonsText(reasons []why.Reason) string {
 	if len(reasons) == 0 {
-		return "no place has been found for it in the time there was; the next pass looks again"
+		return "planning ended before it was placed; the next pass tries again"
 	}
 	lines := make([]string, len(reasons))
 	for i, r := range reasons {

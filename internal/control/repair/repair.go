@@ -205,7 +205,7 @@ func (r *Repair) affordable(ctx context.Context, claim *karpv1.NodeClaim) (ok bo
 		}
 	}
 	if !r.Purse.Take(fleet) {
-		return false, "too many machines have been replaced in the last minutes without anybody asking for it", nil
+		return false, "too many nodes have been replaced in the last minutes without anybody asking for it", nil
 	}
 	r.paid.Store(claim.UID, struct{}{})
 	return true, "", nil

@@ -271,7 +271,7 @@ func TestD58_ThePurseIsShared(t *testing.T) {
 	w.healthy(4)
 	broken := w.node(corev1.NodeReady, corev1.ConditionFalse, time.Hour)
 	w.await("event", func() bool {
-		return slices.ContainsFunc(w.events.All(), func(e string) bool { return strings.Contains(e, "too many machines have been replaced") })
+		return slices.ContainsFunc(w.events.All(), func(e string) bool { return strings.Contains(e, "too many nodes have been replaced") })
 	})
 	if w.deleted(broken) {
 		t.Error("replaced with an empty purse")

@@ -360,7 +360,7 @@ func (c *census) try(d *decider, m *Move) (why.Reason, bool) {
 	for _, p := range m.Order {
 		if !c.lets(at[p], p.Class) {
 			c.undo(m.Add)
-			return why.New(why.Refused, "after the moves before it, pod %s would break a rule of company between pods", d.in.World.PodName(p)), false
+			return why.New(why.Refused, "after the moves before it, pod %s would violate a pod affinity or anti-affinity rule", d.in.World.PodName(p)), false
 		}
 		c.add(at[p], p.Class, 1, false)
 	}

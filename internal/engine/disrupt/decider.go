@@ -99,9 +99,9 @@ func (d *decider) free(node int32, reason Reason) (why.Reason, bool) {
 	case pool.Static:
 		return why.New(why.Refused, "pool %s keeps a fixed number of nodes", pool.Name), false
 	case d.awaits[node]:
-		return why.New(why.Refused, "pods that wait are expected on it"), false
+		return why.New(why.Refused, "pending pods are expected on it"), false
 	case d.target[node]:
-		return why.New(why.Refused, "it takes pods of nodes that go"), false
+		return why.New(why.Refused, "it receives pods of nodes that are removed"), false
 	case facts.PodsFixed != "" && !(reason == Drifted && facts.Deadline):
 		return why.New(why.Refused, "%s", facts.PodsFixed), false
 	}
@@ -137,10 +137,10 @@ func (d *decider) may(node int32, reason Reason) (why.Reason, bool) {
 		}
 	case Empty:
 		if !d.bare(node) {
-			return why.New(why.Refused, "pods on it need a place"), false
+			return why.New(why.Refused, "pods on it have to be rescheduled"), false
 		}
 		if d.due[node] {
-			return why.New(why.Refused, "pods of nodes that are leaving are expected on it"), false
+			return why.New(why.Refused, "pods of nodes that are being removed are expected on it"), false
 		}
 		return d.quiet(node)
 	case Underutilized:
@@ -201,12 +201,12 @@ func (p *purse) take(node int32) (why.Reason, bool) {
 		if trouble := p.d.pools[pool].Trouble; trouble != "" {
 			return why.New(why.Limit, "pool %s's disruption budgets cannot be understood, and allow nothing: %s", pool, trouble), false
 		}
-		return why.New(why.Limit, "pool %s's disruption budgets allow no more nodes to go for %s now", pool, p.reason), false
+		return why.New(why.Limit, "pool %s's disruption budgets allow no more nodes to be disrupted for %s now", pool, p.reason), false
 	}
 	facts := &p.d.in.Nodes[node]
 	for _, g := range facts.Guards {
 		if p.guard[g.Budget] <= 0 && !(p.reason == Drifted && facts.Deadline) {
-			return why.New(why.Limit, "a PodDisruptionBudget that covers its pods is used up by nodes that go first"), false
+			return why.New(why.Limit, "a PodDisruptionBudget that covers its pods is used up by nodes that are removed first"), false
 		}
 	}
 	p.nodes[pool]++

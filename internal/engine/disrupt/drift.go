@@ -101,6 +101,6 @@ func (d *decider) replaceAll(nodes, room []int32) (rest []stuck) {
 
 // noPlace is why pods have nowhere to go.
 func noPlace(r why.Reason) why.Reason {
-	r.Text = "its pods find no other place: " + r.Text
+	r.Text = "its pods do not fit elsewhere: " + r.Text
 	return r
 }

@@ -33,9 +33,9 @@ func (d *decider) empty() {
 // emptiness says what a node has that counts as empty.
 func emptiness(pods int) string {
 	if pods == 0 {
-		return "has no pods that need a place"
+		return "has no pods to reschedule"
 	}
-	return fmt.Sprintf("has only %d pod(s) that say by their priority or deletion cost that they may go", pods)
+	return fmt.Sprintf("has only %s that may be evicted by priority or deletion cost", count(pods, "pod"))
 }
 
 // saving says what is saved, where that is known.

@@ -41,7 +41,7 @@ func (c *Check) Holds(m *Move) (why.Reason, bool) {
 	for _, name := range m.Nodes {
 		i, ok := c.index[name]
 		if !ok || d.gone[i] {
-			return why.New(why.Refused, "node %s is gone", name), false
+			return why.New(why.Refused, "node %s was deleted", name), false
 		}
 		now.Remove = append(now.Remove, i)
 	}
@@ -82,7 +82,7 @@ func (c *Check) same(m *Move, remove []int32) (why.Reason, bool) {
 	for _, i := range remove {
 		for _, p := range c.d.in.World.Nodes[i].Pods {
 			if p.Movable && !known[p.UID] {
-				return why.New(why.Refused, "pod %s has come to node %s", c.d.in.World.PodName(p), c.d.in.World.Nodes[i].Name), false
+				return why.New(why.Refused, "pod %s was bound to node %s", c.d.in.World.PodName(p), c.d.in.World.Nodes[i].Name), false
 			}
 		}
 	}
@@ -164,7 +164,7 @@ func (c *Check) place(m, now *Move) (why.Reason, bool) {
 	for k, n := range m.Add {
 		now.Add[k].Pods = present(there, n.Pods)
 		if len(now.Add[k].Pods) == 0 {
-			return why.New(why.Refused, "the pods that were to go to %s are gone", n.Name), false
+			return why.New(why.Refused, "the pods that were planned for %s are gone", n.Name), false
 		}
 		up := planned(now.Add[k])
 		up.Pods, up.InFlight, up.Initialized = nil, false, true
@@ -177,10 +177,10 @@ func (c *Check) place(m, now *Move) (why.Reason, bool) {
 		}
 		i, ok := c.index[f.Node.Name]
 		if !ok || c.d.nodes[i] == nil || closed(c.d.nodes[i]) {
-			return why.New(why.Refused, "node %s, which was to take pods, is gone or going", f.Node.Name), false
+			return why.New(why.Refused, "node %s, which was to receive pods, is deleted or being deleted", f.Node.Name), false
 		}
 		if held := c.d.held(c.d.nodes[i].Pool); held != "" && m.Reason == Underutilized {
-			return why.New(why.Moving, "pool %s of node %s, which was to take pods, is not at rest: %s", c.d.nodes[i].Pool, f.Node.Name, held), false
+			return why.New(why.Moving, "pool %s of node %s, which was to receive pods, is not at rest: %s", c.d.nodes[i].Pool, f.Node.Name, held), false
 		}
 		now.Filled, now.filled = append(now.Filled, &pack.Filled{Node: c.d.nodes[i], Pods: some}), append(now.filled, i)
 		seats, pods = append(seats, c.d.nodes[i]), append(pods, some)

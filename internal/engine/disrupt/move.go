@@ -37,14 +37,14 @@ func (d *decider) explain(m *Move) why.Reason {
 		typ, _ := n.Labels.Get(world.LabelInstanceType)
 		names = append(names, strings.TrimSpace(n.Name+" "+typ))
 	}
-	return why.New(why.Chosen, "%s: %s; saves $%.4f/h for %d restart(s)", cut(names), replacement(m), m.Saves, m.Evicts)
+	return why.New(why.Chosen, "%s: %s; saves $%.4f/h for %s", cut(names), replacement(m), m.Saves, count(m.Evicts, "restart"))
 }
 
-// replacement says where the pods go.
+// replacement says where the pods are placed.
 func replacement(m *Move) string {
 	switch {
 	case len(m.Add) == 0 && len(m.Order) == 0:
-		return "no pods of it need a place"
+		return "it has no pods to reschedule"
 	case len(m.Add) == 0 && len(m.Remove) == 1:
 		return "its pods fit on other nodes"
 	case len(m.Add) == 0:
@@ -82,7 +82,7 @@ func (d *decider) finish() *Decision {
 	for i, n := range d.in.World.Nodes {
 		out.Before += n.Price
 		if d.target[i] {
-			d.keep(int32(i), why.Chosen, "it takes pods of nodes that go")
+			d.keep(int32(i), why.Chosen, "it receives pods of nodes that are removed")
 		}
 		if !d.gone[i] {
 			d.keep(int32(i), why.Chosen, "nothing cheaper would take its pods")

@@ -87,7 +87,7 @@ func (d *decider) single(w *walk, node int32) {
 		r, ok = d.take(m)
 	}
 	if !ok {
-		d.keep(node, r.Code, "it could go to save $%.4f/h, but %s", m.Saves, r.Text)
+		d.keep(node, r.Code, "it could be removed to save $%.4f/h, but %s", m.Saves, r.Text)
 		return
 	}
 	w.took(m)

@@ -150,7 +150,7 @@ func (w *week) carryOut(d *Decision, now time.Time) {
 	w.in.World.Nodes, w.in.Nodes = nodes, facts
 }
 
-// A week of steady load with spot prices that move by a tenth must not make nodes go round: users of the reference report the same
+// A week of steady load with spot prices that move by a tenth must not make nodes go round: users of upstream report the same
 // types replaced by each other for hours (W40). Where the cluster starts with the dearest types that would do, what it takes to put
 // that right, on the first day, is not counted.
 func TestW40_NothingGoesRoundInAWeekOfPriceNoise(t *testing.T) {

@@ -51,14 +51,14 @@ var steps = []struct {
 	{"L13 not for longer than five minutes", fresh(nil), nil, 5 * time.Minute, Step{Do: GiveUp, Of: Launched, Cause: LaunchTimeout}},
 	{
 		"L6 no node yet", fresh(launched), nil, time.Minute,
-		Step{Do: Hold, Of: Registered, Reason: NodeNotFound, Message: "no node carries the machine's provider ID yet", After: 14 * time.Minute},
+		Step{Do: Hold, Of: Registered, Reason: NodeNotFound, Message: "no node carries the instance's provider ID yet", After: 14 * time.Minute},
 	},
 	{"L6 one node", fresh(launched), []Node{ready("n1")}, time.Minute, Step{Do: Register, Of: Registered, Node: "n1"}},
 	{
 		"L6 several nodes", fresh(launched),
 		[]Node{ready("n2"), ready("n1")},
 		time.Minute,
-		Step{Do: Hold, Of: Registered, Status: False, Reason: MultipleNodesFound, Message: "more than one node carries the machine's provider ID: n1, n2", After: 14 * time.Minute},
+		Step{Do: Hold, Of: Registered, Status: False, Reason: MultipleNodesFound, Message: "more than one node carries the instance's provider ID: n1, n2", After: 14 * time.Minute},
 	},
 	{
 		"L12 several nodes once are several nodes for good", fresh(func(c *Claim) {
@@ -80,14 +80,14 @@ var steps = []struct {
 	},
 	{
 		"L13 not for longer than fifteen minutes", fresh(launched), nil, 15 * time.Minute,
-		Step{Do: GiveUp, Of: Registered, Reason: NodeNotFound, Message: "no node carries the machine's provider ID yet", Cause: RegistrationTimeout},
+		Step{Do: GiveUp, Of: Registered, Reason: NodeNotFound, Message: "no node carries the instance's provider ID yet", Cause: RegistrationTimeout},
 	},
 	{"L13 a node that came late is better than none", fresh(launched), []Node{ready("n1")}, time.Hour, Step{Do: Register, Of: Registered, Node: "n1"}},
 	{
 		"R7 a node older than the claim is not its node", fresh(launched),
 		[]Node{{Name: "liar", Created: after(-time.Second), Ready: true}},
 		time.Minute,
-		Step{Do: Hold, Of: Registered, Reason: NodeNotFound, Message: "no node carries the machine's provider ID yet", Strangers: []string{"liar"}, After: 14 * time.Minute},
+		Step{Do: Hold, Of: Registered, Reason: NodeNotFound, Message: "no node carries the instance's provider ID yet", Strangers: []string{"liar"}, After: 14 * time.Minute},
 	},
 	{
 		"R7 nor is one that belongs to another claim", fresh(launched),

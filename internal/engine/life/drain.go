@@ -63,7 +63,7 @@ func Drain(pods []Pod, deadline, now time.Time) DrainPlan {
 	for i, p := range pods {
 		step := &plan.Steps[i]
 		if step.Do == Evict && p.Tier() > plan.Tier {
-			step.Do, step.Why = Wait, "it goes after the "+plan.Tier.String()
+			step.Do, step.Why = Wait, "it is evicted after the "+plan.Tier.String()
 		}
 		plan.Again = earliest(plan.Again, step.Until)
 	}

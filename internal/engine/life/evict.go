@@ -64,7 +64,7 @@ func (p Pod) Next(deadline, now time.Time) PodStep {
 	case p.Ended:
 		return PodStep{Do: Skip, Why: "it has ended"}
 	case p.Mirror:
-		return PodStep{Do: Skip, Why: "it is the kubelet's own pod and ends with the machine"}
+		return PodStep{Do: Skip, Why: "it is the kubelet's own pod and ends with the node"}
 	case p.Tolerant:
 		return PodStep{Do: Skip, Why: "it tolerates the taint karpenter.sh/disrupted and would come straight back"}
 	case !p.Leaving.IsZero():
@@ -73,9 +73,9 @@ func (p Pod) Next(deadline, now time.Time) PodStep {
 	force := deadline.Add(-max(0, p.Grace))
 	if !deadline.IsZero() && !now.Before(force) {
 		grace := graceLeft(deadline, now)
-		return PodStep{Do: Delete, Grace: grace, Why: fmt.Sprintf("the node must go by %s, which leaves the pod %s of its %s", stamp(deadline), grace, p.Grace)}
+		return PodStep{Do: Delete, Grace: grace, Why: fmt.Sprintf("the node must be deleted by %s, which leaves the pod %s of its %s", stamp(deadline), grace, p.Grace)}
 	}
-	step := PodStep{Do: Evict, Why: "the node is being taken away"}
+	step := PodStep{Do: Evict, Why: "the node is being deleted"}
 	if !deadline.IsZero() {
 		step.Until = force
 	}
@@ -108,7 +108,7 @@ func (p Pod) nextLeaving(deadline, now time.Time) PodStep {
 	}
 	if !deadline.IsZero() && p.Leaving.After(deadline) {
 		if grace := graceLeft(deadline, now); p.LeavingGrace > grace {
-			return PodStep{Do: Delete, Grace: grace, Until: stuck, Why: fmt.Sprintf("the node must go by %s, and the pod would take until %s", stamp(deadline), stamp(p.Leaving))}
+			return PodStep{Do: Delete, Grace: grace, Until: stuck, Why: fmt.Sprintf("the node must be deleted by %s, and the pod would take until %s", stamp(deadline), stamp(p.Leaving))}
 		}
 	}
 	return PodStep{Do: Wait, Until: stuck, Why: fmt.Sprintf("it has until %s to end", stamp(end))}

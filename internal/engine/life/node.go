@@ -33,14 +33,14 @@ func register(c Claim, own []Node, limits Limits, now time.Time) Step {
 	switch {
 	case c.Registered.Status == False:
 	case len(own) == 0:
-		wait.Reason, wait.Message = NodeNotFound, "no node carries the machine's provider ID yet"
+		wait.Reason, wait.Message = NodeNotFound, "no node carries the instance's provider ID yet"
 	case len(own) > 1:
 		names := make([]string, len(own))
 		for i, n := range own {
 			names[i] = n.Name
 		}
 		wait.Status, wait.Reason = False, MultipleNodesFound
-		wait.Message = "more than one node carries the machine's provider ID: " + first(names)
+		wait.Message = "more than one node carries the instance's provider ID: " + first(names)
 	default:
 		return Step{Do: Register, Of: Registered, Node: own[0].Name}
 	}

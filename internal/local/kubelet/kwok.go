@@ -33,7 +33,7 @@ func Kinds() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 			return list, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("reading the definitions of kwok's kinds: %w", err)
+			return nil, fmt.Errorf("reading the CRDs of kwok: %w", err)
 		}
 		list = append(list, definition)
 	}

@@ -125,7 +125,7 @@ func (s *Server) keepUp(ctx context.Context, failed <-chan error) error {
 				close(s.ready)
 			}
 		} else if ctx.Err() == nil {
-			s.Log.Error("conversion webhook cannot keep its certificate and definitions up to date", "error", err)
+			s.Log.Error("conversion webhook cannot keep its certificate and CRDs up to date", "error", err)
 			wait, retry = retry, min(2*retry, syncEvery)
 		}
 		select {

@@ -197,7 +197,7 @@ func (s *Server) point(ctx context.Context, definition *apiextensionsv1.CustomRe
 		definition.Spec.Conversion = want
 		err := s.Client.Patch(ctx, definition, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 		if err == nil {
-			s.Log.Info("conversion webhook written into definition", "definition", definition.Name)
+			s.Log.Info("conversion webhook written into CRD", "crd", definition.Name)
 			return nil
 		}
 		if !apierrors.IsConflict(err) {

@@ -1,4 +1,4 @@
-// The feed of decisions, one decision, and what the cloud has taken away.
+// The feed of decisions, one decision, and what the cloud has interrupted.
 
 import {choice, fill, h, say} from './dom.js';
 import {plural} from './format.js';
@@ -110,15 +110,15 @@ export function decision({store, args}) {
 }
 
 export function interruptions({store}) {
-  const list = feed(store, {kind: 'Interruption', empty: 'The cloud has taken no machine away since the controller began.'});
+  const list = feed(store, {kind: 'Interruption', empty: 'The cloud has interrupted no instance since the controller began.'});
   const losses = feed(store, {kind: 'Failure', empty: 'Nothing that was decided has failed since the controller began.'});
   const leaving = h('p', {class: 'quiet'});
-  const update = () => fill(leaving, `Now: ${plural(store.totals.leaving || 0, 'node')} on the way out, ${plural(store.totals.notReady || 0, 'node')} not ready.`);
+  const update = () => fill(leaving, `Now: ${plural(store.totals.leaving || 0, 'node')} being deleted, ${plural(store.totals.notReady || 0, 'node')} not ready.`);
   update();
   return {
     title: 'Interruptions',
     element: h('div', {class: 'page'},
-      h('div', {class: 'head'}, h('h1', {}, 'Interruptions'), h('p', {class: 'quiet'}, 'Machines that the cloud takes away or warns about: spot interruptions, rebalance recommendations, scheduled maintenance, and machines that stopped by themselves.'), leaving),
+      h('div', {class: 'head'}, h('h1', {}, 'Interruptions'), h('p', {class: 'quiet'}, 'Instances that the cloud interrupts or warns about: spot interruptions, rebalance recommendations, scheduled maintenance, and instances that stopped by themselves.'), leaving),
       list.element,
       h('h2', {}, 'What could not be had'), losses.element),
     update,

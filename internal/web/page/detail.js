@@ -72,7 +72,7 @@ export function nodePage({store, args}) {
     node = find();
     frame.hidden = !node || node.pods.length === 0;
     if (!node) {
-      fill(full, 'This node is not there: it has gone, or never was.');
+      fill(full, 'This node is not there: it was deleted, or never existed.');
       fill(side);
       fill(heading);
       pods.update([]);
@@ -128,12 +128,12 @@ export function podPage({store, args}) {
     const wait = store.pending.find((g) => g.pods.includes(full));
     const pod = node && store.podsOf(node).find((p) => p.name === full);
     fill(side, facts([
-      ['State', node ? badge('placed', 'good') : wait ? badge('waiting', 'warn') : badge('not known', 'neutral')],
+      ['State', node ? badge('placed', 'good') : wait ? badge('pending', 'warn') : badge('not known', 'neutral')],
       ['Namespace', space],
       ['Node', node && h('a', {href: nodeLink(node.key)}, shortName(node))],
       ['Node type', node && [node.type, node.zone, node.market].filter(Boolean).join(' · ')],
       ['CPU', (pod || wait) && cores((pod || wait).cpu)], ['Memory', (pod || wait) && memory((pod || wait).memory)],
-      ['Waits for', wait && wait.wait],
+      ['Pending for', wait && wait.wait],
     ]));
     const state = `${node && node.key} ${wait && wait.wait}`;
     if (seen && seen !== state) why.again();

@@ -16,7 +16,7 @@ export function nodeColumns(store) {
     {id: 'pool', label: 'Pool', value: (n) => n.pool || '', cell: (n) => n.pool || '–'},
     {id: 'type', label: 'Type', value: (n) => n.type || '', cell: (n) => n.type || '–'},
     {id: 'zone', label: 'Zone', value: (n) => n.zone || '', cell: (n) => n.zone || '–'},
-    {id: 'market', label: 'Market', value: (n) => n.market || '', cell: (n) => n.market || '–'},
+    {id: 'market', label: 'Capacity type', value: (n) => n.market || '', cell: (n) => n.market || '–'},
     {id: 'price', label: 'Price', numeric: true, value: (n) => n.price || 0, cell: (n) => (n.price ? hourly(n.price) : 'unknown')},
     {id: 'cpu', label: 'CPU', value: (n) => part(n.usedCPU, n.cpu), cell: (n) => useBar(n.usedCPU, n.cpu, cores)},
     {id: 'memory', label: 'Memory', value: (n) => part(n.usedMemory, n.memory), cell: (n) => useBar(n.usedMemory, n.memory, memory)},
@@ -96,7 +96,7 @@ export function fleet({store, query}) {
       [some((n) => n.daemons) && 'paler: daemons', 'daemon'],
       [some((n) => n.moved) && 'pods that move', 'moved'],
       [some((n) => n.mark === 'new') && 'new', 'new'],
-      [some((n) => n.mark === 'removed' || (!n.mark && n.state === 'leaving')) && 'leaving', 'leaving'],
+      [some((n) => n.mark === 'removed' || (!n.mark && n.state === 'deleting')) && 'deleting', 'deleting'],
       [some((n) => !n.mark && n.state === 'not ready') && 'not ready', 'not-ready'],
       [some((n) => !n.mark && ['launching', 'joining', 'starting'].includes(n.state)) && 'starting', 'starting'],
     ].filter(([name]) => name);
@@ -111,7 +111,7 @@ export function fleet({store, query}) {
     const come = add.length + moves.reduce((n, m) => n + (m.add || []).length, 0);
     const saves = moves.reduce((sum, m) => sum + m.saves, 0) - add.reduce((sum, n) => sum + n.price, 0);
     const evicts = moves.reduce((n, m) => n + m.evicts, 0);
-    return [`${plural(gone, 'node leaves', 'nodes leave')}, ${plural(come, 'node comes', 'nodes come')}, ${plural(evicts, 'pod restarts', 'pods restart')}. `,
+    return [`${plural(gone, 'node is removed', 'nodes are removed')}, ${plural(come, 'node is launched', 'nodes are launched')}, ${plural(evicts, 'pod restarts', 'pods restart')}. `,
       `${hourly(store.totals.price)} becomes `, h('strong', {}, hourly(store.totals.price - saves)), ` (${saves >= 0 ? 'saves' : 'costs'} `, h('strong', {class: saves >= 0 ? 'gain' : 'loss'}, hourly(Math.abs(saves))), ').'];
   }
 
@@ -162,7 +162,7 @@ export function fleet({store, query}) {
   resized.observe(frame);
 
   const pictureOnly = [
-    choice('Colour', [['market', 'Market'], ['pool', 'Pool'], ['use', 'Utilisation']], state.color, set('color')),
+    choice('Colour', [['market', 'Capacity type'], ['pool', 'Pool'], ['use', 'Utilisation']], state.color, set('color')),
     choice('Group', [['pool', 'Pool'], ['zone', 'Zone'], ['type', 'Type'], ['none', 'None']], state.group, set('group')),
   ];
   const element = h('div', {class: 'page'},
@@ -187,7 +187,7 @@ export function fleet({store, query}) {
 export function nodeFacts(n, store) {
   return facts([
     ['State', [badge(n.mark || n.state), (n.notes || []).map((x) => badge(x, 'neutral'))]],
-    ['Pool', n.pool], ['Type', n.type], ['Zone', n.zone], ['Market', n.market], ['Price', n.price ? hourly(n.price) : 'unknown'],
+    ['Pool', n.pool], ['Type', n.type], ['Zone', n.zone], ['Capacity type', n.market], ['Price', n.price ? hourly(n.price) : 'unknown'],
     ['Age', n.created ? span(store.now() - n.created) : ''],
     ['CPU', useBar(n.usedCPU, n.cpu, cores)], ['Memory', useBar(n.usedMemory, n.memory, memory)],
     ...(n.other || []).map((o) => [o.name.replace(/^.*\//, ''), useBar(o.used, o.all, count)]),

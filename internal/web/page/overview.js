@@ -1,4 +1,4 @@
-// The overview: what there is, what it costs, what waits, what comes next.
+// The overview: what there is, what it costs, what is pending, what changes next.
 
 import {badge, bar, fill, h} from './dom.js';
 import {brief, cores, count, dollars, hourly, memory, monthly, part, percent, plural, podLink, span, splitPod} from './format.js';
@@ -26,18 +26,18 @@ export function overview({store}) {
   const saved = figure('Saved by moves');
   const costs = chart({title: 'Cost', write: hourly, kind: 'cost'});
   const fleet = chart({title: 'Nodes', write: (v) => count(v), kind: 'nodes'});
-  const waits = chart({title: 'Pods that wait', write: (v) => count(v), kind: 'pending'});
+  const waits = chart({title: 'Pending pods', write: (v) => count(v), kind: 'pending'});
   const parts = h('div', {class: 'parts'});
   const coming = h('div', {class: 'coming'});
   const problems = h('div', {});
   const latest = h('ol', {class: 'feed short', 'aria-label': 'The latest decisions'});
   const stop = new AbortController();
   const pending = table({
-    caption: 'Pods that wait', key: (g) => g.pods[0] + g.state + g.wait, empty: 'No pod waits for a place.',
+    caption: 'Pending pods', key: (g) => g.pods[0] + g.state + g.wait, empty: 'No pod is pending.',
     columns: [
       {id: 'pods', label: 'Pods', wide: true, cell: (g) => [h('a', {href: podLink(g.pods[0])}, splitPod(g.pods[0])[1]), h('div', {class: 'quiet small'}, g.count > 1 ? `and ${plural(g.count - 1, 'other')}, each ` : '', `${cores(g.cpu)} CPU, ${memory(g.memory)}`)], value: (g) => g.pods[0]},
       {id: 'state', label: '', cell: (g) => badge(...words[g.state]), value: (g) => g.state},
-      {id: 'wait', label: 'Waits for', wide: true, cell: (g) => ((g.why || []).length > 0 ? h('details', {class: 'inline'}, h('summary', {}, brief(g.wait)), tree(g.why)) : brief(g.wait)), value: (g) => g.wait},
+      {id: 'wait', label: 'Pending for', wide: true, cell: (g) => ((g.why || []).length > 0 ? h('details', {class: 'inline'}, h('summary', {}, brief(g.wait)), tree(g.why)) : brief(g.wait)), value: (g) => g.wait},
       {id: 'since', label: 'Since', numeric: true, cell: (g) => span(store.now() - g.since), value: (g) => g.since},
     ],
   });
@@ -48,14 +48,14 @@ export function overview({store}) {
   function figures() {
     const t = store.totals;
     cost.set(hourly(t.price), [monthly(t.price), t.unpriced > 0 && `, without ${plural(t.unpriced, 'node')} of unknown price`]);
-    const states = [t.starting > 0 && `${t.starting} starting`, t.leaving > 0 && `${t.leaving} leaving`, t.notReady > 0 && `${t.notReady} not ready`].filter(Boolean);
+    const states = [t.starting > 0 && `${t.starting} starting`, t.leaving > 0 && `${t.leaving} deleting`, t.notReady > 0 && `${t.notReady} not ready`].filter(Boolean);
     nodes.set(count(t.nodes), states.length > 0 ? states.join(', ') : t.nodes > 0 ? 'all ready' : 'none yet');
-    pods.set(count(t.pods), t.pending > 0 ? h('span', {class: 'warn'}, `${count(t.pending)} waiting`) : 'none waiting');
+    pods.set(count(t.pods), t.pending > 0 ? h('span', {class: 'warn'}, `${count(t.pending)} pending`) : 'none pending');
     use.set(percent(Math.max(part(t.usedCPU, t.cpu), part(t.usedMemory, t.memory))), '', [
       h('span', {class: 'use'}, h('span', {class: 'use-name'}, 'CPU'), bar(part(t.usedCPU, t.cpu), 'CPU'), h('span', {class: 'use-text'}, percent(part(t.usedCPU, t.cpu)))),
       h('span', {class: 'use'}, h('span', {class: 'use-name'}, 'Memory'), bar(part(t.usedMemory, t.memory), 'Memory'), h('span', {class: 'use-text'}, percent(part(t.usedMemory, t.memory))))]);
     savings();
-    fill(parts, ...(t.nodes > 0 ? [share('By market', t.markets, t.price, (m) => m.name || 'unknown', (m) => m.name || 'other'), share('By pool', t.pools, t.price, (p) => p.name || 'no pool', (p, i) => `p${i % 10}`)] : []));
+    fill(parts, ...(t.nodes > 0 ? [share('By capacity type', t.markets, t.price, (m) => m.name || 'unknown', (m) => m.name || 'other'), share('By pool', t.pools, t.price, (p) => p.name || 'no pool', (p, i) => `p${i % 10}`)] : []));
   }
 
   function savings() {
@@ -130,8 +130,8 @@ export function overview({store}) {
       h('div', {class: 'charts'}, costs.element, fleet.element, waits.element),
       problems,
       h('div', {class: 'columns'},
-        h('section', {class: 'card grow'}, h('h2', {}, 'Pods that wait'), pending.element),
-        h('section', {class: 'card'}, h('h2', {}, 'What comes next'), coming)),
+        h('section', {class: 'card grow'}, h('h2', {}, 'Pending pods'), pending.element),
+        h('section', {class: 'card'}, h('h2', {}, 'Next changes'), coming)),
       parts,
       h('section', {class: 'card'}, h('h2', {}, 'Latest decisions'), latest, h('p', {}, h('a', {href: '#/decisions'}, 'All decisions')))),
     update(change) {

@@ -216,7 +216,7 @@ export class Picture {
     c.globalAlpha = 1;
     if (gone) this.outline(c, b, this.colour.bad, 1.5, [3, 3]);
     else if (node.mark === 'new') this.outline(c, b, this.colour.good, 2);
-    else if (node.state === 'leaving') this.outline(c, b, this.colour.bad, 1.5, [4, 3]);
+    else if (node.state === 'deleting') this.outline(c, b, this.colour.bad, 1.5, [4, 3]);
     else if (node.state === 'not ready') this.outline(c, b, this.colour.bad, 2);
     else if (node.state !== 'ready') this.outline(c, b, this.colour.accent, 1.5, [3, 2]);
     else if (b.w >= 20) this.outline(c, b, this.colour.box, 1);
@@ -226,7 +226,7 @@ export class Picture {
     const {node} = b;
     const {order, rects} = podsIn(node, b);
     const base = this.fillOf(node);
-    const leaving = node.state === 'leaving';
+    const leaving = node.state === 'deleting';
     for (const pass of [0, DAEMON]) {
       c.fillStyle = base;
       c.globalAlpha = (pass ? 0.5 : 1) * (leaving ? 0.45 : 1);

@@ -1,4 +1,4 @@
-// Pools: what they may have, what they have, and when their nodes may be taken away.
+// Pools: what they may have, what they have, and when their nodes may be disrupted.
 
 import {badge, bar, fill, h} from './dom.js';
 import {count, duration, hourly, percent, part, plural} from './format.js';
@@ -53,7 +53,7 @@ function pool(p, total, range) {
     h('div', {class: 'pool-body'},
       h('div', {},
         facts([
-          ['Nodes', `${count(p.nodes)}${p.leaving > 0 ? `, and ${p.leaving} leaving` : ''}`],
+          ['Nodes', `${count(p.nodes)}${p.leaving > 0 ? `, and ${p.leaving} deleting` : ''}`],
           ['CPU asked for', use.cpu > 0 && [bar(part(use.usedCPU, use.cpu), 'CPU'), ' ', percent(part(use.usedCPU, use.cpu))]],
           ['Memory asked for', use.memory > 0 && [bar(part(use.usedMemory, use.memory), 'Memory'), ' ', percent(part(use.usedMemory, use.memory))]],
           ['Weight', p.weight || null], ['Class', p.class], ['Types it may launch', count(p.types)],
@@ -92,7 +92,7 @@ export function pools({store}) {
   load();
   return {
     title: 'Pools',
-    element: h('div', {class: 'page'}, h('div', {class: 'head'}, h('h1', {}, 'Pools'), h('p', {class: 'quiet'}, 'What each NodePool may launch and has, and how many of its nodes may be taken away by choice at the same time.')), box),
+    element: h('div', {class: 'page'}, h('div', {class: 'head'}, h('h1', {}, 'Pools'), h('p', {class: 'quiet'}, 'What each NodePool may launch and has, and how many of its nodes may be disrupted voluntarily at the same time.')), box),
     update(change) {
       if (!change.totals || waiting) return;
       waiting = setTimeout(() => { waiting = 0; load(); }, 3000);

@@ -1,4 +1,4 @@
-// What machines cost, and what is out of stock.
+// What instances cost, and what is out of stock.
 
 import {badge, fill, h} from './dom.js';
 import {cores, count, hourly, memory, moment, plural, span} from './format.js';
@@ -13,7 +13,7 @@ export function prices({store}) {
     columns: [
       {id: 'type', label: 'Type', value: (o) => o.type, cell: (o) => o.type},
       {id: 'zone', label: 'Zone', value: (o) => o.zone, cell: (o) => o.zone},
-      {id: 'market', label: 'Market', value: (o) => o.market, cell: (o) => h('span', {class: 'market'}, h('span', {class: 'swatch', data: {c: o.market}}), o.market)},
+      {id: 'market', label: 'Capacity type', value: (o) => o.market, cell: (o) => h('span', {class: 'market'}, h('span', {class: 'swatch', data: {c: o.market}}), o.market)},
       {id: 'cpu', label: 'CPU', numeric: true, value: (o) => o.cpu, cell: (o) => cores(o.cpu)},
       {id: 'memory', label: 'Memory', numeric: true, value: (o) => o.memory, cell: (o) => memory(o.memory)},
       {id: 'price', label: 'Price', numeric: true, value: (o) => o.price, cell: (o) => hourly(o.price)},

@@ -33,7 +33,7 @@ export function answer(a, store) {
       h('h3', {}, 'What would change this'),
       h('ul', {}, a.change.map((c) => h('li', {}, c.text)))),
     (a.why || []).length > 0 && h('section', {}, h('h3', {}, 'Why'), tree(a.why)),
-    a.nearest && h('section', {}, h('h3', {}, 'What comes nearest'), h('p', {}, a.nearest.text)),
+    a.nearest && h('section', {}, h('h3', {}, 'Nearest alternative'), h('p', {}, a.nearest.text)),
     (a.tried || []).length > 0 && h('section', {}, h('h3', {}, 'What was tried'), tree(a.tried)),
     (a.facts || []).length > 0 && h('section', {}, h('h3', {}, 'Facts'), facts(a.facts.map((f) => [f.name, f.value]))),
     (a.history || []).length > 0 && h('section', {}, h('h3', {}, 'Decisions about it'), h('ol', {class: 'feed'}, a.history.map((e) => entry(e, store)))));

@@ -1,4 +1,4 @@
-// Package pocket gives tests a pocket AWS on a loopback port with an AWS provider that talks to it over its real protocols,
+// Package pocket gives tests an AWS simulator on a loopback port with an AWS provider that talks to it over its real protocols,
 // and a node class that can launch. Together with package harness it is a whole cluster but for the kubelets.
 //
 // Everything lives in one clock, which the test may give: with a fake one machines boot when the test says so.
@@ -52,7 +52,7 @@ type Options struct {
 	Provider func(*awscloud.Options)
 }
 
-// World is a pocket AWS with a provider.
+// World is an AWS simulator with a provider.
 type World struct {
 	// Provider is the current one; Restart replaces it.
 	Provider *awscloud.Provider

@@ -1,4 +1,4 @@
-// Package sdk sets the AWS SDK up for a pocket AWS on a loopback port: any secret will do, and nobody waits before trying again.
+// Package sdk sets the AWS SDK up for an AWS simulator on a loopback port: any secret will do, and nobody waits before trying again.
 package sdk
 
 import (

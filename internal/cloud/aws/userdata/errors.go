@@ -36,7 +36,7 @@ type SizeError struct {
 
 func (e *SizeError) Error() string {
 	return fmt.Sprintf(
-		"%s: user data has %d bytes, of which %d came from %s, and EC2 takes at most %d; take away %d bytes, or put the work into the AMI or into a script that the machine downloads",
+		"%s: user data has %d bytes, of which %d came from %s, and EC2 takes at most %d; remove %d bytes, or put the work into the AMI or into a script that the instance downloads",
 		fieldUserData, e.Size, e.OfUser, fieldUserData, MaxBytes, e.Size-MaxBytes)
 }
 

@@ -193,7 +193,7 @@ ls
 --outer--
 `
 
-// mixedArchive lacks its last boundary, as an example in the documentation of the reference does.
+// mixedArchive lacks its last boundary, as an example in upstream's documentation does.
 const mixedArchive = `MIME-Version: 1.0
 Content-Type: multipart/mixed; boundary="//"
 

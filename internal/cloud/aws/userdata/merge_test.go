@@ -89,7 +89,7 @@ func Test1_7_AL2023_TakesNodeConfigs(t *testing.T) {
 	}
 }
 
-// AL2 has nothing that reads a NodeConfig: it is a script there, as it is in the reference.
+// AL2 has nothing that reads a NodeConfig: it is a script there, as it is in upstream Karpenter.
 func Test1_7_AL2_KnowsNoNodeConfig(t *testing.T) {
 	parts := decodeArchive(t, mustRender(t, AL2, withUserData(userNodeConfig)))
 	if parts[0].contentType != `text/x-shellscript; charset="us-ascii"` {

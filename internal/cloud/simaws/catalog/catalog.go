@@ -1,4 +1,4 @@
-// Package catalog holds the facts about EC2 instance types that the pocket AWS
+// Package catalog holds the facts about EC2 instance types that the AWS simulator
 // serves: shape, network, storage, accelerators, the zones a type is offered
 // in, and its prices. The data is generated (tools/gencatalog), stored in our
 // own compact text format and embedded; data/NOTICE names the sources, their

@@ -4,7 +4,7 @@
 // !Sub, and several documents. Anchors, aliases, merge keys and complex keys
 // are refused with an error that says so. JSON is read too, being YAML.
 //
-// It exists because the pocket AWS may use the standard library only, and
+// It exists because the AWS simulator may use the standard library only, and
 // because templates need their tags kept, which decoders into Go values lose.
 package yaml
 
