@@ -49,7 +49,7 @@ named only if the decision comes out differently with it. Nothing is changed.
 The cluster is asked through its controller. Without one the cluster's objects are read and the decisions made anew, with
 the built-in list of prices; --snapshot does the same with a file.
 
-A move goes by the number of its decision (42), or by the id that it writes on claims in the annotation karpenter.sh/move.`,
+A move is named by the number of its decision (42), or by the id that it writes on claims in the annotation karpenter.sh/move.`,
 		Example: `  karpenter explain pod web-7d4b9c-x2x1p -n shop
   karpenter explain node ip-10-0-1-23.ec2.internal
   karpenter explain nodepool general -o tree

@@ -31,8 +31,8 @@ func (f *fixture) idle() {
 	f.items = append(f.items, static)
 }
 
-// struck writes on the pool that its replacements have failed.
-func (f *fixture) struck() {
+// failedReplacements writes on the pool that its replacements have failed.
+func (f *fixture) failedReplacements() {
 	f.pool.UID, f.pool.Generation = "u-1", 3
 	f.pool.Annotations = map[string]string{karpv1.FailedReplacementsAnnotationKey: fmt.Sprintf(
 		"count=3 until=%s version=u-1/3/7 why=no node came up within 15m", noon.Add(40*time.Minute).Format(time.RFC3339))}
@@ -44,8 +44,8 @@ func TestPlanSaysWhatHoldsPodsAndPoolsBack(t *testing.T) {
 		prepare func(*fixture)
 	}{
 		{"static-pool", (*fixture).idle},
-		{"held-pool", (*fixture).struck},
-		{"held-lifted", (*fixture).struck},
+		{"held-pool", (*fixture).failedReplacements},
+		{"held-lifted", (*fixture).failedReplacements},
 		{"not-ready", func(f *fixture) {
 			f.pool.StatusConditions().Set(karpv1.Condition{
 				Type: karpv1.ConditionNodeClassReady, Status: metav1.ConditionFalse, Reason: "NodeClassNotReady", Message: "EC2NodeClass default finds no subnet",
@@ -77,7 +77,7 @@ func TestPlanSaysWhatHoldsPodsAndPoolsBack(t *testing.T) {
 // Without -f the pods that wait say why: the pool is held back by what stands on it.
 func TestPlanOfPendingPodsKnowsHeldPools(t *testing.T) {
 	f := newFixture(t)
-	f.struck()
+	f.failedReplacements()
 	f.pods("late", 1, "1500m", "1Gi", "")
 	snapshot, catalog := f.write()
 	out, _, err := execute(t, newPlan(atNoon), "--snapshot", snapshot, "--catalog", catalog, "-o", "json")

@@ -45,12 +45,20 @@ func Guide(root *cobra.Command) {
 	}
 }
 
+// named is what errors call a command: they are printed after the program's name.
+func named(cmd *cobra.Command) string {
+	if !cmd.HasParent() {
+		return "the program"
+	}
+	return cmd.Name()
+}
+
 // argumentError says how a command is called.
 func argumentError(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("%s needs more arguments; it is called as: %s", cmd.CommandPath(), cmd.UseLine())
+		return fmt.Errorf("%s needs more arguments; it is called as: %s", named(cmd), cmd.UseLine())
 	}
-	return fmt.Errorf("%s does not know what to do with %q; it is called as: %s", cmd.CommandPath(), strings.Join(args, " "), cmd.UseLine())
+	return fmt.Errorf("%s does not take %q; it is called as: %s", named(cmd), strings.Join(args, " "), cmd.UseLine())
 }
 
 var (
@@ -72,9 +80,9 @@ func flagError(cmd *cobra.Command, err error) error {
 			known = append(known, "--"+found[1])
 		}
 		if meant := why.Similar("--"+name, known); meant != "" {
-			return fmt.Errorf("%s has no flag --%s; did you mean %s?", cmd.CommandPath(), name, meant)
+			return fmt.Errorf("%s has no flag --%s; did you mean %s?", named(cmd), name, meant)
 		}
-		return fmt.Errorf("%s has no flag --%s; %s --help lists those that it has", cmd.CommandPath(), name, cmd.CommandPath())
+		return fmt.Errorf("%s has no flag --%s; %s --help lists those that it has", named(cmd), name, cmd.CommandPath())
 	}
 	return fmt.Errorf("%w; %s --help says what flags there are", err, cmd.CommandPath())
 }

@@ -11,12 +11,12 @@ func TestCommandLinesThatMakeNoSense(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("KUBECONFIG", "")
 	for _, x := range []struct{ line, want string }{
-		{"explain", "karpenter explain needs more to go on; it is called as: karpenter explain pod|node|nodeclaim|nodepool|move NAME [flags]"},
-		{"explain pod x y", `karpenter explain does not know what to do with "pod x y"; it is called as: karpenter explain pod|`},
-		{"plan deployment.yaml", `karpenter plan does not know what to do with "deployment.yaml"; it is called as: karpenter plan [-f FILE|DIR] [flags]`},
-		{"replay", "karpenter replay needs more to go on; it is called as: karpenter replay FILE|- [flags]"},
-		{"plan --outptu json", "karpenter plan has no flag --outptu; did you mean --output?"},
-		{"top --banana", "karpenter top has no flag --banana; karpenter top --help lists those that it has"},
+		{"explain", "explain needs more arguments; it is called as: karpenter explain pod|node|nodeclaim|nodepool|move NAME [flags]"},
+		{"explain pod x y", `explain does not take "pod x y"; it is called as: karpenter explain pod|`},
+		{"plan deployment.yaml", `plan does not take "deployment.yaml"; it is called as: karpenter plan [-f FILE|DIR] [flags]`},
+		{"replay", "replay needs more arguments; it is called as: karpenter replay FILE|- [flags]"},
+		{"plan --outptu json", "plan has no flag --outptu; did you mean --output?"},
+		{"top --banana", "top has no flag --banana; karpenter top --help lists those that it has"},
 		{"plan -f x --max-increase much", `--max-increase is "much"; give a number, such as 12.5`},
 		{"plan --workers x", `--workers is "x"; give a whole number`},
 		{"plan --workers 0", "--workers is 0; give at least 1"},

@@ -42,9 +42,9 @@ func TestR_ALoopOutlivesFailures(t *testing.T) {
 	}
 }
 
-func TestR_APurseRunsEmptyAndFillsAgain(t *testing.T) {
+func TestR_AQuotaRunsEmptyAndFillsAgain(t *testing.T) {
 	now := time.Unix(0, 0)
-	p := NewPurse(func() time.Time { return now })
+	p := NewQuota(func() time.Time { return now })
 	taken := 0
 	for range 50 {
 		if p.Take(100) {
@@ -54,7 +54,7 @@ func TestR_APurseRunsEmptyAndFillsAgain(t *testing.T) {
 	if taken != 10 {
 		t.Errorf("%d of 100 destroyed at once, want 10", taken)
 	}
-	now = now.Add(purseWindow)
+	now = now.Add(quotaWindow)
 	if !p.Take(3) {
 		t.Error("one machine may always go once the window has passed")
 	}
@@ -63,10 +63,10 @@ func TestR_APurseRunsEmptyAndFillsAgain(t *testing.T) {
 	}
 }
 
-// D58: where repair may replace two nodes, the purse has room for two.
-func TestD58_APurseOfASmallFleetIsAFifth(t *testing.T) {
+// D58: where repair may replace two nodes, the quota has room for two.
+func TestD58_AQuotaOfASmallFleetIsAFifth(t *testing.T) {
 	for fleet, want := range map[int]int{0: 1, 1: 1, 5: 1, 6: 2, 10: 2, 11: 2, 20: 2, 21: 3, 1000: 100} {
-		p, taken := NewPurse(func() time.Time { return time.Unix(0, 0) }), 0
+		p, taken := NewQuota(func() time.Time { return time.Unix(0, 0) }), 0
 		for range 200 {
 			if p.Take(fleet) {
 				taken++

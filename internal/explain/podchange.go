@@ -141,7 +141,7 @@ func (q *podQuestion) tweaks() []tweak {
 		out = append(out, q.limits(p)...)
 	}
 	out = append(out, q.requests(class)...)
-	out = append(out, company(class)...)
+	out = append(out, podRuleTweaks(class)...)
 	for _, p := range pools {
 		out = append(out, poolTweaks(p)...)
 	}
@@ -320,8 +320,8 @@ func volumes(class *world.Class) []tweak {
 	return out
 }
 
-// company gives up what the pod asks of other pods, one rule at a time.
-func company(class *world.Class) []tweak {
+// podRuleTweaks gives up what the pod asks of other pods, one rule at a time.
+func podRuleTweaks(class *world.Class) []tweak {
 	var out []tweak
 	for i, s := range class.Spread {
 		if s.Hard {

@@ -28,31 +28,35 @@ const (
 
 // gauges are the figures that a scenario can wait for and expect. Pods are those outside of kube-system and karpenter,
 // nodes those that Karpenter made.
-var gauges = map[string]func(*sight) float64{
-	"pods":         func(s *sight) float64 { return float64(len(s.pods)) },
-	"pods-pending": func(s *sight) float64 { return s.countPods(func(p *corev1.Pod) bool { return p.Spec.NodeName == "" }) },
-	"pods-bound":   func(s *sight) float64 { return s.countPods(func(p *corev1.Pod) bool { return p.Spec.NodeName != "" }) },
-	"pods-running": func(s *sight) float64 {
+var gauges = map[string]func(*observation) float64{
+	"pods": func(s *observation) float64 { return float64(len(s.pods)) },
+	"pods-pending": func(s *observation) float64 {
+		return s.countPods(func(p *corev1.Pod) bool { return p.Spec.NodeName == "" })
+	},
+	"pods-bound": func(s *observation) float64 {
+		return s.countPods(func(p *corev1.Pod) bool { return p.Spec.NodeName != "" })
+	},
+	"pods-running": func(s *observation) float64 {
 		return s.countPods(func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
 	},
-	"nodes":           func(s *sight) float64 { return float64(len(s.nodes)) },
-	"nodes-ready":     func(s *sight) float64 { return s.countNodes(ready) },
-	"nodes-spot":      func(s *sight) float64 { return s.countNodes(isCapacity(karpv1.CapacityTypeSpot)) },
-	"nodes-on-demand": func(s *sight) float64 { return s.countNodes(isCapacity(karpv1.CapacityTypeOnDemand)) },
-	"claims":          func(s *sight) float64 { return float64(len(s.claims)) },
-	"instances":       func(s *sight) float64 { return float64(s.instances) },
-	"cost":            func(s *sight) float64 { return s.cost },
+	"nodes":           func(s *observation) float64 { return float64(len(s.nodes)) },
+	"nodes-ready":     func(s *observation) float64 { return s.countNodes(ready) },
+	"nodes-spot":      func(s *observation) float64 { return s.countNodes(isCapacity(karpv1.CapacityTypeSpot)) },
+	"nodes-on-demand": func(s *observation) float64 { return s.countNodes(isCapacity(karpv1.CapacityTypeOnDemand)) },
+	"claims":          func(s *observation) float64 { return float64(len(s.claims)) },
+	"instances":       func(s *observation) float64 { return float64(s.instances) },
+	"cost":            func(s *observation) float64 { return s.cost },
 }
 
 // states are conditions without a number.
-var states = map[string]func(*sight) bool{
-	"pods-bound":   func(s *sight) bool { return s.settled && gauges["pods-pending"](s) == 0 },
-	"pods-running": func(s *sight) bool { return s.settled && gauges["pods-running"](s) == gauges["pods"](s) },
-	"nodes-ready":  func(s *sight) bool { return gauges["nodes-ready"](s) == gauges["nodes"](s) },
+var states = map[string]func(*observation) bool{
+	"pods-bound":   func(s *observation) bool { return s.settled && gauges["pods-pending"](s) == 0 },
+	"pods-running": func(s *observation) bool { return s.settled && gauges["pods-running"](s) == gauges["pods"](s) },
+	"nodes-ready":  func(s *observation) bool { return gauges["nodes-ready"](s) == gauges["nodes"](s) },
 }
 
-// sight is what a look at the cluster sees.
-type sight struct {
+// observation is what a look at the cluster sees.
+type observation struct {
 	pods      []*corev1.Pod
 	nodes     []*corev1.Node
 	claims    []karpv1.NodeClaim
@@ -63,9 +67,9 @@ type sight struct {
 	settled bool
 }
 
-func (s *sight) countPods(want func(*corev1.Pod) bool) float64 { return count(s.pods, want) }
+func (s *observation) countPods(want func(*corev1.Pod) bool) float64 { return count(s.pods, want) }
 
-func (s *sight) countNodes(want func(*corev1.Node) bool) float64 { return count(s.nodes, want) }
+func (s *observation) countNodes(want func(*corev1.Node) bool) float64 { return count(s.nodes, want) }
 
 func count[T any](list []*T, want func(*T) bool) float64 {
 	n := 0
@@ -82,7 +86,7 @@ func isCapacity(kind string) func(*corev1.Node) bool {
 }
 
 // look reads the cluster.
-func (c *Cluster) look(ctx context.Context) (*sight, error) {
+func (c *Cluster) look(ctx context.Context) (*observation, error) {
 	var pods corev1.PodList
 	var nodes corev1.NodeList
 	var claims karpv1.NodeClaimList
@@ -93,7 +97,7 @@ func (c *Cluster) look(ctx context.Context) (*sight, error) {
 			return nil, fmt.Errorf("looking at the cluster: %w", err)
 		}
 	}
-	s := &sight{claims: claims.Items, settled: true}
+	s := &observation{claims: claims.Items, settled: true}
 	for i := range deployments.Items {
 		d := &deployments.Items[i]
 		s.settled = s.settled && d.Status.ObservedGeneration >= d.Generation && d.Status.Replicas == *d.Spec.Replicas
@@ -145,7 +149,7 @@ var comparisons = map[string]func(a, b float64) bool{
 }
 
 // condition tells whether it holds, and what the figure in question is.
-type condition func(*sight) (holds bool, is string)
+type condition func(*observation) (holds bool, is string)
 
 func parseCondition(words []string) (condition, error) {
 	if len(words) == 1 {
@@ -153,7 +157,7 @@ func parseCondition(words []string) (condition, error) {
 		if !ok {
 			return nil, fmt.Errorf("there is no condition %q; there are %s", words[0], strings.Join(slices.Sorted(maps.Keys(states)), ", "))
 		}
-		return func(s *sight) (bool, string) {
+		return func(s *observation) (bool, string) {
 			return state(s), fmt.Sprintf("%g of %g pods are bound, %g are running; %g of %g nodes are ready",
 				gauges["pods-bound"](s), gauges["pods"](s), gauges["pods-running"](s), gauges["nodes-ready"](s), gauges["nodes"](s))
 		}, nil
@@ -173,7 +177,7 @@ func parseCondition(words []string) (condition, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%q is not a number", words[2])
 	}
-	return func(s *sight) (bool, string) {
+	return func(s *observation) (bool, string) {
 		is := gauge(s)
 		return compare(is, number), fmt.Sprintf("%s is %.4g", words[0], is)
 	}, nil

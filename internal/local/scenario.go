@@ -109,7 +109,7 @@ func (c *Cluster) Play(ctx context.Context, s *Scenario) error {
 			cancel(err)
 		}
 	}()
-	began, ahead := time.Now(), &foresight{c: c}
+	began, ahead := time.Now(), &prediction{c: c}
 	for i := range s.steps {
 		step := &s.steps[i]
 		if step.timed {
@@ -136,7 +136,7 @@ func (c *Cluster) Play(ctx context.Context, s *Scenario) error {
 }
 
 // play does the first of the steps that are left.
-func (c *Cluster) play(ctx context.Context, ahead *foresight, rest []step) error {
+func (c *Cluster) play(ctx context.Context, ahead *prediction, rest []step) error {
 	if c.opts.Predict {
 		if err := ahead.before(ctx, rest); err != nil {
 			return err

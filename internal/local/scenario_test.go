@@ -121,7 +121,7 @@ func TestFleetsAreCompared(t *testing.T) {
 func TestConditions(t *testing.T) {
 	bound, waiting := &corev1.Pod{}, &corev1.Pod{}
 	bound.Spec.NodeName, bound.Status.Phase = "n", corev1.PodRunning
-	s := &sight{pods: []*corev1.Pod{bound, waiting}, instances: 3, settled: true}
+	s := &observation{pods: []*corev1.Pod{bound, waiting}, instances: 3, settled: true}
 	for text, want := range map[string]bool{
 		"pods == 2": true, "pods-pending == 1": true, "pods-bound > 1": false, "pods-running >= 1": true, "instances != 3": false,
 		"nodes < 1": true, "pods-bound": false, "pods-running": false, "nodes-ready": true,

@@ -36,19 +36,19 @@ func (w *wiring) dashboards(ctx context.Context, kube kubernetes.Interface) (sto
 	if w.options.DashboardAddress == "" {
 		return func() {}, nil
 	}
-	opt, door := web.Options{Dashboard: true}, &frontDoor{}
+	opt, proxy := web.Options{Dashboard: true}, &leaderProxy{}
 	if !loopback(w.options.DashboardAddress) {
 		reviews, err := reviewClient(w.config)
 		if err != nil {
 			return nil, err
 		}
 		_, port, _ := net.SplitHostPort(w.options.DashboardAddress)
-		opt.Authorize, door.relay = newBouncer(reviews, w.clock.Now).authorize, relayTo(port, w.log)
+		opt.Authorize, proxy.relay = newAuthMiddleware(reviews, w.clock.Now).authorize, relayTo(port, w.log)
 	}
 	page := web.Handler(w.source, opt)
 	go page.Run(ctx)
-	door.open(page, led.other)
-	stop, err = serve(w.options.DashboardAddress, "DASHBOARD_ADDRESS", door, w.log)
+	proxy.open(page, led.other)
+	stop, err = serve(w.options.DashboardAddress, "DASHBOARD_ADDRESS", proxy, w.log)
 	if err == nil {
 		w.log.Info("serving the dashboard", "address", w.options.DashboardAddress, "tokens", opt.Authorize != nil)
 	}

@@ -17,9 +17,9 @@ import (
 
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/test/harness/pocket"
 	"karpenter/test/harness/rig"
 	"karpenter/test/harness/sdk"
+	"karpenter/test/harness/simcloud"
 )
 
 // emptyPool has no reason to keep an empty node for a moment.
@@ -62,7 +62,7 @@ func joined(t *testing.T, name string, pool *karpv1.NodePool, providerID string)
 // L20: beside a provider whose class has the name of ours, our own nodes are made and ended, and its are left alone: no claim is made
 // in its pools, no empty node of its is removed, and no taint is taken off one that it is removing.
 func TestL20_TwoAutoscalersInOneCluster(t *testing.T) {
-	create(t, pocket.NewClass("default", "test"))
+	create(t, simcloud.NewClass("default", "test"))
 	ours := emptyPool("ours", karpv1.NodeClassReference{Group: awsv1.Group, Kind: awsv1.EC2NodeClassKind, Name: "default"})
 	theirs := emptyPool("theirs", karpv1.NodeClassReference{Group: "karpenter.example.com", Kind: "OtherNodeClass", Name: "default"})
 	theirs.Spec.Weight = new(int32(100))
@@ -95,7 +95,7 @@ func TestL20_TwoAutoscalersInOneCluster(t *testing.T) {
 
 	url, tried := newObservedAWS(t)
 	_, err := iam.NewFromConfig(sdk.Config("us-west-2", url, "AKIATEST")).CreateRole(t.Context(), &iam.CreateRoleInput{
-		RoleName: aws.String(pocket.Role), AssumeRolePolicyDocument: aws.String(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}`),
+		RoleName: aws.String(simcloud.Role), AssumeRolePolicyDocument: aws.String(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}`),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -69,7 +69,7 @@ type process struct {
 	// fence is nil where there is no lease.
 	fence *fence
 	// api is where decisions are served, on the port of metrics; nil if they are not.
-	api *frontDoor
+	api *leaderProxy
 }
 
 // Process is what Run needs to be told.
@@ -93,7 +93,7 @@ func Run(ctx context.Context, given Process) error {
 	limitMemory(p.options.MemoryLimitBytes, p.options.EnableProfiling)
 	var decisions http.Handler
 	if p.options.DecisionAPI {
-		p.api = &frontDoor{}
+		p.api = &leaderProxy{}
 		decisions = p.api
 	}
 	stopMetrics, err := servePort(p.options.MetricsPort, "METRICS_PORT", metricsHandler(p.options.EnableProfiling, p.set.Handler(crmetrics.Registry), decisions), p.log)

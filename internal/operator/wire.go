@@ -42,7 +42,7 @@ type wiring struct {
 	// asked are closed when AWS has answered for the first time, or has failed to.
 	asked  []<-chan struct{}
 	mirror *state.Mirror
-	purse  *control.Purse
+	quota  *control.Quota
 	health *pool.Health
 	ledger *ledger.Ledger
 	source *source
@@ -66,7 +66,7 @@ type registered interface {
 
 // all wires everything, in the order in which things need each other.
 func (w *wiring) all(ctx context.Context) error {
-	w.purse, w.health = control.NewPurse(w.clock.Now), pool.NewHealth(w.m.GetClient(), w.clock)
+	w.quota, w.health = control.NewQuota(w.clock.Now), pool.NewHealth(w.m.GetClient(), w.clock)
 	for _, part := range []struct {
 		name string
 		wire func(context.Context) error
@@ -222,7 +222,7 @@ func (w *wiring) claims(context.Context) error {
 	c := w.m.GetClient()
 	w.lifecycle = &claim.Lifecycle{
 		Limits: w.limits(),
-		Client: c, Live: w.m.GetAPIReader(), Launcher: w.as("nodeclaim.lifecycle"), InstanceID: aws.ParseProviderID, Class: served, Purse: w.purse,
+		Client: c, Live: w.m.GetAPIReader(), Launcher: w.as("nodeclaim.lifecycle"), InstanceID: aws.ParseProviderID, Class: served, Quota: w.quota,
 		Hooks: []claim.Hook{class.Partitions{Partitioner: w.provider}}, Health: w.health, Wrote: func(o client.Object) { w.mirror.Wrote(o) }, Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log, Ledger: w.ledger,
 	}
 	w.lifecycle.Opener, w.nominator.Wake = w.nominator, w.lifecycle.Wake
@@ -240,7 +240,7 @@ func (w *wiring) claims(context.Context) error {
 	}
 	return w.loops((&claim.Collect{
 		Client: c, Live: w.m.GetAPIReader(), Fleet: w.as("nodeclaim.garbagecollection"), InstanceID: aws.ParseProviderID, Class: served,
-		Purse: w.purse, Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log.With("controller", "nodeclaim.garbagecollection"), Ledger: w.ledger,
+		Quota: w.quota, Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log.With("controller", "nodeclaim.garbagecollection"), Ledger: w.ledger,
 	}).Loop(nil))
 }
 
@@ -280,7 +280,7 @@ func (w *wiring) nodeClasses(context.Context) error {
 	return w.loops(
 		(&class.Collect{Client: c, Leavings: w.provider, Clock: w.clock, Log: w.log}).Loop(nil),
 		(&class.Ailing{
-			Client: c, Clinic: w.provider, InstanceID: aws.ParseProviderID, Purse: w.purse,
+			Client: c, Clinic: w.provider, InstanceID: aws.ParseProviderID, Quota: w.quota,
 			Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log.With("controller", "interruption.instancestatus"), Ledger: w.ledger,
 		}).Loop(nil),
 		(&class.Reservations{
@@ -305,7 +305,7 @@ func (w *wiring) repair(context.Context) error {
 		return nil
 	}
 	return w.add(&repair.Repair{
-		Client: w.m.GetClient(), Policies: w.provider, Class: served, Purse: w.purse,
+		Client: w.m.GetClient(), Policies: w.provider, Class: served, Quota: w.quota,
 		Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log, Ledger: w.ledger,
 	})
 }

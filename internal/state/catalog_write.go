@@ -13,12 +13,12 @@ import (
 // share a list share the catalogue.
 func (v *View) Catalogs() map[string]*Catalog {
 	out := map[string]*Catalog{}
-	w := &catalogWriter{names: v.behind.resources}
+	w := &catalogWriter{names: v.sources.resources}
 	var done []string
-	for _, class := range slices.Sorted(maps.Keys(v.behind.types)) {
-		t := v.behind.types[class]
+	for _, class := range slices.Sorted(maps.Keys(v.sources.types)) {
+		t := v.sources.types[class]
 		for _, other := range done {
-			if o := v.behind.types[other]; len(t.list) > 0 && t.err == nil && o.err == nil && sameSlice(o.list, t.list) {
+			if o := v.sources.types[other]; len(t.list) > 0 && t.err == nil && o.err == nil && sameSlice(o.list, t.list) {
 				out[class] = out[other]
 			}
 		}

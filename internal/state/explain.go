@@ -17,10 +17,10 @@ import (
 
 // Strays lists the nodes and claims that no node of the view shows: nodes that cannot be read, claims that share a machine.
 func (v *View) Strays() (nodes []*corev1.Node, claims []*v1.NodeClaim) {
-	if v.behind == nil {
+	if v.sources == nil {
 		return nil, nil
 	}
-	return v.behind.nodes, v.behind.claims
+	return v.sources.nodes, v.sources.claims
 }
 
 // Blocker is a pod that keeps its node from being taken away.

@@ -101,13 +101,13 @@ type Mirror struct {
 	problemList []Problem
 	nameCount   int // how many resource names the first view had after they were numbered; 0 before it
 
-	// idle are pods that take no part, aside nodes and claims that no node of the view shows; behind is what the newest view has of
+	// idle are pods that take no part, unshown nodes and claims that no node of the view shows; sources is what the newest view has of
 	// them and of other kinds, stale what of it must be made again.
-	idle   map[*podEntry]bool
-	aside  map[asideKey]bool
-	behind *behind
-	stale  shelf
-	told   uint64 // how often something was put or dropped
+	idle    map[*podEntry]bool
+	unshown map[unshownKey]bool
+	sources *sources
+	stale   staleSet
+	told    uint64 // how often something was put or dropped
 
 	changed         bool // a view would show something new
 	worldChanged    bool // decisions may come out differently
@@ -130,7 +130,7 @@ func NewMirror(opt MirrorOptions) *Mirror {
 		hostsBy: map[string][]*host{}, claimsBy: map[string][]*claimEntry{}, claimsAt: map[string][]*claimEntry{},
 		assumed: map[string]bool{}, leaving: map[string]time.Time{}, gone: map[types.UID]time.Time{},
 		pools: map[string]*poolEntry{}, types: map[string]*typeList{}, daemons: map[string]*daemonEntry{}, budgets: map[string][]budget{},
-		disregarded: map[types.UID]string{}, problems: map[problemKey]error{}, idle: map[*podEntry]bool{}, aside: map[asideKey]bool{},
+		disregarded: map[types.UID]string{}, problems: map[problemKey]error{}, idle: map[*podEntry]bool{}, unshown: map[unshownKey]bool{},
 	}
 	m.number()
 	return m
@@ -194,7 +194,7 @@ func (m *Mirror) Put(obj Object) {
 
 func (m *Mirror) put(obj Object) {
 	m.told++
-	m.unshelve(obj)
+	m.markStale(obj)
 	switch o := obj.(type) {
 	case *corev1.Pod:
 		m.putPod(o)
@@ -245,7 +245,7 @@ func (m *Mirror) Drop(obj Object) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.told++
-	m.unshelve(obj)
+	m.markStale(obj)
 	switch o := obj.(type) {
 	case *corev1.Pod:
 		m.dropPod(o)

@@ -268,7 +268,7 @@ func checkEmpty(t *rapid.T, m *Mirror) {
 		"hosts": len(m.hosts), "claims": len(m.claims), "pods": len(m.pods), "wakes": len(m.wakes), "users of volumes": len(m.volumes.users),
 		"claim infos": len(m.volumes.info), "claims by volume": len(m.volumes.named), "hosts by machine": len(m.hostsBy), "claims by machine": len(m.claimsBy),
 		"claims by node": len(m.claimsAt), "problems": len(m.problems), "budgets": len(m.budgets), "queue": len(m.queue),
-		"idle pods": len(m.idle), "objects set aside": len(m.aside),
+		"idle pods": len(m.idle), "objects set aside": len(m.unshown),
 	} {
 		if n != 0 {
 			t.Fatalf("%d %s are left", n, what)

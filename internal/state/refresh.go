@@ -94,7 +94,7 @@ func (m *Mirror) publish() {
 		return
 	}
 	v := &View{Nodes: m.nodes, Problems: m.problemList, pools: m.poolIndex, budgets: m.budgets, pods: m.byUID.freeze(), claims: m.byClaim.freeze(), ownCosts: m.opt.OwnDeletionCosts}
-	v.behind, v.Told, v.Nominees = m.shelve(), m.told, m.listNominees()
+	v.sources, v.Told, v.Nominees = m.refreshSources(), m.told, m.listNominees()
 	if m.view != nil && !m.worldChanged {
 		v.World = m.view.World
 	} else {

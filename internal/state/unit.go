@@ -52,10 +52,10 @@ func (m *Mirror) refreshUnits() {
 	slices.SortFunc(moved, comparePods)
 	m.movePending(moved)
 	for _, h := range m.dirtyHosts {
-		m.setAside(h)
+		m.setUnshown(h)
 	}
 	for _, c := range m.dirtyClaims {
-		m.claimAside(c)
+		m.claimUnshown(c)
 	}
 	clear(m.dirtyHosts)
 	clear(m.dirtyClaims)

@@ -32,7 +32,7 @@ type View struct {
 	claims  *frozen[*Node]
 	pods    *frozen[podRef]
 	budgets map[string][]budget
-	behind  *behind
+	sources *sources
 	// ownCosts is Options.OwnDeletionCosts.
 	ownCosts bool
 

@@ -26,15 +26,15 @@ type typedObjects struct {
 	claims  []*v1.NodeClaim
 	pools   []*v1.NodePool
 	budgets []*policyv1.PodDisruptionBudget
-	behind
+	sources
 }
 
 // Idle are the pods that are neither finished nor bound nor in want of a place: gated, or not looked at by the scheduler yet.
-func (v *View) Idle() []*corev1.Pod { return v.behind.idle }
+func (v *View) Idle() []*corev1.Pod { return v.sources.idle }
 
 // objects lists everything that the view was made from.
 func (v *View) objects() *typedObjects {
-	o := &typedObjects{behind: *v.behind}
+	o := &typedObjects{sources: *v.sources}
 	o.pods = slices.Clone(o.idle)
 	seated := map[*corev1.Pod]bool{}
 	for _, n := range v.Nominees {
@@ -51,7 +51,7 @@ func (v *View) objects() *typedObjects {
 			o.pods = append(o.pods, pod)
 		}
 	}
-	o.nodes, o.claims = slices.Clone(o.behind.nodes), slices.Clone(o.behind.claims)
+	o.nodes, o.claims = slices.Clone(o.sources.nodes), slices.Clone(o.sources.claims)
 	for _, n := range v.Nodes {
 		if n.Object != nil {
 			o.nodes = append(o.nodes, n.Object)

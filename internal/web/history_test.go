@@ -42,7 +42,7 @@ func TestNothingIsSampledBeforeTheClusterIsSeen(t *testing.T) {
 func TestSavingsCountEachMoveOnce(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	l := ledger.New(2, "test", func() time.Time { return now })
-	var p purse
+	var p savingsCounter
 	move := func(saves float64) {
 		l.Settle(l.Add(ledger.Entry{Kind: ledger.Move, Saves: saves, Outcome: ledger.Open}), ledger.Done, "done")
 		p.count(l, now)

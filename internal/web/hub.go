@@ -42,7 +42,7 @@ type hub struct {
 	view     *state.View
 	plan     *pack.Plan
 	decision *disrupt.Decision
-	purse    purse
+	counter  savingsCounter
 
 	version  uint64
 	keys     []string // in order
@@ -93,8 +93,8 @@ func (h *hub) refresh() uint64 {
 	}
 	h.view, h.plan, h.decision = view, plan, decision
 	if h.told() || h.sections[sectionSavings] == nil {
-		h.purse.count(h.src.Ledger(), now)
-		h.set(&c, sectionSavings, h.purse.savings)
+		h.counter.count(h.src.Ledger(), now)
+		h.set(&c, sectionSavings, h.counter.savings)
 	}
 	if h.samples.due(now) {
 		h.samples.add(now, sampleOf(now, h.totals), h.totals.Nodes+h.totals.Pending > 0)

@@ -107,14 +107,14 @@ type savings struct {
 	At      int64   `json:"at"`
 }
 
-// purse counts each move once, also when the ledger no longer keeps it.
-type purse struct {
+// savingsCounter counts each move once, also when the ledger no longer keeps it.
+type savingsCounter struct {
 	savings
 	counted map[uint64]struct{}
 }
 
 // count looks through the ledger for moves that have been carried out since.
-func (p *purse) count(l *ledger.Ledger, now time.Time) {
+func (p *savingsCounter) count(l *ledger.Ledger, now time.Time) {
 	seen := map[uint64]struct{}{}
 	for _, e := range slices.Backward(l.List(ledger.Query{Kinds: []ledger.Kind{ledger.Move}})) {
 		if e.Outcome != ledger.Done {
@@ -136,7 +136,7 @@ func (p *purse) count(l *ledger.Ledger, now time.Time) {
 }
 
 // forward lets the saving of an hour run on until a moment.
-func (p *purse) forward(to time.Time) {
+func (p *savingsCounter) forward(to time.Time) {
 	if p.At != 0 && to.Unix() > p.At {
 		p.Sum += p.PerHour * float64(to.Unix()-p.At) / 3600
 	}

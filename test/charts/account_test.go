@@ -23,8 +23,8 @@ import (
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/cloud/simaws"
 	"karpenter/internal/operator"
-	"karpenter/test/harness/pocket"
 	"karpenter/test/harness/program"
+	"karpenter/test/harness/simcloud"
 )
 
 func TestMain(m *testing.M) {
@@ -54,7 +54,7 @@ func (s *site) kubeconfig(t *testing.T, namespace, account string) string {
 }
 
 // controller runs with the arguments and the environment that the chart gives it.
-func (s *site) controller(t *testing.T, deployment *appsv1.Deployment, world *pocket.World) *program.Controller {
+func (s *site) controller(t *testing.T, deployment *appsv1.Deployment, world *simcloud.World) *program.Controller {
 	t.Helper()
 	env := environment(t, deployment)
 	env["KUBECONFIG"] = s.kubeconfig(t, deployment.Namespace, deployment.Spec.Template.Spec.ServiceAccountName)
@@ -95,10 +95,10 @@ func account(t *testing.T, s *site) {
 }
 
 // world is an AWS with this cluster in it.
-func (s *site) world(t *testing.T) *pocket.World {
+func (s *site) world(t *testing.T) *simcloud.World {
 	t.Helper()
 	version := s.Version(t)
-	return pocket.Start(t, pocket.Options{Cluster: "my-cluster", NoBoot: true, Sim: func(o *simaws.Options) {
+	return simcloud.Start(t, simcloud.Options{Cluster: "my-cluster", NoBoot: true, Sim: func(o *simaws.Options) {
 		o.Queue = "my-cluster"
 		o.Clusters[0].Version, o.Clusters[0].Endpoint, o.Clusters[0].ServiceCIDR = fmt.Sprintf("%d.%d", version.Major(), version.Minor()), s.Config.Host, "10.100.0.0/16"
 		o.KubernetesVersions = []string{"1.34", o.Clusters[0].Version} // the first is that of the provider which prepares the account
@@ -126,16 +126,16 @@ func (s *site) left(t *testing.T, claim *karpv1.NodeClaim) {
 // provision has a pod without a place, and waits for the claim that is launched for it.
 func (s *site) provision(t *testing.T) *karpv1.NodeClaim {
 	t.Helper()
-	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "pocket"}}
-	pool.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "pocket"}
+	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "simulated"}}
+	pool.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "simulated"}
 	pool.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{{Key: "kubernetes.io/arch", Operator: "In", Values: []string{"amd64"}}}
 	pool.Spec.Template.Spec.TerminationGracePeriod = &karpv1.Duration{Duration: 5 * time.Second} // so that a slow pod is deleted
-	for _, object := range []client.Object{pocket.NewClass("pocket", "my-cluster"), pool} {
+	for _, object := range []client.Object{simcloud.NewClass("simulated", "my-cluster"), pool} {
 		if err := s.Client.Create(t.Context(), object); err != nil && !apierrors.IsAlreadyExists(err) {
 			t.Fatal(err)
 		}
 	}
-	s.pending(t, "pending", "pocket")
+	s.pending(t, "pending", "simulated")
 	claims := &karpv1.NodeClaimList{}
 	program.Until(t, "a claim is launched", func() bool {
 		return s.Client.List(t.Context(), claims) == nil && len(claims.Items) == 1 && claims.Items[0].Status.ProviderID != ""

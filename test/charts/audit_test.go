@@ -110,7 +110,7 @@ func (s *site) disrupt(t *testing.T) {
 	t.Helper()
 	s.pending(t, "rival", "nobodys") // without one that might take its place, the pod would not be nominated
 	claim := s.provision(t)
-	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "pocket"}}
+	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "simulated"}}
 	if err := s.Client.Patch(t.Context(), pool, patch(t, map[string]any{"spec": map[string]any{"disruption": map[string]any{
 		"consolidateAfter": "0s", "consolidationPolicy": "WhenEmpty", "budgets": []any{map[string]any{"nodes": "100%"}},
 	}}})); err != nil {

@@ -1,4 +1,4 @@
-// Command live starts the whole product on this machine (control plane, scheduler, pocket AWS, kwok as kubelets, and the
+// Command live starts the whole product on this machine (control plane, scheduler, AWS simulator, kwok as kubelets, and the
 // karpenter binary as a process) and measures how fast and how frugal it is. It says of each bar whether it holds, and keeps a
 // copy of the figures as JSON.
 //

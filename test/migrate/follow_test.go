@@ -13,14 +13,14 @@ import (
 
 	"karpenter/test/blocks"
 	"karpenter/test/harness"
-	"karpenter/test/harness/pocket"
 	"karpenter/test/harness/program"
+	"karpenter/test/harness/simcloud"
 )
 
 // reader is somebody who follows the documentation, in a folder of his own.
 type reader struct {
 	cluster *harness.Cluster
-	world   *pocket.World
+	world   *simcloud.World
 	dir     string
 }
 

@@ -19,13 +19,13 @@ import (
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/test/harness"
-	"karpenter/test/harness/pocket"
+	"karpenter/test/harness/simcloud"
 )
 
 // groups makes node groups of every sort in an AWS.
 type groups struct {
 	t *testing.T
-	w *pocket.World
+	w *simcloud.World
 }
 
 func (g *groups) must(err error) {
@@ -43,7 +43,7 @@ func (g *groups) template(name string, data *ec2types.RequestLaunchTemplateData)
 
 func (g *groups) managed(in *eks.CreateNodegroupInput) {
 	g.t.Helper()
-	in.ClusterName, in.NodeRole = aws.String("my-cluster"), aws.String("arn:aws:iam::111122223333:role/nodes/"+pocket.Role)
+	in.ClusterName, in.NodeRole = aws.String("my-cluster"), aws.String("arn:aws:iam::111122223333:role/nodes/"+simcloud.Role)
 	in.ScalingConfig = &ekstypes.NodegroupScalingConfig{MinSize: aws.Int32(1), MaxSize: aws.Int32(5), DesiredSize: aws.Int32(2)}
 	if in.Subnets == nil {
 		in.Subnets = []string{"subnet-0abc123", "subnet-0def456"}
@@ -67,7 +67,7 @@ func (g *groups) make() {
 	profile := aws.String("nodes")
 	_, err := g.w.Clients.IAM.CreateInstanceProfile(g.t.Context(), &iam.CreateInstanceProfileInput{InstanceProfileName: profile})
 	g.must(err)
-	_, err = g.w.Clients.IAM.AddRoleToInstanceProfile(g.t.Context(), &iam.AddRoleToInstanceProfileInput{InstanceProfileName: profile, RoleName: aws.String(pocket.Role)})
+	_, err = g.w.Clients.IAM.AddRoleToInstanceProfile(g.t.Context(), &iam.AddRoleToInstanceProfileInput{InstanceProfileName: profile, RoleName: aws.String(simcloud.Role)})
 	g.must(err)
 	g.managed(&eks.CreateNodegroupInput{
 		NodegroupName: aws.String("web"), CapacityType: ekstypes.CapacityTypesSpot, InstanceTypes: []string{"m5.large", "m5a.xlarge"}, DiskSize: aws.Int32(50),
@@ -132,7 +132,7 @@ func TestImport(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a control plane; not with -short")
 	}
-	w := pocket.Start(t, pocket.Options{Cluster: "my-cluster", Seed: 7})
+	w := simcloud.Start(t, simcloud.Options{Cluster: "my-cluster", Seed: 7})
 	(&groups{t, w}).make()
 	c := harness.Start(t, harness.Options{})
 	dir := t.TempDir()

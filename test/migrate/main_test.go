@@ -7,8 +7,8 @@ import (
 	"karpenter/internal/cli"
 	"karpenter/internal/operator"
 	"karpenter/test/harness"
-	"karpenter/test/harness/pocket"
 	"karpenter/test/harness/program"
+	"karpenter/test/harness/simcloud"
 )
 
 func TestMain(m *testing.M) {
@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 }
 
 // startController runs our controller on a cluster and an AWS simulator.
-func startController(t *testing.T, c *harness.Cluster, w *pocket.World) *program.Controller {
+func startController(t *testing.T, c *harness.Cluster, w *simcloud.World) *program.Controller {
 	t.Helper()
 	return program.Start(t, program.Options{World: w, Env: map[string]string{
 		"KUBECONFIG": c.Kubeconfig, "SYSTEM_NAMESPACE": "kube-system", "CLUSTER_NAME": w.Cluster, "CLUSTER_CA_BUNDLE": caBundle(c),

@@ -21,7 +21,7 @@ import (
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/cloud/simaws"
 	"karpenter/test/harness"
-	"karpenter/test/harness/pocket"
+	"karpenter/test/harness/simcloud"
 )
 
 const region = "us-west-2"
@@ -40,7 +40,7 @@ type leftBehind struct {
 // site is a cluster and an AWS in which upstream Karpenter has run.
 type site struct {
 	*harness.Cluster
-	*pocket.World
+	*simcloud.World
 	t    *testing.T
 	left *leftBehind
 }
@@ -52,7 +52,7 @@ func newSite(t *testing.T, opts harness.Options, version string) *site {
 		t.Skip("starts a control plane; not with -short")
 	}
 	c := harness.Start(t, opts)
-	w := pocket.Start(t, pocket.Options{Cluster: "my-cluster", NoBoot: true, Sim: func(o *simaws.Options) {
+	w := simcloud.Start(t, simcloud.Options{Cluster: "my-cluster", NoBoot: true, Sim: func(o *simaws.Options) {
 		o.Queue, o.KubernetesVersions = "my-cluster", []string{"1.34", "1.37"}
 		o.Clusters[0].Version, o.Clusters[0].Endpoint, o.Clusters[0].ServiceCIDR = "1.37", c.Config.Host, "10.100.0.0/16"
 	}})

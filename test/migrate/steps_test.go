@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"karpenter/test/harness"
-	"karpenter/test/harness/pocket"
+	"karpenter/test/harness/simcloud"
 )
 
 // deployment is one that nobody runs: it stands for a controller that is scaled down.
@@ -53,7 +53,7 @@ func TestMigration_FourSteps(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	out := follow(t, reader{c, pocket.Start(t, pocket.Options{}), t.TempDir()}, "migrate-from-cluster-autoscaler.md", "TestMigration_FourSteps")
+	out := follow(t, reader{c, simcloud.Start(t, simcloud.Options{}), t.TempDir()}, "migrate-from-cluster-autoscaler.md", "TestMigration_FourSteps")
 	for _, want := range []string{"node/old cordoned", "pod/web evicted", "node/old drained", "deployment.apps/cluster-autoscaler scaled"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("it was not said: %s\n%s", want, out)

@@ -28,7 +28,7 @@ type embeddedTable struct {
 
 // embeddedPrices reads a region's prices. The file has a line "date 2025-05-28", and for each region a line "region NAME"
 // followed by lines "FAMILY SIZE=PRICE SIZE=~PRICE", where ~ marks an estimate. A test writes it from the figures of the
-// pocket AWS, whose sources are named in simaws/catalog/data/NOTICE.
+// AWS simulator, whose sources are named in simaws/catalog/data/NOTICE.
 func embeddedPrices(region string) embeddedTable {
 	var at time.Time
 	tables := map[string]*embeddedTable{}

@@ -86,8 +86,8 @@ func TestLeanAnswersAreReadAsTheSDKReadsThem(t *testing.T) {
 	}
 }
 
-// TestLeanAnswersOfThePocket does the same with what comes over the wire, and sees that EC2's errors are what they were.
-func TestLeanAnswersOfThePocket(t *testing.T) {
+// TestLeanAnswersOfTheSimulator does the same with what comes over the wire, and sees that EC2's errors are what they were.
+func TestLeanAnswersOfTheSimulator(t *testing.T) {
 	w := newWorld(t)
 	w.load()
 	w.one("web", onDemandOnly, typeIs("m5.large"))

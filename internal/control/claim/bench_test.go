@@ -25,8 +25,8 @@ import (
 	"karpenter/internal/control"
 	"karpenter/internal/meter"
 	"karpenter/test/harness"
-	"karpenter/test/harness/pocket"
 	"karpenter/test/harness/rig"
+	"karpenter/test/harness/simcloud"
 )
 
 var cluster *harness.Cluster
@@ -84,7 +84,7 @@ func (b *bench) lifecycle(launcher cloud.Launcher) *Lifecycle {
 // claim creates a claim; edit changes it before.
 func (b *bench) claim(name string, edit ...func(*karpv1.NodeClaim)) *karpv1.NodeClaim {
 	b.Helper()
-	claim := pocket.NewClaim(name)
+	claim := simcloud.NewClaim(name)
 	for _, e := range edit {
 		e(claim)
 	}

@@ -51,8 +51,8 @@ type Collect struct {
 	InstanceID func(providerID string) (string, error)
 	// Class is the kind of node class that this process serves.
 	Class schema.GroupKind
-	// Purse is shared with everything else that destroys on its own judgement.
-	Purse *control.Purse
+	// Quota is shared with everything else that destroys on its own judgement.
+	Quota *control.Quota
 	Clock control.Clock
 	// Recorder is optional.
 	Recorder *control.Recorder
@@ -61,7 +61,7 @@ type Collect struct {
 	// Ledger keeps what has been collected; optional.
 	Ledger *ledger.Ledger
 
-	lost, orphans life.Muster
+	lost, orphans life.InventoryAudit
 }
 
 // Loop is what the manager runs.
@@ -166,13 +166,13 @@ func (g *register) expects(in *cloud.Instance) bool {
 // collectClaims deletes registered claims whose machine is gone and whose node does not say otherwise.
 func (r *Collect) collectClaims(ctx context.Context, machines []*cloud.Instance, claims *register) error {
 	living := claims.living(machines)
-	census := life.Census{Listed: len(machines)}
+	inventory := life.Inventory{Listed: len(machines)}
 	var suspects []string
 	for id, claim := range claims.recorded {
 		if !claim.DeletionTimestamp.IsZero() || !claim.StatusConditions().IsTrue(karpv1.ConditionRegistered) {
 			continue
 		}
-		census.Fleet++
+		inventory.Fleet++
 		if living[id] {
 			continue
 		}
@@ -192,23 +192,23 @@ func (r *Collect) collectClaims(ctx context.Context, machines []*cloud.Instance,
 		case ended:
 			errs = append(errs, r.collectClaim(ctx, claims.recorded[id]))
 		case absent, unknown:
-			census.Missing = append(census.Missing, id)
+			inventory.Missing = append(inventory.Missing, id)
 		case alive: // the list is wrong about it
 		}
 		if looks[i].err != nil {
 			errs = append(errs, fmt.Errorf("looking for the instance of NodeClaim %s: %w", claims.recorded[id].Name, looks[i].err))
 		}
 	}
-	verdict := r.lost.Judge(census, r.Clock.Now())
-	r.tellHeld(ctx, kindClaims, verdict.Held, len(census.Missing))
+	verdict := r.lost.Judge(inventory, r.Clock.Now())
+	r.tellHeld(ctx, kindClaims, verdict.Held, len(inventory.Missing))
 	for id, claim := range claims.recorded {
 		if !slices.Contains(verdict.Gone, id) {
-			_, missing := slices.BinarySearch(census.Missing, id)
+			_, missing := slices.BinarySearch(inventory.Missing, id)
 			errs = append(errs, r.mark(ctx, claim, verdict.Held, missing))
 		}
 	}
 	for _, id := range verdict.Gone {
-		if looks[slices.Index(suspects, id)].found == absent && r.Purse.Take(census.Fleet) {
+		if looks[slices.Index(suspects, id)].found == absent && r.Quota.Take(inventory.Fleet) {
 			errs = append(errs, r.collectClaim(ctx, claims.recorded[id]))
 		}
 	}
@@ -312,21 +312,21 @@ func (r *Collect) collectClaim(ctx context.Context, claim *karpv1.NodeClaim) err
 
 // collectMachines ends machines of this cluster that no claim has or can still get.
 func (r *Collect) collectMachines(ctx context.Context, machines []*cloud.Instance, claims *register) error {
-	census := life.Census{Listed: len(claims.claims)}
+	inventory := life.Inventory{Listed: len(claims.claims)}
 	byID := map[string]*cloud.Instance{}
 	for _, in := range machines {
 		if in.State.Ending() {
 			continue
 		}
-		census.Fleet++
+		inventory.Fleet++
 		if !claims.expects(in) {
-			census.Missing = append(census.Missing, in.ID)
+			inventory.Missing = append(inventory.Missing, in.ID)
 			byID[in.ID] = in
 		}
 	}
-	slices.Sort(census.Missing)
-	verdict := r.orphans.Judge(census, r.Clock.Now())
-	r.tellHeld(ctx, kindMachines, verdict.Held, len(census.Missing))
+	slices.Sort(inventory.Missing)
+	verdict := r.orphans.Judge(inventory, r.Clock.Now())
+	r.tellHeld(ctx, kindMachines, verdict.Held, len(inventory.Missing))
 	if verdict.Held != "" {
 		r.tellPools(ctx, verdict.Held, byID)
 	}
@@ -340,7 +340,7 @@ func (r *Collect) collectMachines(ctx context.Context, machines []*cloud.Instanc
 	var errs []error
 	for _, id := range verdict.Gone {
 		if !again.expects(byID[id]) {
-			errs = append(errs, r.collectMachine(ctx, byID[id], census.Fleet))
+			errs = append(errs, r.collectMachine(ctx, byID[id], inventory.Fleet))
 		}
 	}
 	return errors.Join(errs...)
@@ -376,7 +376,7 @@ func (r *Collect) collectMachine(ctx context.Context, in *cloud.Instance, fleet 
 		return nil
 	case err != nil:
 		return fmt.Errorf("looking at instance %s: %w", in.ID, err)
-	case now.State.Ending() || now.Claim != in.Claim || now.Batch != in.Batch || !r.Purse.Take(fleet):
+	case now.State.Ending() || now.Claim != in.Claim || now.Batch != in.Batch || !r.Quota.Take(fleet):
 		return nil
 	}
 	if err := r.Fleet.Delete(ctx, in.ID); err != nil && cloud.ClassOf(err) != cloud.NotFound {

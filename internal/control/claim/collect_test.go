@@ -17,7 +17,7 @@ import (
 	awscloud "karpenter/internal/cloud/aws"
 	"karpenter/internal/control"
 	"karpenter/internal/meter"
-	"karpenter/test/harness/pocket"
+	"karpenter/test/harness/simcloud"
 )
 
 // fleet is a cloud of which the test says what it shows.
@@ -74,7 +74,7 @@ func (b *bench) collector(n int) (*Collect, *fleet) {
 	}
 	return &Collect{
 		Client: b.client, Live: b.client, Fleet: f, InstanceID: awscloud.ParseProviderID, Class: class,
-		Purse: control.NewPurse(b.clock.Now), Clock: b.clock, Recorder: b.recorder, Meter: b.meter, Log: slog.New(slog.DiscardHandler),
+		Quota: control.NewQuota(b.clock.Now), Clock: b.clock, Recorder: b.recorder, Meter: b.meter, Log: slog.New(slog.DiscardHandler),
 	}, f
 }
 
@@ -239,7 +239,7 @@ func TestR6_ThePurseIsShared(t *testing.T) {
 	r, f := b.collector(20)
 	b.sweeps(r, 1)
 	for range 2 {
-		r.Purse.Take(20) // somebody else has destroyed as much as may be
+		r.Quota.Take(20) // somebody else has destroyed as much as may be
 	}
 	delete(f.machines, machine(0).ID)
 	b.sweeps(r, 3)
@@ -310,7 +310,7 @@ func TestT8_RestoredClaims(t *testing.T) {
 // TestS6_OnlyMachinesOfThisCluster runs the collector over the AWS simulator: two clusters of one name, and one orphan of ours.
 func TestS6_OnlyMachinesOfThisCluster(t *testing.T) {
 	b := newBench(t)
-	w := pocket.Start(t, pocket.Options{Clock: b.clock, NoBoot: true})
+	w := simcloud.Start(t, simcloud.Options{Clock: b.clock, NoBoot: true})
 	l := b.lifecycle(w.Provider)
 	for i := range 3 {
 		b.launchOne(l, fmt.Sprint("mine-", i))
@@ -319,18 +319,18 @@ func TestS6_OnlyMachinesOfThisCluster(t *testing.T) {
 	b.must(b.client.WithWatch.Patch(t.Context(), lost, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))))
 	b.must(b.client.Delete(t.Context(), lost))
 	// Another cluster of the same name runs beside ours.
-	second := pocket.Start(t, pocket.Options{Clock: b.clock, NoBoot: true, Provider: func(o *awscloud.Options) {
+	second := simcloud.Start(t, simcloud.Options{Clock: b.clock, NoBoot: true, Provider: func(o *awscloud.Options) {
 		o.Clients, o.Cluster.UID = w.Clients, "uid-of-another"
 	}})
 	other := second.Provider
-	foreign := pocket.NewClaim("theirs")
+	foreign := simcloud.NewClaim("theirs")
 	foreign.UID = "theirs"
 	if got := other.Launch(t.Context(), cloud.Batch{ID: "theirs", Claims: []*karpv1.NodeClaim{foreign}}); got[0].Err != nil {
 		t.Fatal(got[0].Err)
 	}
 	r := &Collect{
 		Client: b.client, Live: b.client, Fleet: w.Provider, InstanceID: awscloud.ParseProviderID, Class: class,
-		Purse: control.NewPurse(b.clock.Now), Clock: b.clock, Meter: b.meter, Log: slog.New(slog.DiscardHandler),
+		Quota: control.NewQuota(b.clock.Now), Clock: b.clock, Meter: b.meter, Log: slog.New(slog.DiscardHandler),
 	}
 	b.sweeps(r, 4)
 	if n := len(w.Living()); n != 3 {

@@ -13,8 +13,8 @@ import (
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/cloud"
 	"karpenter/internal/cloud/simaws"
-	"karpenter/test/harness/pocket"
 	"karpenter/test/harness/rig"
+	"karpenter/test/harness/simcloud"
 )
 
 // mortal is a launcher of a process that can end.
@@ -42,7 +42,7 @@ func (m mortal) Launch(ctx context.Context, batch cloud.Batch) []cloud.Result {
 // are no others.
 func TestT2_CrashPoints(t *testing.T) {
 	b := newBench(t)
-	w := pocket.Start(t, pocket.Options{Clock: b.clock, NoBoot: true, Sim: func(o *simaws.Options) { o.Timing.Consistency = 5 * time.Second }})
+	w := simcloud.Start(t, simcloud.Options{Clock: b.clock, NoBoot: true, Sim: func(o *simaws.Options) { o.Timing.Consistency = 5 * time.Second }})
 	// A provider that has not seen a batch is one that was restarted, as far as that batch goes.
 	providers := []cloud.Launcher{w.Provider}
 	for range 2 {
@@ -114,7 +114,7 @@ func (b *bench) live(ctx context.Context, r *Lifecycle, names []string) {
 }
 
 // oneEach holds the cloud against the record.
-func (b *bench) oneEach(w *pocket.World, batch string, names []string) {
+func (b *bench) oneEach(w *simcloud.World, batch string, names []string) {
 	b.Helper()
 	b.clock.Step(10 * time.Second) // until the cloud shows everything
 	owner := map[string]string{}

@@ -13,8 +13,8 @@ import (
 	"karpenter/internal/cloud"
 	awscloud "karpenter/internal/cloud/aws"
 	"karpenter/internal/control/drain"
-	"karpenter/test/harness/pocket"
 	"karpenter/test/harness/rig"
+	"karpenter/test/harness/simcloud"
 )
 
 // slowLauncher lets a launch through when the test says so.
@@ -48,7 +48,7 @@ func (a *asked) Ending(claim *karpv1.NodeClaim) (*cloud.Instance, time.Time, boo
 // TestR9_AClaimDeletedDuringItsLaunch deletes claims while EC2 is making their machines. None of the machines may be left.
 func TestR9_AClaimDeletedDuringItsLaunch(t *testing.T) {
 	t.Cleanup(func() { sweep(t) })
-	w := pocket.Start(t, pocket.Options{NoBoot: true})
+	w := simcloud.Start(t, simcloud.Options{NoBoot: true})
 	m, ctx := rig.Manager(t, cluster), t.Context()
 	clock, log := clock.RealClock{}, slog.New(slog.DiscardHandler)
 	slow := &slowLauncher{Launcher: w.Provider, begun: make(chan struct{}), let: make(chan struct{})}
@@ -67,7 +67,7 @@ func TestR9_AClaimDeletedDuringItsLaunch(t *testing.T) {
 	rig.Run(t, m)
 	names := []string{"a", "b", "c"}
 	for _, name := range names {
-		claim := pocket.NewClaim(name)
+		claim := simcloud.NewClaim(name)
 		inBatch("0x3")(claim)
 		if err := cluster.Client.Create(ctx, claim); err != nil {
 			t.Fatal(err)

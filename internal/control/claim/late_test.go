@@ -11,8 +11,8 @@ import (
 
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/control"
-	"karpenter/test/harness/pocket"
 	"karpenter/test/harness/rig"
+	"karpenter/test/harness/simcloud"
 )
 
 // late is a cache of claims whose watch has come to a halt: it shows them as they were when it was told of them.
@@ -71,7 +71,7 @@ func TestR1_NoMachineForTwoClaims_WhenTheWatchIsLate(t *testing.T) {
 	}{{"same process", 90 * time.Second, false}, {"same process, much later", 10 * time.Minute, false}, {"another process", 90 * time.Second, true}} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t)
-			w := pocket.Start(t, pocket.Options{Clock: b.clock, NoBoot: true})
+			w := simcloud.Start(t, simcloud.Options{Clock: b.clock, NoBoot: true})
 			cache := &late{b.client, map[string]*karpv1.NodeClaim{}}
 			process := func() *Lifecycle {
 				r := b.lifecycle(w.Provider)

@@ -35,9 +35,9 @@ const (
 // launch gets the claim a machine, together with the others of its batch. What another worker is doing for the batch, and what
 // was tried a moment ago, is waited for.
 func (r *Lifecycle) launch(ctx context.Context, claim *karpv1.NodeClaim, left time.Duration) (more bool, after time.Duration, err error) {
-	if in := r.flights.machine(claim.UID); in != nil {
+	if in := r.inFlight.instance(claim.UID); in != nil {
 		if more, err = r.record(ctx, claim, in); more {
-			r.book([]answer{{claim, cloud.Result{Instance: in}}})
+			r.recordLaunches([]answer{{claim, cloud.Result{Instance: in}}})
 		}
 		return more, soon, err
 	}
@@ -46,14 +46,14 @@ func (r *Lifecycle) launch(ctx context.Context, claim *karpv1.NodeClaim, left ti
 	if err != nil {
 		return false, 0, err
 	}
-	wait, ok := r.flights.board(batch, claim.UID, window, r.Clock.Now())
+	wait, ok := r.inFlight.start(batch, claim.UID, window, r.Clock.Now())
 	if !ok {
 		if left > 0 {
 			wait = min(wait, left)
 		}
 		return false, wait, nil
 	}
-	after, err = r.fly(ctx, batch, claim)
+	after, err = r.launchBatch(ctx, batch, claim)
 	return claim.Status.ProviderID != "" && err == nil, after, err
 }
 
@@ -93,11 +93,11 @@ type answer struct {
 	cloud.Result
 }
 
-// fly launches a batch once and writes down what came of it, for each of its claims. The claim that asked is among them.
-func (r *Lifecycle) fly(ctx context.Context, batch string, asking *karpv1.NodeClaim) (again time.Duration, err error) {
+// launchBatch launches a batch once and writes down what came of it, for each of its claims. The claim that asked is among them.
+func (r *Lifecycle) launchBatch(ctx context.Context, batch string, asking *karpv1.NodeClaim) (again time.Duration, err error) {
 	worst := cloud.Unknown // if this ends early
 	defer func() {
-		if wait := r.flights.land(batch, worst, r.Clock.Now()); wait > 0 {
+		if wait := r.inFlight.finish(batch, worst, r.Clock.Now()); wait > 0 {
 			again = wait
 		}
 	}()
@@ -106,7 +106,7 @@ func (r *Lifecycle) fly(ctx context.Context, batch string, asking *karpv1.NodeCl
 		members, err = r.confirm(ctx, members, taken)
 	}
 	// Whoever ends a claim has said so before, or waits from now on.
-	members = slices.DeleteFunc(members, func(c *karpv1.NodeClaim) bool { return !r.flights.stays(c) })
+	members = slices.DeleteFunc(members, func(c *karpv1.NodeClaim) bool { return !r.inFlight.stays(c) })
 	if err != nil || len(members) == 0 {
 		worst = cloud.Transient
 		return 0, err
@@ -114,7 +114,7 @@ func (r *Lifecycle) fly(ctx context.Context, batch string, asking *karpv1.NodeCl
 	answers := r.ask(ctx, batch, members, taken)
 	worst = r.worst(ctx, answers)
 	if slices.ContainsFunc(answers, func(a answer) bool { return a.Err != nil && cloud.ClassOf(a.Err) == cloud.Unknown }) {
-		defer func() { r.flights.doubt(batch, r.Clock.Now()) }()
+		defer func() { r.inFlight.doubt(batch, r.Clock.Now()) }()
 	}
 	return soon, r.settle(ctx, answers)
 }
@@ -149,7 +149,7 @@ func (r *Lifecycle) gather(ctx context.Context, batch string, asking *karpv1.Nod
 	members, taken = []*karpv1.NodeClaim{asking}, map[string]bool{}
 	for i := range claims.Items {
 		claim := &claims.Items[i]
-		switch held := r.flights.machine(claim.UID); {
+		switch held := r.inFlight.instance(claim.UID); {
 		case claim.UID == asking.UID || !ours(claim, r.Class):
 		case claim.Status.ProviderID != "":
 			if id, err := r.InstanceID(claim.Status.ProviderID); err == nil {
@@ -224,7 +224,7 @@ func (r *Lifecycle) ask(ctx context.Context, batch string, members []*karpv1.Nod
 					}}
 				} else {
 					taken[in.ID] = true
-					r.flights.hold(claim.Name, claim.UID, in)
+					r.inFlight.hold(claim.Name, claim.UID, in)
 				}
 			}
 			answers = append(answers, answer{claim, result})
@@ -273,7 +273,7 @@ func (r *Lifecycle) settle(ctx context.Context, answers []answer) error {
 			told = append(told, a)
 		}
 	}
-	r.book(told)
+	r.recordLaunches(told)
 	return errors.Join(errs...)
 }
 

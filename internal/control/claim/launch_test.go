@@ -20,8 +20,8 @@ import (
 	"karpenter/internal/cloud"
 	"karpenter/internal/cloud/simaws"
 	"karpenter/internal/meter"
-	"karpenter/test/harness/pocket"
 	"karpenter/test/harness/rig"
+	"karpenter/test/harness/simcloud"
 )
 
 func request(name string) reconcile.Request {
@@ -171,14 +171,14 @@ func TestL3_AMachineIsHeldUntilItIsOnRecord(t *testing.T) {
 	if claim := b.get("held"); claim.Status.ProviderID != "aws:///us-west-2a/i-00000000000000001" || stub.calls() != 1 {
 		t.Errorf("%+v after %d launches", claim.Status, stub.calls())
 	}
-	if b.run(r, "held"); r.flights.machine(b.get("held").UID) != nil {
+	if b.run(r, "held"); r.inFlight.instance(b.get("held").UID) != nil {
 		t.Error("it is held for ever")
 	}
 }
 
 func TestR1_ABatchIsOneLaunch(t *testing.T) {
 	b := newBench(t)
-	w := pocket.Start(t, pocket.Options{Clock: b.clock, NoBoot: true})
+	w := simcloud.Start(t, simcloud.Options{Clock: b.clock, NoBoot: true})
 	before := w.Called("CreateFleet")
 	r := b.lifecycle(w.Provider)
 	var names []string
@@ -286,7 +286,7 @@ func TestR1_NoMachineForTwoClaims(t *testing.T) {
 
 func TestW1_ASickPoolDelaysNobody(t *testing.T) {
 	b := newBench(t)
-	w := pocket.Start(t, pocket.Options{Clock: b.clock, NoBoot: true})
+	w := simcloud.Start(t, simcloud.Options{Clock: b.clock, NoBoot: true})
 	w.AddClass("broken", func(c *awsv1.EC2NodeClass) { c.Spec.SubnetSelectorTerms[0].Tags = map[string]string{"no": "such"} })
 	r := b.lifecycle(w.Provider)
 	b.claim("sick", func(c *karpv1.NodeClaim) { c.Spec.NodeClassRef.Name = "broken" })
@@ -303,7 +303,7 @@ func TestW1_ASickPoolDelaysNobody(t *testing.T) {
 
 func TestL4_WhatAWSRefuses(t *testing.T) {
 	b := newBench(t)
-	w := pocket.Start(t, pocket.Options{Clock: b.clock, NoBoot: true})
+	w := simcloud.Start(t, simcloud.Options{Clock: b.clock, NoBoot: true})
 	r := b.lifecycle(w.Provider)
 
 	b.must(w.Sim.AddFault(simaws.Fault{Kind: simaws.FaultError, Action: "ec2:CreateFleet", Code: "UnauthorizedOperation", Status: 403}))

@@ -109,8 +109,8 @@ type Lifecycle struct {
 	Opener Opener
 	// Health is optional.
 	Health Health
-	// Purse is what taking away nodes that did not become usable is paid from; optional.
-	Purse *control.Purse
+	// Quota is what taking away nodes that did not become usable is paid from; optional.
+	Quota *control.Quota
 	// Wrote is told of every claim and node that was written, as the API server has it now; optional.
 	Wrote    func(client.Object)
 	Clock    control.Clock
@@ -120,9 +120,9 @@ type Lifecycle struct {
 	// Ledger keeps what is launched, refused and given up; optional.
 	Ledger *ledger.Ledger
 
-	flights flights
-	begin   sync.Once
-	woken   chan event.GenericEvent
+	inFlight inFlight
+	begin    sync.Once
+	woken    chan event.GenericEvent
 }
 
 // maxWoken is how many claims may wait to be looked at because of Wake; those beyond it are looked at when their time comes.
@@ -154,7 +154,7 @@ func (r *Lifecycle) Reconcile(ctx context.Context, request reconcile.Request) (r
 	claim := &karpv1.NodeClaim{}
 	err := r.Client.Get(ctx, request.NamespacedName, claim)
 	if apierrors.IsNotFound(err) || err == nil && claim.Status.ProviderID != "" {
-		r.flights.forget(request.Name)
+		r.inFlight.forget(request.Name)
 	}
 	if err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
@@ -197,7 +197,7 @@ const handOver = time.Minute
 // claim afterwards. ok is false while its batch is being launched: what comes of that has to be waited for.
 func (r *Lifecycle) Ending(claim *karpv1.NodeClaim) (in *cloud.Instance, from time.Time, ok bool) {
 	r.start()
-	in, from, ok = r.flights.end(claim)
+	in, from, ok = r.inFlight.end(claim)
 	if earlier := r.Limits.Watching.Add(handOver); from.Before(earlier) && claim.CreationTimestamp.Time.Before(r.Limits.Watching) {
 		from = earlier
 	}
@@ -259,7 +259,7 @@ func (r *Lifecycle) carryOut(ctx context.Context, t *task) (more bool, after tim
 	case life.Initialize:
 		return r.initialize(ctx, t)
 	case life.GiveUp:
-		if t.step.Of == life.Launched && r.flights.machine(t.claim.UID) != nil {
+		if t.step.Of == life.Launched && r.inFlight.instance(t.claim.UID) != nil {
 			return r.launch(ctx, t.claim, 0) // it has a machine, it only is not on record yet
 		}
 		after, err = r.giveUp(ctx, t)
@@ -352,16 +352,16 @@ func (r *Lifecycle) giveUp(ctx context.Context, t *task) (after time.Duration, e
 	return soon, err
 }
 
-// pay takes one machine's worth out of the purse.
+// pay takes one machine's worth out of the quota.
 func (r *Lifecycle) pay(ctx context.Context) (bool, error) {
-	if r.Purse == nil {
+	if r.Quota == nil {
 		return true, nil
 	}
 	claims := &karpv1.NodeClaimList{}
 	if err := r.Client.List(ctx, claims); err != nil {
 		return false, fmt.Errorf("counting claims: %w", err)
 	}
-	return r.Purse.Take(len(claims.Items)), nil
+	return r.Quota.Take(len(claims.Items)), nil
 }
 
 // remove deletes a claim and counts and logs it.

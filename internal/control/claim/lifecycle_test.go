@@ -18,14 +18,14 @@ import (
 	"karpenter/internal/control"
 	"karpenter/internal/engine/life"
 	"karpenter/internal/meter"
-	"karpenter/test/harness/pocket"
+	"karpenter/test/harness/simcloud"
 )
 
 var enough = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("4Gi"), corev1.ResourcePods: resource.MustParse("29")}
 
 func TestL1_FromClaimToNode(t *testing.T) {
 	b := newBench(t)
-	w := pocket.Start(t, pocket.Options{Clock: b.clock, NoBoot: true})
+	w := simcloud.Start(t, simcloud.Options{Clock: b.clock, NoBoot: true})
 	r := b.lifecycle(w.Provider)
 	health := &healthLog{}
 	r.Health = health
@@ -357,7 +357,7 @@ func TestL13_Deadlines(t *testing.T) {
 	stub := newStub()
 	r := b.lifecycle(stub)
 	health := &healthLog{}
-	r.Health, r.Purse = health, control.NewPurse(b.clock.Now)
+	r.Health, r.Quota = health, control.NewQuota(b.clock.Now)
 	b.launchOne(r, "never-joins")
 	claim := b.launchOne(r, "never-usable")
 	b.node("unusable", claim)
@@ -387,10 +387,10 @@ func TestL13_Deadlines(t *testing.T) {
 	}
 }
 
-func TestW13_ThePurseBoundsWhatIsTakenAway(t *testing.T) {
+func TestW13_TheQuotaBoundsWhatIsDeleted(t *testing.T) {
 	b := newBench(t)
 	r := b.lifecycle(newStub())
-	r.Purse = control.NewPurse(b.clock.Now)
+	r.Quota = control.NewQuota(b.clock.Now)
 	for _, name := range []string{"first", "second"} {
 		b.node(name+"-node", b.launchOne(r, name))
 		b.run(r, name)

@@ -15,12 +15,12 @@ import (
 	karpv1 "karpenter/api/karpenter/v1"
 	awscloud "karpenter/internal/cloud/aws"
 	"karpenter/internal/control"
-	"karpenter/test/harness/pocket"
 	"karpenter/test/harness/rig"
+	"karpenter/test/harness/simcloud"
 )
 
 // startManager runs all reconcilers of the package with real caches and the real clock until the test ends.
-func startManager(t *testing.T, w *pocket.World) {
+func startManager(t *testing.T, w *simcloud.World) {
 	t.Helper()
 	t.Cleanup(func() { sweep(t) })
 	m, ctx := rig.Manager(t, cluster), t.Context()
@@ -34,7 +34,7 @@ func startManager(t *testing.T, w *pocket.World) {
 	lifecycle := &Lifecycle{Client: m.GetClient(), Launcher: w.Provider, InstanceID: awscloud.ParseProviderID, Class: class, Clock: clock, Log: log}
 	collect := &Collect{
 		Client: m.GetClient(), Live: m.GetAPIReader(), Fleet: w.Provider, InstanceID: awscloud.ParseProviderID, Class: class,
-		Purse: control.NewPurse(clock.Now), Clock: clock, Log: log,
+		Quota: control.NewQuota(clock.Now), Clock: clock, Log: log,
 	}
 	for _, err := range []error{
 		index(&corev1.Pod{}, indexPodNode), index(&corev1.Node{}, indexNodeProviderID), index(&karpv1.NodeClaim{}, indexClaimProviderID), Index(ctx, m.GetFieldIndexer()),
@@ -88,12 +88,12 @@ func await(t *testing.T, n int, what string, wanted func(*karpv1.NodeClaim) bool
 
 // TestL1_ABurstOfClaims runs the reconcilers as the program does.
 func TestL1_ABurstOfClaims(t *testing.T) {
-	w := pocket.Start(t, pocket.Options{NoBoot: true})
+	w := simcloud.Start(t, simcloud.Options{NoBoot: true})
 	startManager(t, w)
 	before := w.Called("CreateFleet")
 	const n = 20
 	for i := range n {
-		claim := pocket.NewClaim(fmt.Sprint("burst-", i))
+		claim := simcloud.NewClaim(fmt.Sprint("burst-", i))
 		inBatch(fmt.Sprintf("%dx%d", i%2, n/2))(claim)
 		claim.Spec.ExpireAfter = karpv1.NewNillableDuration(720 * time.Hour)
 		if err := cluster.Client.Create(t.Context(), claim); err != nil {

@@ -28,12 +28,12 @@ type Clinic interface {
 }
 
 // Ailing replaces machines that EC2's own checks find broken, or that EC2 is going to work on. Broken ones are not drained
-// politely: nothing runs on them any more. The purse keeps a fault of the checks themselves from ending a fleet.
+// politely: nothing runs on them any more. The quota keeps a fault of the checks themselves from ending a fleet.
 type Ailing struct {
 	Client     client.Client
 	Clinic     Clinic
 	InstanceID func(providerID string) (string, error)
-	Purse      *control.Purse
+	Quota      *control.Quota
 	Clock      control.Clock
 	Recorder   *control.Recorder
 	Meter      *meter.Set
@@ -73,11 +73,11 @@ func (r *Ailing) Check(ctx context.Context) (time.Duration, error) {
 	return statusEvery, nil
 }
 
-// treat replaces the machine of one claim, as far as the purse allows.
+// treat replaces the machine of one claim, as far as the quota allows.
 func (r *Ailing) treat(ctx context.Context, a cloud.Ailment, claim *karpv1.NodeClaim, fleet int) error {
 	message := complaint(a)
 	objects := withNode(ctx, r.Client, claim)
-	if !r.Purse.Take(fleet) {
+	if !r.Quota.Take(fleet) {
 		for _, obj := range objects {
 			r.Recorder.Tell(control.Event{Object: obj, Warning: true, Reason: "InstanceUnhealthy", Message: message + "; not replaced yet, because a tenth of the fleet has been replaced within ten minutes"})
 		}

@@ -245,7 +245,7 @@ type clinic []cloud.Ailment
 
 func (c clinic) Ailing(context.Context) ([]cloud.Ailment, error) { return c, nil }
 
-func TestAWS_5_2_11_8_BrokenMachinesAreReplacedWithinThePurse(t *testing.T) {
+func TestAWS_5_2_11_8_BrokenInstancesAreReplacedWithinTheQuota(t *testing.T) {
 	var claims []*karpv1.NodeClaim
 	var sick clinic
 	for i := range 12 {
@@ -257,7 +257,7 @@ func TestAWS_5_2_11_8_BrokenMachinesAreReplacedWithinThePurse(t *testing.T) {
 	}
 	sick = append(sick, cloud.Ailment{Instance: "i-ffffffffffffffff", Kind: cloud.SystemStatus})
 	fake := clocktest.NewFakeClock(time.Unix(10_000, 0))
-	r := &class.Ailing{Client: cluster.Client, Clinic: sick, InstanceID: aws.ParseProviderID, Purse: control.NewPurse(fake.Now), Clock: fake, Log: quiet}
+	r := &class.Ailing{Client: cluster.Client, Clinic: sick, InstanceID: aws.ParseProviderID, Quota: control.NewQuota(fake.Now), Clock: fake, Log: quiet}
 	if _, err := r.Check(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -113,7 +113,7 @@ func (l *Loop) step(ctx context.Context, view *state.View, c *command, patience 
 			}
 		}
 	}
-	l.speaker.waiting(c)
+	l.reporter.waiting(c)
 	return false, nil
 }
 
@@ -166,7 +166,7 @@ func (l *Loop) fail(ctx context.Context, view *state.View, c *command, because s
 	if !ok {
 		return nil // whoever should have created it has ended: that says nothing about the pool
 	}
-	l.strike(ctx, view, w.pool, why)
+	l.replacementFailed(ctx, view, w.pool, why)
 	return nil
 }
 
@@ -177,8 +177,8 @@ func (l *Loop) callOff(ctx context.Context, c *command, level slog.Level, why st
 	}
 	l.memory.leave(c.stay, l.Clock.Now())
 	l.moved.stayed(c.id)
-	l.speaker.calledOff(c, why)
-	l.book.ended(c.id, ledger.Failed, "the nodes stay: "+why)
+	l.reporter.calledOff(c, why)
+	l.entries.ended(c.id, ledger.Failed, "the nodes stay: "+why)
 	l.Log.Log(ctx, level, "disruption was called off", "command-id", c.id, "reason", lower(c.reason), "disrupted-nodes", firstFew(nodeNames(c.stay)),
 		"replacement-nodes", firstFew(c.to), "error", why)
 	return nil
@@ -196,8 +196,8 @@ func (l *Loop) finish(ctx context.Context, c *command) (did bool, err error) {
 		}
 	}
 	for _, n := range c.made {
-		if l.brake.joined(poolOf(n.Claim)) {
-			l.noteStrikes(ctx, poolOf(n.Claim))
+		if l.breaker.joined(poolOf(n.Claim)) {
+			l.noteFailures(ctx, poolOf(n.Claim))
 		}
 		if up := n.Claim.StatusConditions().Get(karpv1.ConditionInitialized); up != nil {
 			l.Meter.Observe(meter.ReplacementInitialized, up.LastTransitionTime.Sub(n.Claim.CreationTimestamp.Time).Seconds())
@@ -208,7 +208,7 @@ func (l *Loop) finish(ctx context.Context, c *command) (did bool, err error) {
 		return true, err
 	}
 	l.moved.left(c.id, now)
-	l.book.ended(c.id, ledger.Done, "what replaces the nodes is up, and they are deleted")
+	l.entries.ended(c.id, ledger.Done, "what replaces the nodes is up, and they are deleted")
 	return true, nil
 }
 
@@ -230,7 +230,7 @@ func (l *Loop) end(ctx context.Context, nodes []*state.Node, r record, kind stri
 	return errors.Join(each(nodes, func(n *state.Node) error {
 		removed, err := l.remove(ctx, n.Claim)
 		if removed {
-			l.speaker.ended(n, r, kind)
+			l.reporter.ended(n, r, kind)
 		}
 		return err
 	})...)

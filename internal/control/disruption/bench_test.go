@@ -36,8 +36,8 @@ import (
 	"karpenter/internal/meter"
 	"karpenter/internal/state"
 	"karpenter/test/harness"
-	"karpenter/test/harness/pocket"
 	"karpenter/test/harness/rig"
+	"karpenter/test/harness/simcloud"
 )
 
 var cluster *harness.Cluster
@@ -53,7 +53,7 @@ var class = schema.GroupKind{Group: awsv1.Group, Kind: "EC2NodeClass"}
 type bench struct {
 	*testing.T
 	clock    *clocktesting.FakeClock
-	world    *pocket.World
+	world    *simcloud.World
 	client   *rig.Direct
 	events   *eventrecord.FakeRecorder
 	recorder *control.Recorder
@@ -73,7 +73,7 @@ func newBench(t *testing.T) *bench {
 	t.Helper()
 	fake := clocktesting.NewFakeClock(time.Date(2026, 8, 3, 6, 0, 0, 0, time.UTC)) // a Monday
 	b := &bench{
-		T: t, clock: fake, world: pocket.Start(t, pocket.Options{Clock: fake, NoBoot: true}),
+		T: t, clock: fake, world: simcloud.Start(t, simcloud.Options{Clock: fake, NoBoot: true}),
 		client: rig.NewDirect(cluster.Client, fake.Now),
 		events: eventrecord.NewFakeRecorder(10_000), registry: prometheus.NewRegistry(), log: &bytes.Buffer{},
 	}
@@ -296,7 +296,7 @@ func (b *bench) pool(name string, edit ...func(*karpv1.NodePool)) *karpv1.NodePo
 // machine makes a claim of a pool with a machine of a type, up and running.
 func (b *bench) machine(name, pool, typ string, edit ...func(*karpv1.NodeClaim)) *karpv1.NodeClaim {
 	b.Helper()
-	c := pocket.NewClaim(name)
+	c := simcloud.NewClaim(name)
 	c.Labels = map[string]string{karpv1.NodePoolLabelKey: pool, awsv1.LabelNodeClass: "default"}
 	c.Finalizers = []string{karpv1.TerminationFinalizer}
 	c.Spec.Requirements[0].Values = []string{typ}

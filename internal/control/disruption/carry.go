@@ -64,11 +64,11 @@ func (l *Loop) carryOut(ctx context.Context, p *plan) (begun int) {
 					l.promises.made(s, l.Clock.Now())
 				}
 				if len(s.to) == 0 {
-					l.book.ended(s.id, ledger.Done, "deleted")
+					l.entries.ended(s.id, ledger.Done, "deleted")
 				}
 				continue
 			}
-			l.book.ended(s.id, ledger.Failed, err.Error())
+			l.entries.ended(s.id, ledger.Failed, err.Error())
 			l.memory.leave(s.nodes, l.Clock.Now())
 			l.Meter.Add(meter.DisruptionQueueFailures, 1, "decision", s.decision(), "reason", lower(s.reason), "consolidation_type", s.kind)
 			level := slog.LevelError
@@ -164,8 +164,8 @@ func (l *Loop) begin(ctx context.Context, s *start) error {
 		if err := errors.Join(errs...); err != nil {
 			return errors.Join(err, l.putBack(ctx, s.nodes))
 		}
-		l.speaker.begun(s)
-		l.book.begun(s)
+		l.reporter.begun(s)
+		l.entries.begun(s)
 		return l.create(ctx, s, drafts)
 	}
 	var ready, rest []*state.Node
@@ -183,8 +183,8 @@ func (l *Loop) begin(ctx context.Context, s *start) error {
 		s.nodes = rest
 		return errors.Join(errs...)
 	}
-	l.speaker.begun(s)
-	l.book.begun(s)
+	l.reporter.begun(s)
+	l.entries.begun(s)
 	return l.end(ctx, ready, s.record, s.kind)
 }
 
@@ -216,7 +216,7 @@ func (l *Loop) create(ctx context.Context, s *start, drafts []*provision.Draft) 
 	}
 	for i, d := range drafts {
 		if errs[i] != nil {
-			l.strike(ctx, s.plan.view, poolOf(d.Claim), errs[i].Error())
+			l.replacementFailed(ctx, s.plan.view, poolOf(d.Claim), errs[i].Error())
 		}
 	}
 	return errors.Join(err, l.putBack(ctx, s.nodes))

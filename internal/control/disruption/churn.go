@@ -104,7 +104,7 @@ func (p *poolChurn) hour(now time.Time) (sum churnMinute) {
 }
 
 // churn shows how many pods each pool has, and warns of pools that churn.
-func (s *speaker) churn(view *state.View, now time.Time) {
+func (s *reporter) churn(view *state.View, now time.Time) {
 	pods := map[string]int{}
 	for _, p := range view.World.Pools {
 		pods[p.Name] = 0
@@ -138,13 +138,13 @@ func (s *speaker) churn(view *state.View, now time.Time) {
 }
 
 // evicted counts pods that leave a node because it is deleted for its cost, and what that is to save.
-func (s *speaker) evicted(pool string, pods int, saves float64) {
+func (s *reporter) evicted(pool string, pods int, saves float64) {
 	s.l.Meter.Add(meter.ConsolidationEvictions, float64(pods), "nodepool", pool)
 	s.l.Meter.Add(meter.ConsolidationSavings, max(0, saves), "nodepool", pool)
 	s.l.churn.evicted(pool, pods, saves, s.l.Clock.Now())
 }
 
 // settled counts where pods have come to that were evicted for their cost.
-func (s *speaker) settled(pool string, as outcome) {
+func (s *reporter) settled(pool string, as outcome) {
 	s.l.Meter.Add(meter.ConsolidationPlaced, 1, "nodepool", pool, "outcome", string(as))
 }

@@ -89,7 +89,7 @@ func TestT24_AfterThreeFailuresNoMoreAreTried(t *testing.T) {
 	b.big("big", "general")
 	b.clock.Step(time.Minute)
 	tries := b.loseAll(60, func() { b.clock.Step(20 * time.Second) })
-	if left := b.asBefore("big"); tries != maxStrikes || left != "" {
+	if left := b.asBefore("big"); tries != maxFailures || left != "" {
 		t.Errorf("%d tries; %s", tries, left)
 	}
 	b.expectEvent("Warning DisruptionBlocked", "3 replacements in a row have failed", "not allowed to launch")
@@ -105,34 +105,34 @@ func TestT24_AfterThreeFailuresNoMoreAreTried(t *testing.T) {
 	if b.pass(); !b.going("big") {
 		t.Error("the node is still there")
 	}
-	if n := b.loop.brake.count("general", b.loop.version(b.mirror.View(), "general")); n != 0 {
-		t.Errorf("%d strikes after a success", n)
+	if n := b.loop.breaker.count("general", b.loop.version(b.mirror.View(), "general")); n != 0 {
+		t.Errorf("%d failures after a success", n)
 	}
 }
 
 func TestT24_AfterALongWhileOneMoreIsTried(t *testing.T) {
-	var s brake
+	var s breaker
 	now := time.Unix(0, 0)
-	for range maxStrikes {
+	for range maxFailures {
 		s.failed("p", "v", "x", now)
 	}
 	if until, _ := s.held("p", "v", now); !until.Equal(now.Add(longHold)) {
 		t.Errorf("held until %s", until)
 	}
-	if until, _ := s.held("p", "v", now.Add(longHold)); !until.IsZero() || s.count("p", "v") != maxStrikes {
-		t.Errorf("held until %s, %d strikes", until, s.count("p", "v"))
+	if until, _ := s.held("p", "v", now.Add(longHold)); !until.IsZero() || s.count("p", "v") != maxFailures {
+		t.Errorf("held until %s, %d failures", until, s.count("p", "v"))
 	}
 	if until, _ := s.held("p", "other", now); !until.IsZero() || s.count("p", "other") != 0 {
 		t.Error("another version is held")
 	}
 	if n := s.failed("p", "other", "x", now); n != 1 {
-		t.Errorf("%d strikes of another version", n)
+		t.Errorf("%d failures of another version", n)
 	}
 	here := func(string) bool { return true }
-	if old := s.forget(here, now.Add(strikesFor)); len(old) != 0 || s.count("p", "other") != 1 {
+	if old := s.forget(here, now.Add(failuresFor)); len(old) != 0 || s.count("p", "other") != 1 {
 		t.Errorf("forgotten too early: %v", old)
 	}
-	if old := s.forget(here, now.Add(strikesFor+firstHold)); len(old) != 1 || s.count("p", "other") != 0 {
+	if old := s.forget(here, now.Add(failuresFor+firstHold)); len(old) != 1 || s.count("p", "other") != 0 {
 		t.Errorf("what failed a day ago still counts: %v", old)
 	}
 	s.failed("p", "other", "x", now)
@@ -153,7 +153,7 @@ func TestT24_FailuresOutliveTheProcess(t *testing.T) {
 	pool := &karpv1.NodePool{}
 	b.must(b.client.Get(t.Context(), clientKey("general"), pool))
 	text := pool.Annotations[karpv1.FailedReplacementsAnnotationKey]
-	if left := b.asBefore("big"); tries != maxStrikes || left != "" || !strings.Contains(text, "count=3") || !strings.Contains(text, "not allowed to launch") {
+	if left := b.asBefore("big"); tries != maxFailures || left != "" || !strings.Contains(text, "count=3") || !strings.Contains(text, "not allowed to launch") {
 		t.Errorf("%d tries; %s; the pool says %q", tries, left, text)
 	}
 
@@ -174,13 +174,13 @@ func TestT24_FailuresOutliveTheProcess(t *testing.T) {
 	}
 }
 
-func TestT24_StrikesAreReadAsTheyWereWritten(t *testing.T) {
-	s := &strikes{count: 2, until: time.Unix(1_700_000_000, 0).UTC(), version: "u/1/c/2/ami-1", why: "it was not Launched: x=y\nwhy=z"}
-	if got := parseStrikes(s.String()); got == nil || *got != *s {
+func TestT24_FailuresAreReadAsTheyWereWritten(t *testing.T) {
+	s := &failures{count: 2, until: time.Unix(1_700_000_000, 0).UTC(), version: "u/1/c/2/ami-1", why: "it was not Launched: x=y\nwhy=z"}
+	if got := parseFailures(s.String()); got == nil || *got != *s {
 		t.Errorf("%+v, want %+v", got, s)
 	}
 	for _, text := range []string{"", "count=x until=2026-01-01T00:00:00Z", "count=1", "count=-1 until=2026-01-01T00:00:00Z", "count=1 until=soon", "count=1 why=until=2026-01-01T00:00:00Z"} {
-		if got := parseStrikes(text); got != nil {
+		if got := parseFailures(text); got != nil {
 			t.Errorf("%q was read as %+v", text, got)
 		}
 	}
@@ -304,7 +304,7 @@ func TestT24_TheFirstReplacementsOfAChangedPoolAreTriedFew(t *testing.T) {
 	b.drifted()
 	b.pass()
 	first := b.made()
-	if len(first) != maxStrikes {
+	if len(first) != maxFailures {
 		t.Fatalf("%d are tried at once although nothing is known of what they become", len(first))
 	}
 	b.launch(first[0].Name)

@@ -56,7 +56,7 @@ func (l *Loop) facts(view *state.View, list []*command, now time.Time) ledger.Fa
 func (l *Loop) held(view *state.View, now time.Time) map[string]string {
 	out := map[string]string{}
 	for _, p := range view.World.Pools {
-		until, why := l.brake.held(p.Name, l.version(view, p.Name), now)
+		until, why := l.breaker.held(p.Name, l.version(view, p.Name), now)
 		if until.IsZero() && l.Gate != nil {
 			until, why = l.Gate.Paused(p.Name)
 		}

@@ -79,9 +79,9 @@ type Loop struct {
 
 	informers cache.Informers
 	wakes     wakes
-	brake     brake
-	speaker   *speaker
-	book      book
+	breaker   breaker
+	reporter  *reporter
+	entries   ledgerRecorder
 	decideAt  time.Time
 	rested    time.Time // before which no news brings a decision forward
 	last      question
@@ -109,9 +109,9 @@ func (l *Loop) Register(m manager.Manager) error {
 func (l *Loop) prepare() {
 	l.wakes = newWakes()
 	l.replaced = map[string]waited{}
-	l.speaker = newSpeaker(l)
-	l.book = book{ledger: l.Ledger}
-	l.moved.settled = l.speaker.settled
+	l.reporter = newReporter(l)
+	l.entries = ledgerRecorder{ledger: l.Ledger}
+	l.moved.settled = l.reporter.settled
 	l.passes = provision.Passes{Meter: l.Meter, Clock: l.Clock, Controller: name}
 }
 
@@ -199,8 +199,8 @@ func (l *Loop) decide(ctx context.Context, view *state.View, list []*command) (s
 	l.review(ctx, view, begin)
 	facts := l.facts(view, list, begin)
 	in := facts.Input(view, begin)
-	l.speaker.budgets(view, in)
-	l.speaker.churn(view, begin)
+	l.reporter.budgets(view, in)
+	l.reporter.churn(view, begin)
 	q := ask(view, in, begin)
 	if l.last.same(q) {
 		if l.calm.note(in, l.still, begin) {
@@ -220,9 +220,9 @@ func (l *Loop) decide(ctx context.Context, view *state.View, list []*command) (s
 	if l.calm.note(in, decision.Moving, begin) {
 		l.decideBy(l.Clock.Now().Add(lookAgain))
 	}
-	l.speaker.decided(view, in, decision)
+	l.reporter.decided(view, in, decision)
 	p := &plan{view: view, in: in, moves: decision.Moves}
-	l.book.decided(p, decision, ledger.Moment{View: view, Facts: facts, Options: ledger.NewOptions(l.Reading, options), At: begin})
+	l.entries.decided(p, decision, ledger.Moment{View: view, Facts: facts, Options: ledger.NewOptions(l.Reading, options), At: begin})
 	if l.Decided != nil {
 		l.Decided(view, in, decision, begin)
 	}

@@ -16,8 +16,8 @@ type trials struct {
 type trial struct {
 	// proven says that a node made from what the pool asks for now is up.
 	proven bool
-	// strikes is how many have failed in a row, underway how many are being waited for.
-	strikes, underway int
+	// failures is how many have failed in a row, underway how many are being waited for.
+	failures, underway int
 }
 
 func (l *Loop) newTrials(view *state.View, in *disrupt.Input, list []*command) *trials {
@@ -29,7 +29,7 @@ func (l *Loop) newTrials(view *state.View, in *disrupt.Input, list []*command) *
 		}
 	}
 	for _, p := range in.World.Pools {
-		t.room[p.Name] = &trial{strikes: l.brake.count(p.Name, l.version(view, p.Name))}
+		t.room[p.Name] = &trial{failures: l.breaker.count(p.Name, l.version(view, p.Name))}
 	}
 	for i, n := range view.Nodes {
 		if n.Claim == nil || t.room[n.World.Pool] == nil {
@@ -60,8 +60,8 @@ func (t *trials) take(m *disrupt.Move) bool {
 		if r == nil {
 			return false
 		}
-		open := r.strikes == 0 && (m.Reason != disrupt.Drifted || r.proven)
-		if most := max(1, maxStrikes-r.strikes); !open && r.underway > 0 && r.underway+n > most {
+		open := r.failures == 0 && (m.Reason != disrupt.Drifted || r.proven)
+		if most := max(1, maxFailures-r.failures); !open && r.underway > 0 && r.underway+n > most {
 			return false
 		}
 	}

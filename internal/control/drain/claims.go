@@ -253,7 +253,7 @@ func (r *claims) machineOf(ctx context.Context, claim *karpv1.NodeClaim) (id str
 	}
 	ctx, cancel := context.WithTimeout(ctx, cloudTimeout)
 	defer cancel()
-	all, err := r.ender.census.since(ctx, from)
+	all, err := r.ender.inventory.since(ctx, from)
 	switch {
 	case err != nil && r.Clock.Since(deleted) >= unlaunchedPatience:
 		return "", true, nil
@@ -271,7 +271,7 @@ func (r *claims) machineOf(ctx context.Context, claim *karpv1.NodeClaim) (id str
 // spareOf is a machine of the claim's batch that no claim has on record and that none of the batch's claims that stay can be
 // waiting for, or "" for none: when a launch could not be written down, nothing else says whose machine is whose. It is written
 // down before it is ended, so that no two claims end the same one.
-func (r *claims) spareOf(ctx context.Context, claim *karpv1.NodeClaim, all *roll) (id string, known bool, err error) {
+func (r *claims) spareOf(ctx context.Context, claim *karpv1.NodeClaim, all *listing) (id string, known bool, err error) {
 	free := all.unnamed(cloud.BatchID(claim))
 	if len(free) == 0 {
 		return "", true, nil
@@ -308,7 +308,7 @@ func (r *claims) assign(ctx context.Context, claim *karpv1.NodeClaim, in *cloud.
 }
 
 // madeFor is the machine whose tags say that it was made for the claim, or "".
-func (l *roll) madeFor(claim *karpv1.NodeClaim) string {
+func (l *listing) madeFor(claim *karpv1.NodeClaim) string {
 	_, shared := claim.Annotations[cloud.BatchAnnotationKey]
 	batch := cloud.BatchID(claim)
 	found := ""
@@ -322,7 +322,7 @@ func (l *roll) madeFor(claim *karpv1.NodeClaim) string {
 }
 
 // unnamed are the living machines of a batch that carry no claim's name, in order.
-func (l *roll) unnamed(batch string) []*cloud.Instance {
+func (l *listing) unnamed(batch string) []*cloud.Instance {
 	var list []*cloud.Instance
 	for _, in := range l.byID {
 		if in.Batch == batch && in.Claim == "" && !in.State.Ending() {

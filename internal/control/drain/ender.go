@@ -25,9 +25,9 @@ const (
 // ender ends machines and says when they are proven gone. Nodes and claims share it, so that what is proven to one need not be
 // proven to the other again.
 type ender struct {
-	fleet  cloud.Fleet
-	clock  control.Clock
-	census *census
+	fleet     cloud.Fleet
+	clock     control.Clock
+	inventory *inventory
 
 	mu       sync.Mutex
 	machines map[string]*machine
@@ -50,7 +50,7 @@ type outcome struct {
 }
 
 func newEnder(fleet cloud.Fleet, clock control.Clock) *ender {
-	return &ender{fleet: fleet, clock: clock, census: &census{fleet: fleet, clock: clock}, machines: map[string]*machine{}}
+	return &ender{fleet: fleet, clock: clock, inventory: &inventory{fleet: fleet, clock: clock}, machines: map[string]*machine{}}
 }
 
 // End asks the cloud to end the machine, again and again until it is proven gone. asked says whether the cloud is known to have
@@ -109,11 +109,11 @@ func (e *ender) prove(ctx context.Context, id string, m machine) (outcome, error
 	if from := m.ListFrom(); now.Before(from) {
 		return outcome{Again: min(pollEvery, from.Sub(now))}, nil
 	}
-	roll, err := e.census.since(ctx, m.ListFrom())
+	listing, err := e.inventory.since(ctx, m.ListFrom())
 	if err != nil {
 		return outcome{}, err
 	}
-	if roll == nil {
+	if listing == nil {
 		return outcome{Again: listApart}, nil
 	}
 	e.mu.Lock()
@@ -122,11 +122,11 @@ func (e *ender) prove(ctx context.Context, id string, m machine) (outcome, error
 	if known == nil {
 		return outcome{Again: pollEvery}, nil
 	}
-	if roll.byID[id] != nil {
+	if listing.byID[id] != nil {
 		known.Missing, known.Listed = time.Time{}, time.Time{}
 		return outcome{Again: pollEvery}, nil
 	}
-	known.Listed, known.Empty = roll.begun, len(roll.byID) == 0
+	known.Listed, known.Empty = listing.begun, len(listing.byID) == 0
 	known.gone = known.Proven()
 	return outcome{Gone: known.gone, Again: pollEvery}, nil
 }
@@ -182,32 +182,32 @@ func (e *ender) sweep(now time.Time) {
 	}
 }
 
-// census lists all machines of the cluster, for everybody who waits for such a list together.
-type census struct {
+// inventory lists all machines of the cluster, for everybody who waits for such a list together.
+type inventory struct {
 	fleet cloud.Fleet
 	clock control.Clock
 
-	listing sync.Mutex // held during a call; nobody waits for it
+	calling sync.Mutex // held during a call; nobody waits for it
 	mu      sync.Mutex
-	last    *roll
+	last    *listing
 }
 
-// roll is a listing that began at some time.
-type roll struct {
+// listing is a list of all instances that was begun at some time.
+type listing struct {
 	begun time.Time
 	byID  map[string]*cloud.Instance
 }
 
 // since returns a listing that began at a time, which has come, or later; nil if there is none yet and another one may not
 // begin now.
-func (c *census) since(ctx context.Context, from time.Time) (*roll, error) {
+func (c *inventory) since(ctx context.Context, from time.Time) (*listing, error) {
 	if last := c.latest(); last != nil && !last.begun.Before(from) {
 		return last, nil
 	}
-	if !c.listing.TryLock() {
+	if !c.calling.TryLock() {
 		return nil, nil
 	}
-	defer c.listing.Unlock()
+	defer c.calling.Unlock()
 	begun := c.clock.Now()
 	if last := c.latest(); last != nil && begun.Sub(last.begun) < listApart {
 		return nil, nil
@@ -216,7 +216,7 @@ func (c *census) since(ctx context.Context, from time.Time) (*roll, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := &roll{begun: begun, byID: make(map[string]*cloud.Instance, len(list))}
+	found := &listing{begun: begun, byID: make(map[string]*cloud.Instance, len(list))}
 	for _, in := range list {
 		found.byID[in.ID] = in
 	}
@@ -226,7 +226,7 @@ func (c *census) since(ctx context.Context, from time.Time) (*roll, error) {
 	return found, nil
 }
 
-func (c *census) latest() *roll {
+func (c *inventory) latest() *listing {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.last

@@ -31,7 +31,7 @@ func yesMan() client.Client {
 
 // again creates what a plan asks for, and plans once more over what is then in flight: as the same process would, and as one that
 // starts anew.
-func again(t testing.TB, s *shelf) (first, second, restarted *pack.Plan) {
+func again(t testing.TB, s *fixture) (first, second, restarted *pack.Plan) {
 	c := &Creator{Client: yesMan(), Mirror: s, Clock: s.clock, Log: silent}
 	view := s.View()
 	first = pack.Solve(view.World, pack.Options{})
@@ -127,7 +127,7 @@ func TestP71_WhatIsCreatedIsNotPlannedAgain(t *testing.T) {
 			if c.pools == nil {
 				c.pools = []*karpv1.NodePool{newPool("a")}
 			}
-			s := newShelf(c.catalog, c.pools...)
+			s := newFixture(c.catalog, c.pools...)
 			for _, d := range c.daemons {
 				s.Put(d)
 			}
@@ -147,7 +147,7 @@ func TestP71_WhatIsCreatedIsNotPlannedAgain(t *testing.T) {
 func TestP71_AnyMixIsPlannedOnce(t *testing.T) {
 	kinds := []func(*corev1.Pod){func(*corev1.Pod) {}, selects(world.LabelZone, "us-east-1b"), selects(world.LabelCapacityType, "on-demand"), selects("tier", "x"), port, alone}
 	rapid.Check(t, func(r *rapid.T) {
-		s := newShelf(typesOf(twoZones, 2, 4, 8, 16), newPool("a", needs("tier", "In", 0, "x", "y")), newPool("b", limits(map[corev1.ResourceName]string{"nodes": "3"})))
+		s := newFixture(typesOf(twoZones, 2, 4, 8, 16), newPool("a", needs("tier", "In", 0, "x", "y")), newPool("b", limits(map[corev1.ResourceName]string{"nodes": "3"})))
 		for i := range rapid.IntRange(0, 2).Draw(r, "daemons") {
 			s.Put(daemon(fmt.Sprint("d", i), fmt.Sprintf("%dm", rapid.IntRange(10, 300).Draw(r, "cpu"))))
 		}

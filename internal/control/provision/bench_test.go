@@ -25,8 +25,8 @@ func (f frozen) Assume(...*karpv1.NodeClaim) {}
 func (f frozen) Refute(string)               {}
 
 // busy is a cluster of 500 full nodes with 5,000 pods, and some pods that find no place.
-func busy(waiting int) *shelf {
-	s := newShelf(typesOf([]string{"us-east-1a", "us-east-1b", "us-east-1c"}, 2, 4, 8, 16, 32, 48, 64, 96), newPool("general", limits(map[corev1.ResourceName]string{"cpu": "100000"})))
+func busy(waiting int) *fixture {
+	s := newFixture(typesOf([]string{"us-east-1a", "us-east-1b", "us-east-1c"}, 2, 4, 8, 16, 32, 48, 64, 96), newPool("general", limits(map[corev1.ResourceName]string{"cpu": "100000"})))
 	size := corev1.ResourceList{"cpu": resource.MustParse("8"), "memory": resource.MustParse("32Gi"), "pods": resource.MustParse("110")}
 	for i := range 500 {
 		name := fmt.Sprintf("n%03d", i)

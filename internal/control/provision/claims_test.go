@@ -19,8 +19,8 @@ import (
 	"karpenter/internal/state"
 )
 
-// drafted plans what is on the shelf and returns the claims, none of which is created.
-func drafted(t *testing.T, s *shelf, opt pack.Options) []*Draft {
+// drafted plans what is in the fixture and returns the claims, none of which is created.
+func drafted(t *testing.T, s *fixture, opt pack.Options) []*Draft {
 	t.Helper()
 	view := s.View()
 	plan := pack.Solve(view.World, opt)
@@ -49,7 +49,7 @@ func TestP89_ClaimIsMadeFromItsPool(t *testing.T) {
 		tpl.Spec.StartupTaints = []karpv1.Taint{{Key: "example.com/agent", Effect: corev1.TaintEffectNoExecute}}
 		tpl.Spec.ExpireAfter = karpv1.NewNillableDuration(48 * time.Hour)
 	})
-	s := newShelf(typesOf(twoZones, 2, 4, 8), pool)
+	s := newFixture(typesOf(twoZones, 2, 4, 8), pool)
 	s.put(pods(2, "700m")...)
 	list := drafted(t, s, pack.Options{})
 	if len(list) != 1 {
@@ -107,7 +107,7 @@ func TestP74_TypesAreListedByPriceAndCapacityTypesAsAvailable(t *testing.T) {
 			o.Unavailable = o.CapacityType == "on-demand" || o.Zone == "us-east-1b"
 		}
 	}
-	s := newShelf(catalog, newPool("general"))
+	s := newFixture(catalog, newPool("general"))
 	s.put(newPod("a", "1"))
 	c := drafted(t, s, pack.Options{})[0].Claim
 	for key, want := range map[string][]string{
@@ -131,7 +131,7 @@ func TestP74_TypesAreListedByPriceAndCapacityTypesAsAvailable(t *testing.T) {
 }
 
 func TestClaimsAskForTheZoneOfThePlanFirst(t *testing.T) {
-	s := newShelf(typesOf(twoZones, 2), newPool("general"))
+	s := newFixture(typesOf(twoZones, 2), newPool("general"))
 	s.put(pods(2, "1500m")...)
 	list := drafted(t, s, pack.Options{})
 	if len(list) != 2 {
@@ -145,7 +145,7 @@ func TestClaimsAskForTheZoneOfThePlanFirst(t *testing.T) {
 }
 
 func TestP90_CustomLabelsAreResolved(t *testing.T) {
-	s := newShelf(typesOf(twoZones, 2, 4), newPool("general", needs("example.com/tier", "In", 0, "gold", "silver"), needs("example.com/rack", "Exists", 0)))
+	s := newFixture(typesOf(twoZones, 2, 4), newPool("general", needs("example.com/tier", "In", 0, "gold", "silver"), needs("example.com/rack", "Exists", 0)))
 	s.put(newPod("a", "1", selects("example.com/tier", "silver")))
 	c := drafted(t, s, pack.Options{})[0].Claim
 	if c.Labels["example.com/tier"] != "silver" || c.Labels["example.com/rack"] == "" {
@@ -159,7 +159,7 @@ func TestP90_CustomLabelsAreResolved(t *testing.T) {
 func TestP34_MinValues(t *testing.T) {
 	pool := newPool("general", needs(world.LabelInstanceType, "Exists", 5))
 	t.Run("P34 kept", func(t *testing.T) {
-		s := newShelf(typesOf(twoZones, 2, 4, 8, 16, 32, 64), pool)
+		s := newFixture(typesOf(twoZones, 2, 4, 8, 16, 32, 64), pool)
 		s.put(newPod("a", "1"))
 		c := drafted(t, s, pack.Options{})[0].Claim
 		r := requirementOf(c, world.LabelInstanceType)
@@ -168,7 +168,7 @@ func TestP34_MinValues(t *testing.T) {
 		}
 	})
 	t.Run("P34 best effort", func(t *testing.T) {
-		s := newShelf(typesOf(twoZones, 2, 4, 8), pool)
+		s := newFixture(typesOf(twoZones, 2, 4, 8), pool)
 		s.put(newPod("a", "1"))
 		c := drafted(t, s, pack.Options{BestEffortMinValues: true})[0].Claim
 		r := requirementOf(c, world.LabelInstanceType)
@@ -179,7 +179,7 @@ func TestP34_MinValues(t *testing.T) {
 }
 
 func TestP80_ReservedNodesArePinned(t *testing.T) {
-	s := newShelf(reservedCatalog(), newPool("general"))
+	s := newFixture(reservedCatalog(), newPool("general"))
 	s.put(newPod("a", "1"))
 	c := drafted(t, s, pack.Options{})[0].Claim
 	for key, want := range map[string]string{world.LabelCapacityType: "reserved", "karpenter.k8s.aws/capacity-reservation-id": "cr-1"} {
@@ -211,7 +211,7 @@ func TestP91_VolumeAttachmentsAreNotRequested(t *testing.T) {
 }
 
 func TestClaimsAreNamedAndBatchedByTheirPlan(t *testing.T) {
-	s := newShelf(typesOf(twoZones, 2), newPool("general"))
+	s := newFixture(typesOf(twoZones, 2), newPool("general"))
 	s.put(pods(60, "500m", alone)...)
 	view := s.View()
 	plan := pack.Solve(view.World, pack.Options{})
@@ -244,7 +244,7 @@ func TestManyRequirementsFitIntoAClaim(t *testing.T) {
 	for i := range 99 {
 		change = append(change, needs(fmt.Sprintf("example.com/r%d", i), "In", 0, "v"))
 	}
-	s := newShelf(typesOf(twoZones, 2), newPool("general", change...))
+	s := newFixture(typesOf(twoZones, 2), newPool("general", change...))
 	s.put(newPod("a", "1"))
 	c := drafted(t, s, pack.Options{})[0].Claim
 	if len(c.Spec.Requirements) > maxRequirements || len(c.Labels) != 101 {

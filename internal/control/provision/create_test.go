@@ -22,7 +22,7 @@ import (
 	"karpenter/internal/state"
 )
 
-func newCreator(s *shelf) *Creator {
+func newCreator(s *fixture) *Creator {
 	return &Creator{Client: cluster.Client, Mirror: s, Clock: testclock.NewFakeClock(epoch), Log: silent}
 }
 
@@ -36,8 +36,8 @@ func stored(t *testing.T, pool string) []karpv1.NodeClaim {
 	return list.Items
 }
 
-// plan drafts claims for the pods on the shelf.
-func plan(s *shelf, c *Creator) []*Draft {
+// plan drafts claims for the pods in the fixture.
+func plan(s *fixture, c *Creator) []*Draft {
 	view := s.View()
 	return c.Drafts(view, pack.Solve(view.World, pack.Options{}).Nodes, ReasonProvisioned)
 }
@@ -109,7 +109,7 @@ func claimKinds() []claimKind {
 func TestP89_TheAPIServerTakesEveryKindOfClaim(t *testing.T) {
 	for _, c := range claimKinds() {
 		t.Run(c.name, func(t *testing.T) {
-			s := newShelf(c.catalog, newPool(c.name, c.pool...))
+			s := newFixture(c.catalog, newPool(c.name, c.pool...))
 			s.put(pods(3, "900m", c.pod...)...)
 			list := drafted(t, s, c.options)
 			if len(list) == 0 {
@@ -135,7 +135,7 @@ func TestP89_TheAPIServerTakesEveryKindOfClaim(t *testing.T) {
 
 func TestP86_LimitsHold(t *testing.T) {
 	t.Run("P85 within a batch", func(t *testing.T) {
-		s := newShelf(typesOf(twoZones, 2), newPool("nodes-two", limits(map[corev1.ResourceName]string{"nodes": "2"})))
+		s := newFixture(typesOf(twoZones, 2), newPool("nodes-two", limits(map[corev1.ResourceName]string{"nodes": "2"})))
 		s.put(pods(5, "1", alone)...)
 		c := newCreator(s)
 		if errs := c.Create(t.Context(), plan(s, c)); failures(errs) > 0 || len(stored(t, "nodes-two")) != 2 {
@@ -143,7 +143,7 @@ func TestP86_LimitsHold(t *testing.T) {
 		}
 	})
 	t.Run("P86 two plans over one view", func(t *testing.T) {
-		s := newShelf(typesOf(twoZones, 2), newPool("cpu-six", limits(map[corev1.ResourceName]string{"cpu": "6"})))
+		s := newFixture(typesOf(twoZones, 2), newPool("cpu-six", limits(map[corev1.ResourceName]string{"cpu": "6"})))
 		s.put(pods(3, "1", alone)...)
 		c := newCreator(s)
 		first, second := plan(s, c), plan(s, c)
@@ -160,7 +160,7 @@ func TestP86_LimitsHold(t *testing.T) {
 		}
 	})
 	t.Run("P86 plans carried out at once", func(t *testing.T) {
-		s := newShelf(typesOf(twoZones, 2), newPool("at-once", limits(map[corev1.ResourceName]string{"cpu": "20", "nodes": "9"})))
+		s := newFixture(typesOf(twoZones, 2), newPool("at-once", limits(map[corev1.ResourceName]string{"cpu": "20", "nodes": "9"})))
 		s.put(pods(9, "1", alone)...)
 		c := newCreator(s)
 		var wg sync.WaitGroup
@@ -185,13 +185,13 @@ func TestP86_LimitsHold(t *testing.T) {
 func TestP86_LimitsHoldInTime(t *testing.T) {
 	t.Run("P86 across a crash", func(t *testing.T) {
 		pool := newPool("crash", limits(map[corev1.ResourceName]string{"nodes": "3"}))
-		s := newShelf(typesOf(twoZones, 2), pool)
+		s := newFixture(typesOf(twoZones, 2), pool)
 		s.put(pods(2, "1", alone)...)
 		c := newCreator(s)
 		if errs := c.Create(t.Context(), plan(s, c)); failures(errs) > 0 {
 			t.Fatal(errs)
 		}
-		after := newShelf(typesOf(twoZones, 2), pool) // a new process, which knows what the API server has
+		after := newFixture(typesOf(twoZones, 2), pool) // a new process, which knows what the API server has
 		found := stored(t, "crash")
 		for i := range found {
 			after.Put(&found[i])
@@ -206,7 +206,7 @@ func TestP86_LimitsHoldInTime(t *testing.T) {
 		}
 	})
 	t.Run("P87 nodes that go away do not count", func(t *testing.T) {
-		s := newShelf(typesOf(twoZones, 2), newPool("going", limits(map[corev1.ResourceName]string{"cpu": "2"})))
+		s := newFixture(typesOf(twoZones, 2), newPool("going", limits(map[corev1.ResourceName]string{"cpu": "2"})))
 		s.put(newPod("a", "1"))
 		c := newCreator(s)
 		replacement := plan(s, c)
@@ -226,12 +226,12 @@ func TestP86_LimitsHoldInTime(t *testing.T) {
 }
 
 func TestP86_PoolsAreLookedAtAgain(t *testing.T) {
-	for name, change := range map[string]func(s *shelf){
-		"gone":      func(s *shelf) { s.Drop(newPool("gone")) },
-		"not-ready": func(s *shelf) { s.Put(newPool("not-ready", notReady)) },
+	for name, change := range map[string]func(s *fixture){
+		"gone":      func(s *fixture) { s.Drop(newPool("gone")) },
+		"not-ready": func(s *fixture) { s.Put(newPool("not-ready", notReady)) },
 	} {
 		t.Run("P86 "+name, func(t *testing.T) {
-			s := newShelf(typesOf(twoZones, 2), newPool(name))
+			s := newFixture(typesOf(twoZones, 2), newPool(name))
 			s.put(newPod("a", "1"))
 			c := newCreator(s)
 			list := plan(s, c)
@@ -302,7 +302,7 @@ func patient(t *testing.T, clock *testclock.FakeClock, run func()) {
 var errDenied = apierrors.NewForbidden(karpv1.SchemeGroupVersion.WithResource("nodeclaims").GroupResource(), "x", errors.New("no"))
 
 func TestP8_FailuresHoldUpNoOther(t *testing.T) {
-	s := newShelf(typesOf(twoZones, 2), newPool("broken", limits(map[corev1.ResourceName]string{"nodes": "2"})), newPool("working"))
+	s := newFixture(typesOf(twoZones, 2), newPool("broken", limits(map[corev1.ResourceName]string{"nodes": "2"})), newPool("working"))
 	s.put(newPod("a", "1", selects(world.LabelPool, "broken")), newPod("b", "1", selects(world.LabelPool, "working")))
 	c := newCreator(s)
 	c.Client = faulty(func(pool string, _ int) error {
@@ -353,7 +353,7 @@ func TestP8_AnAnswerThatIsLostMakesNoSecondClaim(t *testing.T) {
 	for _, x := range cases {
 		t.Run("P8 "+x.name, func(t *testing.T) {
 			name := "lost-" + x.name
-			s := newShelf(typesOf(twoZones, 2), newPool(name))
+			s := newFixture(typesOf(twoZones, 2), newPool(name))
 			s.put(newPod("a", "1"))
 			c := newCreator(s)
 			clock := testclock.NewFakeClock(epoch)
@@ -371,9 +371,9 @@ func TestP8_AnAnswerThatIsLostMakesNoSecondClaim(t *testing.T) {
 }
 
 func TestP8_ManyFailuresAreAFewLines(t *testing.T) {
-	s := newShelf(typesOf(twoZones, 2), newPool("noisy"))
+	s := newFixture(typesOf(twoZones, 2), newPool("noisy"))
 	s.put(pods(30, "1", alone)...)
-	d := newDesk(t, s)
+	d := newRunner(t, s)
 	d.Creator.Client = faulty(func(string, int) error { return errDenied }, fine)
 	_, lines := d.pass()
 	want(t, maxNamed, lines, `msg="could not create nodeclaim"`)

@@ -22,7 +22,7 @@ import (
 const testIdle = 200 * time.Millisecond
 
 // run runs a provisioner against the API server until the test ends.
-func run(t *testing.T, s *shelf) *Provisioner {
+func run(t *testing.T, s *fixture) *Provisioner {
 	t.Helper()
 	m := rig.Manager(t, cluster)
 	for _, kind := range s.Kinds() {
@@ -74,7 +74,7 @@ func awaitClaims(t *testing.T, pool string, n int) []karpv1.NodeClaim {
 
 // TestP1_FromPodToClaim runs everything but the cloud: pods in the API server become claims in the API server.
 func TestP1_FromPodToClaim(t *testing.T) {
-	s := newShelf(typesOf(twoZones, 2, 4, 8))
+	s := newFixture(typesOf(twoZones, 2, 4, 8))
 	run(t, s)
 	create := func(pool *karpv1.NodePool) {
 		t.Helper()

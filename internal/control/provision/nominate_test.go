@@ -28,7 +28,7 @@ import (
 type stage struct {
 	*Nominator
 	t      *testing.T
-	s      *shelf
+	s      *fixture
 	pods   []*corev1.Pod
 	claims []*karpv1.NodeClaim
 	woken  []string
@@ -50,7 +50,7 @@ func newStage(t *testing.T, n int) *stage {
 	create(space)
 	account.Namespace = space.Name
 	create(account)
-	x := &stage{t: t, s: newShelf(typesOf(twoZones, 2), newPool("nominates"))}
+	x := &stage{t: t, s: newFixture(typesOf(twoZones, 2), newPool("nominates"))}
 	for i := range n {
 		pod := newPod(fmt.Sprintf("p%d", i), "1500m")
 		status := pod.Status

@@ -40,7 +40,7 @@ func TestPodsThatCanComeInAnyOrderAreNominated(t *testing.T) {
 		"with others":     {follows, "a: b: c: d: e:"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newShelf(typesOf(twoZones, 8), newPool("nominees"))
+			s := newFixture(typesOf(twoZones, 8), newPool("nominees"))
 			var claims []string
 			for range 3 {
 				c := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("c%d", len(claims)), UID: types.UID(fmt.Sprintf("c%d", len(claims)))}}

@@ -16,9 +16,9 @@ import (
 
 // TestP71_PodsKeepTheirPlace: a pod that fits everywhere must not take the place of one that fits only there.
 func TestP71_PodsKeepTheirPlace(t *testing.T) {
-	s := newShelf(typesOf(twoZones, 2), newPool("places"))
+	s := newFixture(typesOf(twoZones, 2), newPool("places"))
 	s.put(newPod("a", "50m"), newPod("b", "50m"), newPod("dear", "50m", selects(world.LabelCapacityType, "on-demand")))
-	d := newDesk(t, s)
+	d := newRunner(t, s)
 	d.pass()
 	if n := len(stored(t, "places")); n != 1 && n != 2 {
 		t.Fatalf("%d claims", n)
@@ -37,10 +37,10 @@ func TestP71_PodsKeepTheirPlace(t *testing.T) {
 // TestP71_ARestartPlansNothingTwice: a process that takes over between the creation of claims and the binding of their pods finds
 // on the claims which pods they are for.
 func TestP71_ARestartPlansNothingTwice(t *testing.T) {
-	s := newShelf(typesOf(twoZones, 2), newPool("taken-over"))
+	s := newFixture(typesOf(twoZones, 2), newPool("taken-over"))
 	s.put(pods(3, "900m")...)
 	s.put(newPod("dear", "900m", selects(world.LabelCapacityType, "on-demand")))
-	first := newDesk(t, s)
+	first := newRunner(t, s)
 	first.pass()
 	made := stored(t, "taken-over")
 	if len(made) < 2 {
@@ -49,7 +49,7 @@ func TestP71_ARestartPlansNothingTwice(t *testing.T) {
 	for range 3 {
 		s.clock.Step(retry)
 		s.nudge()
-		next := newDesk(t, s)
+		next := newRunner(t, s)
 		next.pass()
 		if n := len(stored(t, "taken-over")); n != len(made) {
 			t.Fatalf("%d claims after a restart, %d before", n, len(made))
@@ -60,7 +60,7 @@ func TestP71_ARestartPlansNothingTwice(t *testing.T) {
 	}
 	t.Run("not for ever", func(t *testing.T) {
 		s.clock.Step(maxPin)
-		if n := newDesk(t, s).Creator.pins.apply(look{view: s.View(), now: s.clock.Now(), pins: math.MaxUint64}).Pods; n != 0 {
+		if n := newRunner(t, s).Creator.pins.apply(look{view: s.View(), now: s.clock.Now(), pins: math.MaxUint64}).Pods; n != 0 {
 			t.Errorf("%d pods are expected on claims that have come to nothing", n)
 		}
 	})
@@ -68,7 +68,7 @@ func TestP71_ARestartPlansNothingTwice(t *testing.T) {
 
 // TestP71_TheLaterClaimCounts: a pod that was planned anew is expected where it was planned last.
 func TestP71_TheLaterClaimCounts(t *testing.T) {
-	s := newShelf(typesOf(twoZones, 2), newPool("twice"))
+	s := newFixture(typesOf(twoZones, 2), newPool("twice"))
 	s.put(newPod("a", "1"))
 	cr := &Creator{Client: yesMan(), Mirror: s, Clock: s.clock, Log: silent}
 	early, late := plan(s, cr)[0], plan(s, cr)[0]
@@ -89,7 +89,7 @@ func TestP71_PlacesAreGivenUp(t *testing.T) {
 			Spec: corev1.NodeSpec{ProviderID: claim.Status.ProviderID}, Status: corev1.NodeStatus{Allocatable: claim.Spec.Resources.Requests, Capacity: claim.Spec.Resources.Requests},
 		}
 	}
-	launch := func(s *shelf, claim *karpv1.NodeClaim) *karpv1.NodeClaim {
+	launch := func(s *fixture, claim *karpv1.NodeClaim) *karpv1.NodeClaim {
 		claim = claim.DeepCopy()
 		claim.Status.ProviderID, claim.Status.Allocatable, claim.Status.Capacity = "aws:///a/i-1", claim.Spec.Resources.Requests, claim.Spec.Resources.Requests
 		s.Wrote(claim)
@@ -97,30 +97,30 @@ func TestP71_PlacesAreGivenUp(t *testing.T) {
 	}
 	cases := []struct {
 		name string
-		then func(s *shelf, claim *karpv1.NodeClaim)
+		then func(s *fixture, claim *karpv1.NodeClaim)
 		kept int
 	}{
-		{"nothing happens", func(*shelf, *karpv1.NodeClaim) {}, 2},
-		{"the claim goes", func(s *shelf, c *karpv1.NodeClaim) { s.Leaving(c.Name) }, 0},
-		{"a pod is bound", func(s *shelf, _ *karpv1.NodeClaim) {
+		{"nothing happens", func(*fixture, *karpv1.NodeClaim) {}, 2},
+		{"the claim goes", func(s *fixture, c *karpv1.NodeClaim) { s.Leaving(c.Name) }, 0},
+		{"a pod is bound", func(s *fixture, _ *karpv1.NodeClaim) {
 			bound := s.pods[0].DeepCopy()
 			bound.Spec.NodeName = "other"
 			s.Put(bound)
 		}, 1},
-		{"a pod is gone", func(s *shelf, _ *karpv1.NodeClaim) { s.Drop(s.pods[0]) }, 1},
-		{"it takes for ever", func(s *shelf, c *karpv1.NodeClaim) {
+		{"a pod is gone", func(s *fixture, _ *karpv1.NodeClaim) { s.Drop(s.pods[0]) }, 1},
+		{"it takes for ever", func(s *fixture, c *karpv1.NodeClaim) {
 			launch(s, c)
 			s.clock.Step(maxPin)
 		}, 0},
-		{"the node has just come", func(s *shelf, c *karpv1.NodeClaim) { s.Put(node(launch(s, c))) }, 2},
-		{"the room has just been taken", func(s *shelf, c *karpv1.NodeClaim) {
+		{"the node has just come", func(s *fixture, c *karpv1.NodeClaim) { s.Put(node(launch(s, c))) }, 2},
+		{"the room has just been taken", func(s *fixture, c *karpv1.NodeClaim) {
 			s.Put(node(launch(s, c)))
 			s.Put(newPod("quick", "1", func(p *corev1.Pod) { p.Spec.NodeName, p.Status = "n", corev1.PodStatus{Phase: corev1.PodRunning} }))
 		}, 2}, // whoever took it may have left room elsewhere
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			s := newShelf(typesOf(twoZones, 4), newPool("gives-up"))
+			s := newFixture(typesOf(twoZones, 4), newPool("gives-up"))
 			s.put(newPod("a", "1"), newPod("b", "1"))
 			cr := &Creator{Client: yesMan(), Mirror: s, Clock: s.clock, Log: silent}
 			list := plan(s, cr)
@@ -131,8 +131,8 @@ func TestP71_PlacesAreGivenUp(t *testing.T) {
 			}
 		})
 	}
-	up := func(t *testing.T) (*shelf, *Creator) {
-		s := newShelf(typesOf(twoZones, 4), newPool("gives-up"))
+	up := func(t *testing.T) (*fixture, *Creator) {
+		s := newFixture(typesOf(twoZones, 4), newPool("gives-up"))
 		s.put(newPod("a", "1"), newPod("b", "1"))
 		cr := &Creator{Client: yesMan(), Mirror: s, Clock: s.clock, Log: silent}
 		list := plan(s, cr)
@@ -141,7 +141,7 @@ func TestP71_PlacesAreGivenUp(t *testing.T) {
 		cr.pins.apply(look{view: s.View(), now: s.clock.Now(), pins: math.MaxUint64})
 		return s, cr
 	}
-	keep := func(t *testing.T, s *shelf, cr *Creator, want int) {
+	keep := func(t *testing.T, s *fixture, cr *Creator, want int) {
 		t.Helper()
 		if got := cr.pins.apply(look{view: s.View(), now: s.clock.Now(), pins: math.MaxUint64}).Pods; got != want {
 			t.Errorf("%d pods keep their place, want %d", got, want)
@@ -175,7 +175,7 @@ func TestP71_PlacesAreGivenUp(t *testing.T) {
 		keep(t, s, cr, 1)
 	})
 	t.Run("the node has been up for a while", func(t *testing.T) {
-		s := newShelf(typesOf(twoZones, 4), newPool("gives-up"))
+		s := newFixture(typesOf(twoZones, 4), newPool("gives-up"))
 		s.put(newPod("a", "1"))
 		cr := &Creator{Client: yesMan(), Mirror: s, Clock: s.clock, Log: silent}
 		list := plan(s, cr)
@@ -192,7 +192,7 @@ func TestP71_PlacesAreGivenUp(t *testing.T) {
 
 // TestP10_PodsOfNodesThatGoKeepTheirPlace: a replacement is the place of the pods of the node that it replaces.
 func TestP10_PodsOfNodesThatGoKeepTheirPlace(t *testing.T) {
-	s := newShelf(typesOf(twoZones, 2), newPool("replaces"))
+	s := newFixture(typesOf(twoZones, 2), newPool("replaces"))
 	s.put(newPod("moves", "1"))
 	cr := &Creator{Client: yesMan(), Mirror: s, Clock: s.clock, Log: silent}
 	list := plan(s, cr)
@@ -222,7 +222,7 @@ func TestP10_PodsOfNodesThatGoKeepTheirPlace(t *testing.T) {
 
 // TestP71_ReadingForgetsNothing: whoever shows the cluster, from whatever view, changes no decision.
 func TestP71_ReadingForgetsNothing(t *testing.T) {
-	s := newShelf(typesOf(twoZones, 2), newPool("shown"))
+	s := newFixture(typesOf(twoZones, 2), newPool("shown"))
 	s.put(newPod("a", "1"))
 	cr := &Creator{Client: yesMan(), Mirror: s, Clock: s.clock, Log: silent}
 	old := s.View()
@@ -241,9 +241,9 @@ func TestP71_ReadingForgetsNothing(t *testing.T) {
 
 // TestD52_PodsOfHalfAMoveStay: a move that is slow to begin holds up no other pod, and its own get no second set of nodes.
 func TestD52_PodsOfHalfAMoveStay(t *testing.T) {
-	s := newShelf(typesOf(twoZones, 4), newPool("half"))
+	s := newFixture(typesOf(twoZones, 4), newPool("half"))
 	s.put(newPod("moves", "1"))
-	d := newDesk(t, s)
+	d := newRunner(t, s)
 	d.pass()
 	claim := s.inFlight()[0].DeepCopy()
 	claim.Status.ProviderID, claim.Status.NodeName = "aws:///a/i-1", "n"

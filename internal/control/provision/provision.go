@@ -68,18 +68,18 @@ type Provisioner struct {
 	// Planned, if any, is shown every plan with what it was made from; a nil plan when no pod is without a place.
 	Planned func(view *state.View, plan *pack.Plan, at time.Time)
 
-	informers cache.Informers
-	ask       func(*world.Snapshot, pack.Options) (*pack.Plan, error)
-	track     *tracker
-	rollouts  Rollouts
-	speaker   *speaker
-	book      *book
-	last      question
-	plan      *pack.Plan // the answer to last, if it made no difference
-	ahead     foresight
-	zones     map[string]int
-	passes    Passes
-	late      atomic.Bool // the engine is still at a question that has been given up
+	informers   cache.Informers
+	ask         func(*world.Snapshot, pack.Options) (*pack.Plan, error)
+	track       *tracker
+	rollouts    Rollouts
+	reporter    *reporter
+	entries     *ledgerRecorder
+	last        question
+	plan        *pack.Plan // the answer to last, if it made no difference
+	speculative speculativePlan
+	zones       map[string]int
+	passes      Passes
+	late        atomic.Bool // the engine is still at a question that has been given up
 }
 
 // question is what a plan depends on. The answer to the same question is the same, so it is not asked twice.
@@ -93,15 +93,15 @@ type question struct {
 	open bool
 }
 
-// foresight is an answer that was made before anybody asked.
-type foresight struct {
+// speculativePlan is an answer that was made before anybody asked.
+type speculativePlan struct {
 	question question
 	moment   *moment
 	plan     *pack.Plan
 }
 
-// foreseen is for how many pods a plan is made before the batch is complete: one that may be made in vain must cost little.
-const foreseen = 200
+// maxSpeculative is for how many pods a plan is made before the batch is complete: one that may be made in vain must cost little.
+const maxSpeculative = 200
 
 // Register has the manager run the provisioner while this process leads.
 func (p *Provisioner) Register(m manager.Manager) error {
@@ -115,14 +115,14 @@ func (p *Provisioner) prepare() {
 	if !p.NoPodGauges {
 		p.track.live(p.Clock.Now)
 	}
-	p.speaker = newSpeaker(p)
-	p.book = newBook(p)
+	p.reporter = newReporter(p)
+	p.entries = newLedgerRecorder(p)
 	p.ask = ask
 	p.passes = Passes{Meter: p.Meter, Clock: p.Clock, Controller: name}
 	if p.Batch != nil {
 		p.Creator.Coming, p.Creator.ComingWait = p.rollouts.incomplete, p.Batch.window.most
 		p.Batch.Hold = func(now time.Time) bool { return p.track.behind(now) || p.rollouts.incomplete(now) }
-		p.Batch.Soon = p.foresee
+		p.Batch.Soon = p.speculate
 	}
 }
 
@@ -170,12 +170,12 @@ func (p *Provisioner) Pass(ctx context.Context) error {
 	if p.Nominator != nil {
 		p.Nominator.Sweep(ctx, view)
 	}
-	ahead := p.ahead
-	p.ahead = foresight{}
-	p.speaker.nominate(placed.Claims...)
+	speculative := p.speculative
+	p.speculative = speculativePlan{}
+	p.reporter.nominate(placed.Claims...)
 	if len(pods) == placed.Pods {
-		p.speaker.unplaced(0, 0)
-		p.book.placed()
+		p.reporter.unplaced(0, 0)
+		p.entries.placed()
 		p.show(view, nil, now)
 		p.last, p.plan = question{}, nil
 		return nil
@@ -183,29 +183,29 @@ func (p *Provisioner) Pass(ctx context.Context) error {
 	m, q := p.moment(view, placed, now)
 	if q == p.last {
 		if p.plan != nil { // what could not be said at once, or should be said again
-			p.speaker.tell(view.World, p.plan, nil, nil)
+			p.reporter.tell(view.World, p.plan, nil, nil)
 		}
 		return nil
 	}
 	p.last, p.plan = q, nil
 	if !slices.ContainsFunc(m.snap.Pools, func(pool *world.Pool) bool { return !pool.Static }) {
 		p.noPools(pods) // P13
-		p.book.noPools(m, pods)
+		p.entries.noPools(m, pods)
 		return nil
 	}
-	p.speaker.pools(view, m.snap)
-	if ahead.plan != nil && ahead.question == q && maps.Equal(ahead.moment.facts.Expected, m.facts.Expected) {
-		ahead.moment.now = now
-		m = ahead.moment
+	p.reporter.pools(view, m.snap)
+	if speculative.plan != nil && speculative.question == q && maps.Equal(speculative.moment.facts.Expected, m.facts.Expected) {
+		speculative.moment.now = now
+		m = speculative.moment
 	} else {
 		var err error
-		if ahead.plan, err = p.solve(m, len(pods)-placed.Pods); err != nil {
+		if speculative.plan, err = p.solve(m, len(pods)-placed.Pods); err != nil {
 			p.last.open = true
 			p.Meter.Observe(meter.ProvisionerDuration, p.Clock.Since(now).Seconds(), "result", "error")
 			return err
 		}
 	}
-	plan := ahead.plan
+	plan := speculative.plan
 	p.show(view, plan, now)
 	p.carryOut(ctx, m, plan)
 	return nil
@@ -223,9 +223,9 @@ func (p *Provisioner) look() look {
 	return l
 }
 
-// foresee answers what the next pass will ask if nothing changes until then, while the batch still waits for more pods. A claim is
+// speculate answers what the next pass will ask if nothing changes until then, while the batch still waits for more pods. A claim is
 // then created as soon as the batch is complete.
-func (p *Provisioner) foresee() {
+func (p *Provisioner) speculate() {
 	if !p.Mirror.Synced() || p.late.Load() {
 		return
 	}
@@ -234,11 +234,11 @@ func (p *Provisioner) foresee() {
 	placed := p.Creator.pins.expected(l)
 	pods := len(view.World.Over().Wanting()) - placed.Pods
 	m, q := p.moment(view, placed, now)
-	if pods == 0 || pods > foreseen || q == p.last {
+	if pods == 0 || pods > maxSpeculative || q == p.last {
 		return
 	}
 	if plan, err := p.solve(m, pods); err == nil { // what goes wrong goes wrong again, and is told then
-		p.ahead = foresight{q, m, plan}
+		p.speculative = speculativePlan{q, m, plan}
 	}
 }
 
@@ -299,7 +299,7 @@ func (p *Provisioner) noPools(pods []*world.Pod) {
 	for _, pod := range pods {
 		p.track.decide(uid(pod), false, now)
 	}
-	p.speaker.unplaced(len(pods), 0)
+	p.reporter.unplaced(len(pods), 0)
 	p.Log.Debug("no nodepools that make nodes", "pod-count", len(pods))
 }
 
@@ -368,11 +368,11 @@ func (p *Provisioner) carryOut(ctx context.Context, m *moment, plan *pack.Plan) 
 	view, begin := m.view, m.now
 	list := p.Creator.Drafts(view, plan.Nodes, ReasonProvisioned)
 	if len(list) > 0 {
-		p.speaker.computed(view.World, plan, p.Clock.Since(begin))
+		p.reporter.computed(view.World, plan, p.Clock.Since(begin))
 	}
-	entry := p.book.decided(m, plan, list)
+	entry := p.entries.decided(m, plan, list)
 	errs := p.Creator.Create(ctx, list)
-	p.book.settle(entry, list, errs)
+	p.entries.settle(entry, list, errs)
 	failed := errors.Join(errs...) != nil
 	if p.last.open = len(list) > 0; !p.last.open {
 		p.plan = plan
@@ -387,7 +387,7 @@ func (p *Provisioner) carryOut(ctx context.Context, m *moment, plan *pack.Plan) 
 			p.Creator.pins.add(f.Node.Claim, f.Pods, p.Clock.Now())
 		}
 	}
-	p.speaker.tell(view.World, plan, list, errs)
+	p.reporter.tell(view.World, plan, list, errs)
 }
 
 // countZones shows how many pods are bound to which zone, and takes away zones that none is bound to any more.
@@ -414,4 +414,4 @@ func (p *Provisioner) Rollouts() *Rollouts { return &p.rollouts }
 func (p *Provisioner) Arriving(now time.Time) int { return p.track.arriving(now) }
 
 // NominatedUntil is until when pods are expected on a node or claim of that name, which is to be left alone until then (P28).
-func (p *Provisioner) NominatedUntil(name string) time.Time { return p.speaker.nominatedUntil(name) }
+func (p *Provisioner) NominatedUntil(name string) time.Time { return p.reporter.nominatedUntil(name) }

@@ -23,18 +23,18 @@ import (
 	"karpenter/internal/engine/world"
 )
 
-// desk is a provisioner over a shelf, with what it says.
-type desk struct {
+// runner is a provisioner over a fixture, with what it says.
+type runner struct {
 	*Provisioner
-	t     *testing.T
-	shelf *shelf
-	clock *testclock.FakeClock
-	sink  *record.FakeRecorder
-	log   *bytes.Buffer
+	t       *testing.T
+	fixture *fixture
+	clock   *testclock.FakeClock
+	sink    *record.FakeRecorder
+	log     *bytes.Buffer
 }
 
-func newDesk(t *testing.T, s *shelf) *desk {
-	d := &desk{t: t, shelf: s, clock: s.clock, sink: record.NewFakeRecorder(100_000), log: &bytes.Buffer{}}
+func newRunner(t *testing.T, s *fixture) *runner {
+	d := &runner{t: t, fixture: s, clock: s.clock, sink: record.NewFakeRecorder(100_000), log: &bytes.Buffer{}}
 	log := slog.New(slog.NewTextHandler(d.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	d.Provisioner = &Provisioner{
 		Mirror: s, Clock: d.clock, Log: log, Events: control.NewRecorder(d.sink, d.clock.Now),
@@ -49,7 +49,7 @@ func newDesk(t *testing.T, s *shelf) *desk {
 }
 
 // pass runs a pass and returns the events and log lines that it made.
-func (d *desk) pass() (events, lines []string) {
+func (d *runner) pass() (events, lines []string) {
 	d.t.Helper()
 	d.log.Reset()
 	if err := d.Pass(d.t.Context()); err != nil {
@@ -85,9 +85,9 @@ func want(t *testing.T, n int, texts []string, words ...string) {
 }
 
 func TestP89_PassCreatesClaimsAndTells(t *testing.T) {
-	s := newShelf(typesOf(twoZones, 8), newPool("tells"))
+	s := newFixture(typesOf(twoZones, 8), newPool("tells"))
 	s.put(pods(6, "1")...)
-	d := newDesk(t, s)
+	d := newRunner(t, s)
 	events, lines := d.pass()
 	claims := stored(t, "tells")
 	if len(claims) != 1 {
@@ -130,15 +130,15 @@ func TestP89_PassCreatesClaimsAndTells(t *testing.T) {
 	s.clear()
 	s.put(newPod("other", "100"))
 	d.pass()
-	if len(d.speaker.nominated) > 0 || !d.NominatedUntil("other").IsZero() {
-		t.Error("nominations", d.speaker.nominated)
+	if len(d.reporter.nominated) > 0 || !d.NominatedUntil("other").IsZero() {
+		t.Error("nominations", d.reporter.nominated)
 	}
 }
 
 func TestO49_FailedSchedulingIsToldOnceInAWhile(t *testing.T) {
-	s := newShelf(typesOf(twoZones, 2), newPool("small"))
+	s := newFixture(typesOf(twoZones, 2), newPool("small"))
 	s.put(pods(3, "1000")...)
-	d := newDesk(t, s)
+	d := newRunner(t, s)
 	events, lines := d.pass()
 	want(t, 3, events, "Warning FailedScheduling", "asks for 1000, the largest type leaves 2")
 	want(t, 1, lines, `level=ERROR msg="could not schedule pod"`, "default/p000", "pod-count=3")
@@ -165,7 +165,7 @@ func TestO49_FailedSchedulingIsToldOnceInAWhile(t *testing.T) {
 }
 
 func TestP11_PodsThatAreNotPlanned(t *testing.T) {
-	s := newShelf(typesOf(twoZones, 2), newPool("ignores"))
+	s := newFixture(typesOf(twoZones, 2), newPool("ignores"))
 	s.put(
 		newPod("restricted", "1", selects("karpenter.sh/unknown", "x")),
 		newPod("dra", "1", func(p *corev1.Pod) { p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}} }), // P12
@@ -175,7 +175,7 @@ func TestP11_PodsThatAreNotPlanned(t *testing.T) {
 			}}}
 		}),
 	)
-	events, lines := newDesk(t, s).pass()
+	events, lines := newRunner(t, s).pass()
 	want(t, 2, events, "Warning FailedScheduling")
 	want(t, 1, events, "karpenter.sh/unknown")
 	want(t, 1, events, "dynamic resource claims")
@@ -186,9 +186,9 @@ func TestP11_PodsThatAreNotPlanned(t *testing.T) {
 }
 
 func TestP13_WithoutPoolsNobodyIsTold(t *testing.T) {
-	s := newShelf(typesOf(twoZones, 2))
+	s := newFixture(typesOf(twoZones, 2))
 	s.put(newPod("a", "1"))
-	events, lines := newDesk(t, s).pass()
+	events, lines := newRunner(t, s).pass()
 	if len(events) > 0 || len(lines) != 1 {
 		t.Errorf("%v %v", events, lines)
 	}
@@ -196,9 +196,9 @@ func TestP13_WithoutPoolsNobodyIsTold(t *testing.T) {
 }
 
 func TestP15_PoolsThatAreNotReadyAreNamed(t *testing.T) {
-	s := newShelf(typesOf(twoZones, 2), newPool("unready", notReady))
+	s := newFixture(typesOf(twoZones, 2), newPool("unready", notReady))
 	s.put(newPod("a", "1"))
-	events, _ := newDesk(t, s).pass()
+	events, _ := newRunner(t, s).pass()
 	want(t, 1, events, "Warning FailedScheduling", "pool unready is not ready: the class is missing")
 }
 
@@ -209,9 +209,9 @@ func TestP14_PreferencesThatHinderConsolidation(t *testing.T) {
 			MaxSkew: 1, TopologyKey: world.LabelZone, WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: &metav1.LabelSelector{MatchLabels: p.Labels},
 		}}
 	}
-	s := newShelf(typesOf(twoZones, 2, 4), newPool("prefers"))
+	s := newFixture(typesOf(twoZones, 2, 4), newPool("prefers"))
 	s.put(pods(4, "100m", soft)...)
-	d := newDesk(t, s)
+	d := newRunner(t, s)
 	_, lines := d.pass()
 	want(t, 1, lines, "can keep nodes from being consolidated", "default/p000", "pod-count=4", "ScheduleAnyway")
 	d.clock.Step(time.Hour)
@@ -219,19 +219,19 @@ func TestP14_PreferencesThatHinderConsolidation(t *testing.T) {
 	_, lines = d.pass()
 	want(t, 0, lines, "can keep nodes")
 
-	ignoring := newDesk(t, newShelf(typesOf(twoZones, 2, 4), newPool("prefers-not")))
+	ignoring := newRunner(t, newFixture(typesOf(twoZones, 2, 4), newPool("prefers-not")))
 	ignoring.Options.IgnorePreferences = true
 	ignoring.prepare()
-	ignoring.shelf.put(pods(4, "100m", soft)...)
+	ignoring.fixture.put(pods(4, "100m", soft)...)
 	_, lines = ignoring.pass()
 	want(t, 0, lines, "can keep nodes")
 }
 
 func TestP17_PoolsWithoutInstanceTypes(t *testing.T) {
-	s := newShelf(typesOf(twoZones, 2, 4),
+	s := newFixture(typesOf(twoZones, 2, 4),
 		newPool("no-arch", needs("kubernetes.io/arch", "In", 0, "arm64")), newPool("min-values", needs(world.LabelInstanceType, "Exists", 3)), newPool("has-types"))
 	s.put(newPod("a", "1"))
-	d := newDesk(t, s)
+	d := newRunner(t, s)
 	events, _ := d.pass()
 	want(t, 1, events, "Warning NoCompatibleInstanceTypes", "none of 2 instance types")
 	want(t, 1, events, "Warning NoCompatibleInstanceTypes", "minValues 3", "only 2")
@@ -256,9 +256,9 @@ func (h heldBack) Paused(pool string) (time.Time, string) {
 
 func TestPoolsAreHeldBack(t *testing.T) {
 	heavy := func(p *karpv1.NodePool) { p.Spec.Weight = new(int32(50)) }
-	s := newShelf(typesOf(twoZones, 2), newPool("never-joins", heavy), newPool("joins"))
+	s := newFixture(typesOf(twoZones, 2), newPool("never-joins", heavy), newPool("joins"))
 	s.put(newPod("a", "1"), newPod("b", "1", selects(world.LabelPool, "never-joins")))
-	d := newDesk(t, s)
+	d := newRunner(t, s)
 	d.Gate = heldBack{"never-joins": at(time.Minute)}
 	events, _ := d.pass()
 	want(t, 1, events, "Normal Nominated", "pool joins")
@@ -274,12 +274,12 @@ func TestPoolsAreHeldBack(t *testing.T) {
 }
 
 func TestW4_TenThousandPodsAreToldInBoundedWords(t *testing.T) {
-	s := newShelf(typesOf(twoZones, 2), newPool("flood"))
+	s := newFixture(typesOf(twoZones, 2), newPool("flood"))
 	s.nudge()
 	for i := range 10_000 {
 		s.put(newPod(fmt.Sprintf("q%05d", i), "1000"))
 	}
-	d := newDesk(t, s)
+	d := newRunner(t, s)
 	events, lines := d.pass()
 	if len(events) > eventsAtOnce || len(lines) > 2 {
 		t.Errorf("%d events and %d lines", len(events), len(lines))
@@ -296,19 +296,19 @@ func TestW4_TenThousandPodsAreToldInBoundedWords(t *testing.T) {
 }
 
 func TestW4_ManyReasonsAreAFewLines(t *testing.T) {
-	s := newShelf(typesOf(twoZones, 2), newPool("many-reasons"))
+	s := newFixture(typesOf(twoZones, 2), newPool("many-reasons"))
 	for i := range 200 {
 		s.put(newPod(fmt.Sprintf("r%03d", i), fmt.Sprint(1000+i)))
 	}
-	_, lines := newDesk(t, s).pass()
+	_, lines := newRunner(t, s).pass()
 	want(t, maxFailureLines, lines, `msg="could not schedule pod"`)
 	want(t, 1, lines, `msg="could not schedule more pods, for other reasons" pod-count=180`)
 }
 
 func TestP8_AClaimThatFailsIsToldAndPlannedAgain(t *testing.T) {
-	s := newShelf(typesOf(twoZones, 2), newPool("fails-once"))
+	s := newFixture(typesOf(twoZones, 2), newPool("fails-once"))
 	s.put(newPod("a", "1"))
-	d := newDesk(t, s)
+	d := newRunner(t, s)
 	good := d.Creator.Client
 	d.Creator.Client = faulty(func(string, int) error { return errDenied }, fine)
 	events, lines := d.pass()
@@ -343,9 +343,9 @@ func TestP8_AnUnansweredClaimIsLookedFor(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newShelf(typesOf(twoZones, 2), newPool(c.name))
+			s := newFixture(typesOf(twoZones, 2), newPool(c.name))
 			s.put(newPod("a", "1"))
-			d := newDesk(t, s)
+			d := newRunner(t, s)
 			good := d.Creator.Client
 			d.Creator.Client, d.Creator.Live = faulty(c.before, c.after), good
 			patient(t, d.clock, func() { d.pass() })
@@ -371,8 +371,8 @@ func TestP8_AnUnansweredClaimIsLookedFor(t *testing.T) {
 }
 
 func TestPassSurvivesAPanic(t *testing.T) {
-	d := newDesk(t, newShelf(typesOf(twoZones, 2), newPool("panics")))
-	d.shelf.put(newPod("a", "1"))
+	d := newRunner(t, newFixture(typesOf(twoZones, 2), newPool("panics")))
+	d.fixture.put(newPod("a", "1"))
 	d.ask = func(*world.Snapshot, pack.Options) (*pack.Plan, error) { return ask(nil, pack.Options{}) }
 	if err := d.Pass(t.Context()); err == nil || !strings.Contains(err.Error(), "panicked") {
 		t.Errorf("%v", err)
@@ -385,27 +385,27 @@ func TestPassSurvivesAPanic(t *testing.T) {
 
 // TestForesight_SavesAPlanOnlyIfNothingChanges: what is planned while a batch waits for more pods is what is then made, unless
 // there is news; then it is as if it had not been planned.
-func TestForesight_SavesAPlanOnlyIfNothingChanges(t *testing.T) {
+func TestSpeculativePlan_IsUsedOnlyIfNothingChanges(t *testing.T) {
 	for _, c := range []struct {
 		name          string
-		meanwhile     func(*desk)
+		meanwhile     func(*runner)
 		asked, claims int
 	}{
-		{"nothing", func(*desk) {}, 1, 1},
-		{"a pod more", func(d *desk) { d.shelf.put(newPod("b", "3")) }, 2, 2},
-		{"the pod is gone", func(d *desk) { d.shelf.clear() }, 1, 0},
-		{"the pool waits", func(d *desk) { d.Gate = heldBack{"foreseen-the-pool-waits": at(time.Minute)} }, 2, 0},
+		{"nothing", func(*runner) {}, 1, 1},
+		{"a pod more", func(d *runner) { d.fixture.put(newPod("b", "3")) }, 2, 2},
+		{"the pod is gone", func(d *runner) { d.fixture.clear() }, 1, 0},
+		{"the pool waits", func(d *runner) { d.Gate = heldBack{"speculative-the-pool-waits": at(time.Minute)} }, 2, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			pool := "foreseen-" + strings.ReplaceAll(c.name, " ", "-")
-			d := newDesk(t, newShelf(typesOf(twoZones, 4), newPool(pool)))
-			d.shelf.put(newPod("a", "2"))
+			pool := "speculative-" + strings.ReplaceAll(c.name, " ", "-")
+			d := newRunner(t, newFixture(typesOf(twoZones, 4), newPool(pool)))
+			d.fixture.put(newPod("a", "2"))
 			asked := 0
 			d.ask = func(snap *world.Snapshot, opt pack.Options) (*pack.Plan, error) {
 				asked++
 				return ask(snap, opt)
 			}
-			d.foresee()
+			d.speculate()
 			if n := len(stored(t, pool)); n > 0 {
 				t.Errorf("%d claims before the batch was complete", n)
 			}
@@ -421,8 +421,8 @@ func TestForesight_SavesAPlanOnlyIfNothingChanges(t *testing.T) {
 }
 
 func TestP7_PodsDoNotWaitForTheBestPlan(t *testing.T) {
-	d := newDesk(t, newShelf(typesOf(twoZones, 2), newPool("hasty")))
-	d.shelf.put(newPod("a", "1"))
+	d := newRunner(t, newFixture(typesOf(twoZones, 2), newPool("hasty")))
+	d.fixture.put(newPod("a", "1"))
 	found := make(chan struct{})
 	d.ask = func(snap *world.Snapshot, opt pack.Options) (*pack.Plan, error) {
 		if !opt.Quick {
@@ -439,7 +439,7 @@ func TestP7_PodsDoNotWaitForTheBestPlan(t *testing.T) {
 	if took := d.clock.Since(epoch); len(stored(t, "hasty")) != 1 || took < maxSolve {
 		t.Errorf("%d claims after %s", len(stored(t, "hasty")), took)
 	}
-	d.shelf.put(newPod("b", "1"))
+	d.fixture.put(newPod("b", "1"))
 	d.pass() // while the engine is busy, plans are quick
 	if n := len(stored(t, "hasty")); n != 2 {
 		t.Errorf("%d claims", n)

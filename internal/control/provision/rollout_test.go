@@ -280,7 +280,7 @@ func TestNodesWithRoomAwaitPods(t *testing.T) {
 // Provisioning makes room for pods that are known to come on the nodes of those that exist, makes none for them alone, and a replay
 // comes to the same.
 func TestPlansHaveRoomForPodsThatAreToCome(t *testing.T) {
-	s := newShelf(typesOf(twoZones, 2, 4, 8, 16), newPool("ahead"))
+	s := newFixture(typesOf(twoZones, 2, 4, 8, 16), newPool("ahead"))
 	d, l := kept(t, s)
 	d.Creator.Client = yesMan()
 	d.rollouts.Put, d.rollouts.Drop = func(p *corev1.Pod) { s.Put(p) }, func(p *corev1.Pod) { s.Drop(p) }
@@ -312,7 +312,7 @@ func TestPlansHaveRoomForPodsThatAreToCome(t *testing.T) {
 
 // Where pods that are known to come would take the place of one that exists, they do not count.
 func TestPodsThatExistComeFirst(t *testing.T) {
-	s := newShelf(typesOf(twoZones, 2), newPool("first", limits(map[corev1.ResourceName]string{"cpu": "2"})))
+	s := newFixture(typesOf(twoZones, 2), newPool("first", limits(map[corev1.ResourceName]string{"cpu": "2"})))
 	d, l := kept(t, s)
 	d.Creator.Client = yesMan()
 	d.rollouts.wants(replicaSet("web", 14), s.clock.Now())

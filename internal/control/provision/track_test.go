@@ -160,11 +160,11 @@ func TestO47_SeriesPerPodAreBounded(t *testing.T) {
 }
 
 func TestO33_PodsByZone(t *testing.T) {
-	s := newShelf(typesOf(twoZones, 2), newPool("zones"))
+	s := newFixture(typesOf(twoZones, 2), newPool("zones"))
 	s.put(newPod("a", "1", selects(world.LabelZone, "us-east-1a")), newPod("b", "1", selects(world.LabelZone, "us-east-1a")), newPod("c", "1"),
 		newPod("d", "1", selects(world.LabelZone, "mars-1a")))
 	b, m := newBoard(t)
-	d := newDesk(t, s)
+	d := newRunner(t, s)
 	d.Meter = m
 	d.prepare()
 	d.pass()
@@ -180,10 +180,10 @@ func TestO33_PodsByZone(t *testing.T) {
 }
 
 func TestO29_PassesAreMeasured(t *testing.T) {
-	s := newShelf(typesOf(twoZones, 2), newPool("measured"))
+	s := newFixture(typesOf(twoZones, 2), newPool("measured"))
 	s.put(newPod("a", "1"), newPod("big", "1000"), newPod("refused", "1", selects("karpenter.sh/unknown", "x")))
 	b, m := newBoard(t)
-	d := newDesk(t, s)
+	d := newRunner(t, s)
 	d.Meter, d.Creator.Meter = m, m
 	d.prepare()
 	d.pass()
@@ -213,23 +213,23 @@ func TestP2_WhatTriggers(t *testing.T) {
 	}
 	cases := []struct {
 		name  string
-		event func(d *desk)
+		event func(d *runner)
 		want  bool
 	}{
-		{"P1 a pod that waits", func(d *desk) { d.podChanged(nil, newPod("a", "1")) }, true},
-		{"P9 a pod that is gated", func(d *desk) {
+		{"P1 a pod that waits", func(d *runner) { d.podChanged(nil, newPod("a", "1")) }, true},
+		{"P9 a pod that is gated", func(d *runner) {
 			d.podChanged(nil, newPod("a", "1", func(p *corev1.Pod) { p.Status.Conditions[0].Reason = corev1.PodReasonSchedulingGated }))
 		}, false},
-		{"a pod that is bound", func(d *desk) { d.podChanged(nil, newPod("a", "1", func(p *corev1.Pod) { p.Spec.NodeName = "n" })) }, false},
-		{"P2 a node that is to go", func(d *desk) { d.nodeChanged(node(), node(taint)) }, true},
-		{"P2 one found going at the start", func(d *desk) { d.nodeChanged(nil, node(taint)) }, true},
-		{"one that goes on going", func(d *desk) { d.nodeChanged(node(taint), node(taint)) }, false},
-		{"a pool that becomes ready", func(d *desk) { d.poolChanged(newPool("p", notReady), newPool("p", ready)) }, true},
-		{"a pool that is counted", func(d *desk) { d.poolChanged(newPool("p"), newPool("p")) }, false},
+		{"a pod that is bound", func(d *runner) { d.podChanged(nil, newPod("a", "1", func(p *corev1.Pod) { p.Spec.NodeName = "n" })) }, false},
+		{"P2 a node that is to go", func(d *runner) { d.nodeChanged(node(), node(taint)) }, true},
+		{"P2 one found going at the start", func(d *runner) { d.nodeChanged(nil, node(taint)) }, true},
+		{"one that goes on going", func(d *runner) { d.nodeChanged(node(taint), node(taint)) }, false},
+		{"a pool that becomes ready", func(d *runner) { d.poolChanged(newPool("p", notReady), newPool("p", ready)) }, true},
+		{"a pool that is counted", func(d *runner) { d.poolChanged(newPool("p"), newPool("p")) }, false},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			d := newDesk(t, newShelf(typesOf(twoZones, 2)))
+			d := newRunner(t, newFixture(typesOf(twoZones, 2)))
 			c.event(d)
 			if _, open := d.Batch.window.closes(); open != c.want {
 				t.Errorf("triggers: %t", open)
@@ -277,7 +277,7 @@ func TestP4_TheSchedulerIsBehindWhileItHasNotLookedAtPodsThatCame(t *testing.T) 
 
 // TestPodsBoundAsPlanned: pods of one owner are alike, so that it is the same which of them takes which of their places.
 func TestPodsBoundAsPlanned(t *testing.T) {
-	s := newShelf(typesOf(twoZones, 4), newPool("planned"))
+	s := newFixture(typesOf(twoZones, 4), newPool("planned"))
 	for _, name := range []string{"n1", "n2", "n3"} {
 		s.Put(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}, Spec: corev1.NodeSpec{ProviderID: name}})
 	}

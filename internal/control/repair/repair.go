@@ -58,8 +58,8 @@ type Repair struct {
 	Policies Policies
 	// Class is the kind of node class that this process serves (L20).
 	Class schema.GroupKind
-	// Purse is shared with everything that destroys on its own judgement; nil does not hold back.
-	Purse    *control.Purse
+	// Quota is shared with everything that destroys on its own judgement; nil does not hold back.
+	Quota    *control.Quota
 	Clock    control.Clock
 	Recorder *control.Recorder
 	Meter    *meter.Set
@@ -67,7 +67,7 @@ type Repair struct {
 	// Ledger keeps what is replaced; nil keeps nothing.
 	Ledger *ledger.Ledger
 
-	paid sync.Map // UIDs of claims that the purse has been asked for and that the cache does not show deleted yet
+	paid sync.Map // UIDs of claims that the quota has been asked for and that the cache does not show deleted yet
 }
 
 // Register makes the manager judge every node whenever it or its claim changes.
@@ -189,9 +189,9 @@ func (r *Repair) allowed(ctx context.Context, claim *karpv1.NodeClaim, policies 
 	return r.affordable(ctx, claim)
 }
 
-// affordable spends from the purse that everything shares which destroys on its own judgement.
+// affordable spends from the quota that everything shares which destroys on its own judgement.
 func (r *Repair) affordable(ctx context.Context, claim *karpv1.NodeClaim) (ok bool, why string, err error) {
-	if _, paid := r.paid.Load(claim.UID); paid || r.Purse == nil {
+	if _, paid := r.paid.Load(claim.UID); paid || r.Quota == nil {
 		return true, "", nil
 	}
 	claims := &karpv1.NodeClaimList{}
@@ -204,7 +204,7 @@ func (r *Repair) affordable(ctx context.Context, claim *karpv1.NodeClaim) (ok bo
 			fleet++
 		}
 	}
-	if !r.Purse.Take(fleet) {
+	if !r.Quota.Take(fleet) {
 		return false, "too many nodes have been replaced in the last minutes without anybody asking for it", nil
 	}
 	r.paid.Store(claim.UID, struct{}{})

@@ -251,22 +251,22 @@ func TestD58_WhatIsLeftAlone(t *testing.T) {
 }
 
 func TestD58_ARepairIsPaidOnce(t *testing.T) {
-	purse := control.NewPurse(time.Now)
-	w := newWard(t, func(r *repair.Repair) { r.Purse = purse })
+	quota := control.NewQuota(time.Now)
+	w := newWard(t, func(r *repair.Repair) { r.Quota = quota })
 	w.healthy(14)
 	broken := w.node(corev1.NodeReady, corev1.ConditionFalse, time.Hour)
 	w.await("its end", func() bool { return w.deleted(broken) })
 	w.await("O3", func() bool { return w.count(meter.NodeClaimsDisrupted) == 1 })
-	if !purse.Take(15) { // two of fifteen
-		t.Error("one repair has emptied a purse for two")
+	if !quota.Take(15) { // two of fifteen
+		t.Error("one repair has emptied a quota for two")
 	}
 }
 
 func TestD58_ThePurseIsShared(t *testing.T) {
-	purse := control.NewPurse(time.Now)
-	w := newWard(t, func(r *repair.Repair) { r.Purse = purse })
-	if !purse.Take(0) { // spent by others
-		t.Fatal("a full purse is empty")
+	quota := control.NewQuota(time.Now)
+	w := newWard(t, func(r *repair.Repair) { r.Quota = quota })
+	if !quota.Take(0) { // spent by others
+		t.Fatal("a full quota is empty")
 	}
 	w.healthy(4)
 	broken := w.node(corev1.NodeReady, corev1.ConditionFalse, time.Hour)
@@ -274,6 +274,6 @@ func TestD58_ThePurseIsShared(t *testing.T) {
 		return slices.ContainsFunc(w.events.All(), func(e string) bool { return strings.Contains(e, "too many nodes have been replaced") })
 	})
 	if w.deleted(broken) {
-		t.Error("replaced with an empty purse")
+		t.Error("replaced with an empty quota")
 	}
 }

@@ -74,10 +74,10 @@ func (d *decider) left(candidates []int32) []int32 {
 
 // afford lists the candidates that budgets allow to go together for the reason, in their order.
 func (d *decider) afford(reason Reason, candidates []int32) []int32 {
-	purse := d.purse(reason)
+	quota := d.quota(reason)
 	var out []int32
 	for _, node := range candidates {
-		if _, ok := purse.take(node); ok {
+		if _, ok := quota.take(node); ok {
 			out = append(out, node)
 		}
 	}

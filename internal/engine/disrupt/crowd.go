@@ -10,7 +10,7 @@ import (
 // read, and the same taints. One node of each such cell stands for all of them in questions about a few nodes. Only which node
 // a pod shares with which is lost, and that matters to nobody on other nodes.
 type crowd struct {
-	rules *census
+	rules *domainCounts
 	keys  []string
 	// hosts says that some rule spreads over nodes.
 	hosts bool
@@ -27,7 +27,7 @@ type crowdCell struct {
 }
 
 // newCrowd is nil where there are no rules.
-func newCrowd(rules *census, nodes []*world.Node) *crowd {
+func newCrowd(rules *domainCounts, nodes []*world.Node) *crowd {
 	if rules == nil {
 		return nil
 	}
@@ -91,7 +91,7 @@ func (c *crowd) count(i int32, n *world.Node, sign int32) {
 	cell.add(c.rules, n, sign)
 }
 
-func (x *crowdCell) add(rules *census, n *world.Node, sign int32) {
+func (x *crowdCell) add(rules *domainCounts, n *world.Node, sign int32) {
 	load := n.Load(rules.classes)
 	for going, list := range [][]world.ClassCount{load.Active, load.Going} {
 		for _, cc := range list {

@@ -36,7 +36,7 @@ type decider struct {
 	// wasteful are the candidates of consolidation, those first that cost most beyond what their pods are worth.
 	wasteful []int32
 
-	rules  *census
+	rules  *domainCounts
 	crowd  *crowd
 	ledger *ledger
 
@@ -69,7 +69,7 @@ func newDecider(in *Input, opt Options, now time.Time) *decider {
 
 // start makes ready for moves, once everything that is under way has its place.
 func (d *decider) start() {
-	d.rules = newCensus(d.in.World.Classes, d.nodes)
+	d.rules = newDomainCounts(d.in.World.Classes, d.nodes)
 	d.crowd = newCrowd(d.rules, d.nodes)
 	d.ledger = newLedger(d.in.World.Pools, d.nodes)
 }
@@ -180,22 +180,22 @@ func (d *decider) spare(pool string, reason Reason) int {
 	return max(0, d.pools[pool].Allowed[reason]-d.taken[pool])
 }
 
-// purse is what budgets still allow, as far as a pass has spent it.
-type purse struct {
+// quota is what budgets still allow, as far as a pass has spent it.
+type quota struct {
 	d      *decider
 	reason Reason
 	nodes  map[string]int
 	guard  []int32
 }
 
-func (d *decider) purse(reason Reason) *purse {
-	return &purse{d: d, reason: reason, nodes: map[string]int{}, guard: slices.Clone(d.guard)}
+func (d *decider) quota(reason Reason) *quota {
+	return &quota{d: d, reason: reason, nodes: map[string]int{}, guard: slices.Clone(d.guard)}
 }
 
 // take spends what a node costs, or says which budget stands in the way. A disruption budget that still allows something lets a
 // node begin to go whatever number of its pods are on it: they go one after the other, as it allows. It does not let a second node
 // begin before it has something left (W43).
-func (p *purse) take(node int32) (why.Reason, bool) {
+func (p *quota) take(node int32) (why.Reason, bool) {
 	pool := p.d.in.World.Nodes[node].Pool
 	if p.nodes[pool] >= p.d.spare(pool, p.reason) {
 		if trouble := p.d.pools[pool].Trouble; trouble != "" {
@@ -218,7 +218,7 @@ func (p *purse) take(node int32) (why.Reason, bool) {
 
 // affordable says whether budgets allow a move, and which stands in the way if not.
 func (d *decider) affordable(m *Move) (why.Reason, bool) {
-	p := d.purse(m.Reason)
+	p := d.quota(m.Reason)
 	covered := func(node int32) (n int32) {
 		for _, g := range d.in.Nodes[node].Guards {
 			n += g.Pods

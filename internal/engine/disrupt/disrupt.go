@@ -9,7 +9,7 @@
 // that cost most beyond what their pods are worth come first, as far as budgets reach. A fleet that is not large is one group, a large
 // one is dealt into several. In each the worst are removed and the others filled up, by as many as saves most; nothing is launched of
 // which the like is removed. What comes of a group falls apart into moves that share no new node. Groups are looked at independently of each other, so that what is found in one is checked against what was taken before:
-// pools' limits, reservations, and rules of company between pods.
+// pools' limits, reservations, and pod affinity, anti-affinity and topology spread.
 package disrupt
 
 import (

@@ -14,9 +14,9 @@ const chunk = 20
 // (D48). Several may go at once, within budgets; one whose pods find no place waits and holds nobody else up.
 func (d *decider) drift() {
 	drifted := d.driftedNodes()
-	purse := d.purse(Drifted)
+	quota := d.quota(Drifted)
 	drifted = slices.DeleteFunc(drifted, func(node int32) bool {
-		r, ok := purse.take(node)
+		r, ok := quota.take(node)
 		if !ok {
 			d.keep(node, r.Code, "it has drifted (%s), but %s", d.in.Nodes[node].Drift, r.Text)
 		}

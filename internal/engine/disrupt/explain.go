@@ -89,7 +89,7 @@ func (d *decider) askDrifted(node int32) Verdict {
 	if r, ok := d.may(node, Drifted); !ok {
 		return Verdict{Why: r}
 	}
-	if r, ok := d.purse(Drifted).take(node); !ok {
+	if r, ok := d.quota(Drifted).take(node); !ok {
 		return Verdict{Why: r}
 	}
 	rest := d.replaceAll([]int32{node}, d.openNodes(func(i int32) bool { return d.in.Nodes[i].Drift == "" }))
@@ -106,7 +106,7 @@ func (d *decider) askUnderutilized(node int32) Verdict {
 	if r, ok := d.may(node, Underutilized); !ok {
 		return Verdict{Why: r}
 	}
-	if r, ok := d.purse(Underutilized).take(node); !ok {
+	if r, ok := d.quota(Underutilized).take(node); !ok {
 		return Verdict{Why: r}
 	}
 	w := d.walk([]int32{node}, d.openNodes(func(int32) bool { return true }))

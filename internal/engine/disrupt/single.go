@@ -29,7 +29,7 @@ func (d *decider) choose(candidates []int32) (some, rest []int32) {
 	var pools []string
 	byPool := map[string][]int32{}
 	for _, node := range candidates {
-		if r, ok := d.purse(Underutilized).take(node); !ok {
+		if r, ok := d.quota(Underutilized).take(node); !ok {
 			d.keepFor(node, r)
 			continue
 		}

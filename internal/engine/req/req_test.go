@@ -154,7 +154,7 @@ func TestP31_UndefinedKeys(t *testing.T) {
 		}
 	}
 	c := none.Compatible(NewSet(parsed(t, "In a")), nil)
-	if got, want := c.String(), "wants k In [a], which is not defined"; got != want {
+	if got, want := c.String(), "requires k In [a], which is not defined"; got != want {
 		t.Errorf("conflict %q, want %q", got, want)
 	}
 }

@@ -88,12 +88,12 @@ type Conflict struct {
 	Defined bool
 }
 
-// String says what was wanted and what there is.
+// String says what is required and what there is.
 func (c *Conflict) String() string {
 	if !c.Defined {
-		return "wants " + c.Want.String() + ", which is not defined"
+		return "requires " + c.Want.String() + ", which is not defined"
 	}
-	return "wants " + c.Want.String() + ", has " + c.Have.String()
+	return "requires " + c.Want.String() + ", has " + c.Have.String()
 }
 
 // Impossible says whether some key of the set admits nothing.

@@ -14,12 +14,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// shelf holds the objects that environments refer to, by kind and name.
-type shelf struct {
+// objectStore holds the objects that environments refer to, by kind and name.
+type objectStore struct {
 	client.Reader
 }
 
-func (shelf) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+func (objectStore) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
 	switch object := into.(type) {
 	case *corev1.ConfigMap:
 		if key.Name == "settings" {
@@ -96,7 +96,7 @@ func TestEnvironmentIsAKubelets(t *testing.T) {
 			{Name: "LATER", Value: "x"},
 		},
 	}
-	got, err := Environment(t.Context(), shelf{}, pod, container)
+	got, err := Environment(t.Context(), objectStore{}, pod, container)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestEnvironmentSaysWhatIsMissing(t *testing.T) {
 		`no field "status.phase"`:               field("status.phase"),
 	} {
 		container := &corev1.Container{Env: []corev1.EnvVar{{Name: "V", ValueFrom: source}}}
-		_, err := Environment(t.Context(), shelf{}, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system"}}, container)
+		_, err := Environment(t.Context(), objectStore{}, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system"}}, container)
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "variable V") {
 			t.Errorf("got %v, want an error that says %s", err, want)
 		}

@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// shelf holds pools with the record of who owns their fields, which the fake client does not keep.
-type shelf struct {
+// poolStore holds pools with the record of who owns their fields, which the fake client does not keep.
+type poolStore struct {
 	pools   map[string]*unstructured.Unstructured
 	fails   error
 	gets    int
@@ -37,15 +37,15 @@ func betaPool(name string) *unstructured.Unstructured {
 	}}
 }
 
-func newShelf(names ...string) *shelf {
-	s := &shelf{pools: map[string]*unstructured.Unstructured{}}
+func newPoolStore(names ...string) *poolStore {
+	s := &poolStore{pools: map[string]*unstructured.Unstructured{}}
 	for _, name := range names {
 		s.pools[name] = betaPool(name)
 	}
 	return s
 }
 
-func (s *shelf) owners(t *testing.T) *owners {
+func (s *poolStore) owners(t *testing.T) *owners {
 	t.Helper()
 	kube := interceptor.NewClient(newCluster(t).(client.WithWatch), interceptor.Funcs{
 		Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
@@ -100,7 +100,7 @@ func (s *shelf) owners(t *testing.T) *owners {
 }
 
 func TestOwners_SweepAtStart(t *testing.T) {
-	s := newShelf("p0", "p1", "p2")
+	s := newPoolStore("p0", "p1", "p2")
 	o := s.owners(t)
 	o.round(t.Context())
 	if strings.Join(s.patches, " ") != "p0 p1 p2" || o.wait() != 0 {
@@ -117,7 +117,7 @@ func TestOwners_SweepAtStart(t *testing.T) {
 }
 
 func TestOwners_LooksAgainForAWriteOnItsWay(t *testing.T) {
-	s := newShelf()
+	s := newPoolStore()
 	o := s.owners(t)
 	o.round(t.Context())
 	o.note(betaPool("late").Object)
@@ -145,7 +145,7 @@ func TestOwners_LooksAgainForAWriteOnItsWay(t *testing.T) {
 }
 
 func TestOwners_LeavesTroubleToASweep(t *testing.T) {
-	s := newShelf("p0")
+	s := newPoolStore("p0")
 	s.fails = errors.New("the API server is away")
 	o := s.owners(t)
 	o.round(t.Context())
@@ -167,7 +167,7 @@ func TestOwners_LeavesTroubleToASweep(t *testing.T) {
 }
 
 func TestOwners_NotesOnlyWhatIsWrittenInBeta(t *testing.T) {
-	o := newShelf().owners(t)
+	o := newPoolStore().owners(t)
 	o.take()
 	plain, unnamed := betaPool("plain"), betaPool("")
 	plain.SetManagedFields(nil)

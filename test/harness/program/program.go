@@ -22,7 +22,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"karpenter/internal/local"
-	"karpenter/test/harness/pocket"
+	"karpenter/test/harness/simcloud"
 )
 
 const (
@@ -73,7 +73,7 @@ type Options struct {
 	Args []string
 	// Env is its environment, beside ports of its own and what leads to World.
 	Env   map[string]string
-	World *pocket.World
+	World *simcloud.World
 }
 
 // Controller is one that runs.

@@ -24,9 +24,9 @@ const (
 	noPoolsKey = "no pools"
 )
 
-// book keeps what is decided in the ledger: each plan that makes nodes, and of pods without a place each group with its reason,
+// ledgerRecorder keeps what is decided in the ledger: each plan that makes nodes, and of pods without a place each group with its reason,
 // once for as long as that lasts.
-type book struct {
+type ledgerRecorder struct {
 	ledger  *ledger.Ledger
 	reading state.Options
 	// open are the refusals that last, by key.
@@ -40,12 +40,12 @@ type refusal struct {
 	count int
 }
 
-func newBook(p *Provisioner) *book {
-	return &book{ledger: p.Ledger, reading: p.Reading}
+func newLedgerRecorder(p *Provisioner) *ledgerRecorder {
+	return &ledgerRecorder{ledger: p.Ledger, reading: p.Reading}
 }
 
 // begin finds the refusals that an earlier process has left open.
-func (b *book) begin() {
+func (b *ledgerRecorder) begin() {
 	if b.open != nil {
 		return
 	}
@@ -61,14 +61,14 @@ func (b *book) begin() {
 const refusalKey = "pods "
 
 // placed notes that no pod is without a place.
-func (b *book) placed() {
+func (b *ledgerRecorder) placed() {
 	if b.ledger != nil && (b.open == nil || len(b.open) > 0) {
 		b.refuse(nil)
 	}
 }
 
 // decided keeps a plan and returns its entry; 0 if it makes no nodes.
-func (b *book) decided(m *moment, plan *pack.Plan, list []*Draft) uint64 {
+func (b *ledgerRecorder) decided(m *moment, plan *pack.Plan, list []*Draft) uint64 {
 	if b.ledger == nil {
 		return 0
 	}
@@ -117,7 +117,7 @@ func describe(e *ledger.Entry, plan *pack.Plan, answer *ledger.PlanAnswer, list 
 }
 
 // settle says what became of a plan's claims.
-func (b *book) settle(entry uint64, list []*Draft, errs []error) {
+func (b *ledgerRecorder) settle(entry uint64, list []*Draft, errs []error) {
 	if b.ledger == nil || len(list) == 0 {
 		return
 	}
@@ -145,7 +145,7 @@ type stranded struct {
 	pods  int
 }
 
-func (b *book) stranded(m *moment, list []*pack.Unplaced) []*stranded {
+func (b *ledgerRecorder) stranded(m *moment, list []*pack.Unplaced) []*stranded {
 	var out []*stranded
 	byKey := map[string]*stranded{}
 	for _, u := range list {
@@ -199,7 +199,7 @@ func about(snap *world.Snapshot, list []ledger.Ref, pods []*world.Pod) []ledger.
 }
 
 // refuse keeps refusals that are new, changes those that concern other pods than before, and ends those that are over.
-func (b *book) refuse(list []*stranded) {
+func (b *ledgerRecorder) refuse(list []*stranded) {
 	b.begin()
 	current := map[string]bool{}
 	for _, w := range list {
@@ -224,7 +224,7 @@ func (b *book) refuse(list []*stranded) {
 }
 
 // noPools keeps that no pool makes nodes for the pods.
-func (b *book) noPools(m *moment, pods []*world.Pod) {
+func (b *ledgerRecorder) noPools(m *moment, pods []*world.Pod) {
 	if b.ledger == nil {
 		return
 	}

@@ -45,8 +45,8 @@ const (
 	maxMessage = 1024
 )
 
-// speaker tells users and operators what is done and why: events, one log line per decision, metrics.
-type speaker struct {
+// reporter tells users and operators what is done and why: events, one log line per decision, metrics.
+type reporter struct {
 	l    *Loop
 	pace flowcontrol.PassiveRateLimiter
 	said map[string]said // by claim: why it stays
@@ -59,15 +59,15 @@ type said struct {
 	until time.Time
 }
 
-func newSpeaker(l *Loop) *speaker {
-	return &speaker{
+func newReporter(l *Loop) *reporter {
+	return &reporter{
 		l: l, pace: flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(keptPerSecond, keptAtOnce, l.Clock),
 		said: map[string]said{}, troubles: map[string]string{},
 	}
 }
 
 // about tells the same of a node and its claim.
-func (s *speaker) about(n *state.Node, e control.Event) {
+func (s *reporter) about(n *state.Node, e control.Event) {
 	e.Message = e.Message[:min(len(e.Message), maxMessage)]
 	objects := []client.Object{n.Claim}
 	if n.Object != nil {
@@ -80,7 +80,7 @@ func (s *speaker) about(n *state.Node, e control.Event) {
 }
 
 // budgets shows how many nodes each pool may lose now, and how many it is without already (O28, D17).
-func (s *speaker) budgets(view *state.View, in *disrupt.Input) {
+func (s *reporter) budgets(view *state.View, in *disrupt.Input) {
 	nodes, out := map[string]int{}, map[string]int{}
 	for i, n := range view.Nodes {
 		if n.Claim == nil || n.Object == nil || !n.World.Initialized || n.Claim.StatusConditions().IsTrue(karpv1.ConditionInstanceTerminating) {
@@ -125,7 +125,7 @@ func ready(n *corev1.Node) bool {
 }
 
 // decided tells why nodes stay that somebody might expect to go (D6, D32), and counts those that could go (O37).
-func (s *speaker) decided(view *state.View, in *disrupt.Input, d *disrupt.Decision) {
+func (s *reporter) decided(view *state.View, in *disrupt.Input, d *disrupt.Decision) {
 	eligible := map[disrupt.Reason]int{disrupt.Empty: 0, disrupt.Drifted: 0, disrupt.Underutilized: 0}
 	for i := range in.Nodes {
 		n := &in.Nodes[i]
@@ -161,7 +161,7 @@ func (s *speaker) decided(view *state.View, in *disrupt.Input, d *disrupt.Decisi
 }
 
 // kept tells why one node stays.
-func (s *speaker) kept(n *state.Node, facts *disrupt.Node, reason why.Reason, now time.Time) {
+func (s *reporter) kept(n *state.Node, facts *disrupt.Node, reason why.Reason, now time.Time) {
 	if n.Claim == nil || deleted(n) || !facts.Consolidatable && facts.Drift == "" {
 		return
 	}
@@ -197,7 +197,7 @@ func sentence(text string) string {
 }
 
 // begun tells that a move is carried out (O35, O36, O54).
-func (s *speaker) begun(st *start) {
+func (s *reporter) begun(st *start) {
 	decision, reason := st.decision(), lower(st.reason)
 	labels := []string{"decision", decision, "reason", reason, "consolidation_type", st.kind}
 	s.l.Meter.Add(meter.DisruptionDecisions, 1, labels...)
@@ -225,7 +225,7 @@ func (s *speaker) begun(st *start) {
 }
 
 // weighed counts a consolidation that was approved or rejected for what it is worth to a pool (O40, O41).
-func (s *speaker) weighed(in *disrupt.Input, score disrupt.Score, decision string) {
+func (s *reporter) weighed(in *disrupt.Input, score disrupt.Score, decision string) {
 	labels := []string{"nodepool", score.Pool, "decision", decision, "policy", policy(in, score.Pool)}
 	s.l.Meter.Observe(meter.ConsolidationScore, score.Value, labels...)
 	s.l.Meter.Add(meter.ConsolidationMoves, 1, labels...)
@@ -242,7 +242,7 @@ func policy(in *disrupt.Input, pool string) string {
 }
 
 // waiting tells what a move waits for (D53).
-func (s *speaker) waiting(c *command) {
+func (s *reporter) waiting(c *command) {
 	for _, r := range c.made {
 		if initialized(r.Claim) {
 			continue
@@ -256,7 +256,7 @@ func (s *speaker) waiting(c *command) {
 }
 
 // ended tells that a node is going because of a move of that kind (O3, O4).
-func (s *speaker) ended(n *state.Node, r record, kind string) {
+func (s *reporter) ended(n *state.Node, r record, kind string) {
 	reason := lower(r.reason)
 	s.l.memory.removed(n, s.l.Clock.Now())
 	s.about(n, control.Event{Reason: EventTerminating, Message: "Disrupting Node: " + string(r.reason)})
@@ -276,7 +276,7 @@ func (s *speaker) ended(n *state.Node, r record, kind string) {
 }
 
 // policyOf is the consolidation policy of a node's pool as it is now.
-func (s *speaker) policyOf(n *state.Node) string {
+func (s *reporter) policyOf(n *state.Node) string {
 	if p := s.l.Mirror.View().Pool(poolOf(n.Claim)); p != nil {
 		return string(p.Object.Spec.Disruption.ConsolidationPolicy)
 	}
@@ -284,20 +284,20 @@ func (s *speaker) policyOf(n *state.Node) string {
 }
 
 // calledOff tells that the nodes of a move stay after all.
-func (s *speaker) calledOff(c *command, because string) {
+func (s *reporter) calledOff(c *command, because string) {
 	s.l.Meter.Add(meter.DisruptionQueueFailures, 1, "decision", c.decision(), "reason", lower(c.reason), "consolidation_type", c.kind())
 	for _, n := range c.stay {
 		s.about(n, control.Event{Reason: EventBlocked, Message: "The node stays: " + because})
 	}
 }
 
-// struck tells that replacements of a pool fail so often that no more are tried.
-func (s *speaker) struck(view *state.View, pool string, count int) {
+// replacementsFail tells that replacements of a pool fail so often that no more are tried.
+func (s *reporter) replacementsFail(view *state.View, pool string, count int) {
 	p := view.Pool(pool)
-	if p == nil || count < maxStrikes {
+	if p == nil || count < maxFailures {
 		return
 	}
-	_, text := s.l.brake.held(pool, s.l.version(view, pool), s.l.Clock.Now())
+	_, text := s.l.breaker.held(pool, s.l.version(view, pool), s.l.Clock.Now())
 	s.l.Recorder.Tell(control.Event{Object: p.Object, Warning: true, Reason: EventBlocked, Every: failedEvery, Message: sentence(text)})
 	s.l.Log.Error("replacements keep failing, no more are made", "NodePool", pool, "error", text)
 }

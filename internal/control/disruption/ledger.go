@@ -11,9 +11,9 @@ import (
 	"karpenter/internal/state"
 )
 
-// book keeps what is decided in the ledger: each move from its beginning to its end, and of the nodes that stay a summary, whenever
+// ledgerRecorder keeps what is decided in the ledger: each move from its beginning to its end, and of the nodes that stay a summary, whenever
 // that changes.
-type book struct {
+type ledgerRecorder struct {
 	ledger *ledger.Ledger
 	// stay is the entry about nodes that stay, with what it is about and says.
 	stay       uint64
@@ -21,7 +21,7 @@ type book struct {
 }
 
 // decided keeps what a decision came to, with what it was made from if that is news.
-func (b *book) decided(p *plan, d *disrupt.Decision, m ledger.Moment) {
+func (b *ledgerRecorder) decided(p *plan, d *disrupt.Decision, m ledger.Moment) {
 	if b.ledger == nil {
 		return
 	}
@@ -92,7 +92,7 @@ func refusal(in *disrupt.Input, d *disrupt.Decision) (e *ledger.Entry, kinds str
 var words = map[disrupt.Reason]string{disrupt.Empty: "empty", disrupt.Drifted: "drifted", disrupt.Underutilized: "underused"}
 
 // begun keeps a move that has begun.
-func (b *book) begun(s *start) {
+func (b *ledgerRecorder) begun(s *start) {
 	if b.ledger == nil {
 		return
 	}
@@ -128,7 +128,7 @@ func leaves(n *state.Node) ledger.Machine {
 }
 
 // ended says what became of a move. One that never began has no entry.
-func (b *book) ended(id string, outcome ledger.Outcome, result string) {
+func (b *ledgerRecorder) ended(id string, outcome ledger.Outcome, result string) {
 	if e := b.ledger.FindOpen(ledger.Move, id); e != nil {
 		b.ledger.Settle(e.ID, outcome, result)
 	}

@@ -53,7 +53,7 @@ func reviewer() (*fake.Clientset, *int) {
 func TestTokensAreReviewed(t *testing.T) {
 	kube, asked := reviewer()
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	b := newBouncer(kube, func() time.Time { return now })
+	b := newAuthMiddleware(kube, func() time.Time { return now })
 	ask := func(path, header string) error {
 		r := httptest.NewRequest(http.MethodGet, path, http.NoBody)
 		if header != "" {
@@ -121,17 +121,17 @@ func TestLoopback(t *testing.T) {
 	}
 }
 
-func TestTheFrontDoorSaysWhoLeads(t *testing.T) {
+func TestTheLeaderProxySaysWhoLeads(t *testing.T) {
 	holder := "karpenter-7d9f_b3c1"
 	kube := fake.NewClientset(&coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "lease"}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder},
 	})
 	elected := make(chan struct{})
 	led := &leader{kube: kube, options: &Options{SystemNamespace: "kube-system", LeaderElectionName: "lease"}, elected: elected, now: time.Now}
-	door := &frontDoor{}
+	proxy := &leaderProxy{}
 	ask := func(path string) (int, string) {
 		w := httptest.NewRecorder()
-		door.ServeHTTP(w, httptest.NewRequestWithContext(context.Background(), http.MethodGet, path, http.NoBody))
+		proxy.ServeHTTP(w, httptest.NewRequestWithContext(context.Background(), http.MethodGet, path, http.NoBody))
 		return w.Code, strings.TrimSpace(w.Body.String())
 	}
 	expect := func(path string, code int, text string) {
@@ -141,7 +141,7 @@ func TestTheFrontDoorSaysWhoLeads(t *testing.T) {
 		}
 	}
 	expect("/api/v1/fleet", 503, `{"error":"this process is still starting"}`)
-	door.open(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("in")) }), led.other)
+	proxy.open(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("in")) }), led.other)
 	expect("/api/v1/fleet", 503, `{"error":"this process does not lead: ask karpenter-7d9f, which holds Lease kube-system/lease"}`)
 	expect("/", 200, "in")
 	close(elected)
@@ -149,7 +149,7 @@ func TestTheFrontDoorSaysWhoLeads(t *testing.T) {
 }
 
 // A process that does not lead hands requests on to the pod that does, once, with their token and as they come in.
-func TestTheFrontDoorHandsRequestsOn(t *testing.T) {
+func TestTheLeaderProxyHandsRequestsOn(t *testing.T) {
 	holder := "karpenter-1_b3c1"
 	kube := fake.NewClientset(
 		&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "lease"}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder}},
@@ -162,8 +162,8 @@ func TestTheFrontDoorHandsRequestsOn(t *testing.T) {
 	_, port, _ := net.SplitHostPort(leads.Listener.Addr().String())
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	led := &leader{kube: kube, options: &Options{SystemNamespace: "kube-system", LeaderElectionName: "lease"}, elected: make(chan struct{}), now: func() time.Time { return now }}
-	door := &frontDoor{relay: relayTo(port, slog.New(slog.DiscardHandler))}
-	door.open(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("in")) }), led.other)
+	proxy := &leaderProxy{relay: relayTo(port, slog.New(slog.DiscardHandler))}
+	proxy.open(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("in")) }), led.other)
 	expect := func(path, relayed string, code int, text string) {
 		t.Helper()
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody)
@@ -172,7 +172,7 @@ func TestTheFrontDoorHandsRequestsOn(t *testing.T) {
 			r.Header.Set(relayedHeader, relayed)
 		}
 		w := httptest.NewRecorder()
-		door.ServeHTTP(w, r)
+		proxy.ServeHTTP(w, r)
 		if got := strings.TrimSpace(w.Body.String()); w.Code != code || got != text {
 			t.Errorf("%s: %d %s, want %d %s", path, w.Code, got, code, text)
 		}

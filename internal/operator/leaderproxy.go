@@ -27,10 +27,10 @@ const (
 	relayedHeader = "Karpenter-Relayed"
 )
 
-// frontDoor stands where the JSON API is served. Until there is something behind it, and in processes that do not lead, it says so:
+// leaderProxy is the handler in front of the JSON API. Until there is something behind it, and in processes that do not lead, it says so:
 // what they would show is not what is decided. Where others can reach the process that leads, requests are handed on to it, so
 // that a Service may pick any.
-type frontDoor struct {
+type leaderProxy struct {
 	// relay hands a request on to the host that leads; nil if that cannot be reached.
 	relay func(w http.ResponseWriter, r *http.Request, to standing)
 
@@ -48,14 +48,14 @@ type standing struct {
 	pod, host string
 }
 
-func (d *frontDoor) open(handler http.Handler, leads func(context.Context) standing) {
+func (d *leaderProxy) open(handler http.Handler, leads func(context.Context) standing) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.handler, d.leads = handler, leads
 }
 
 // ServeHTTP implements http.Handler.
-func (d *frontDoor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (d *leaderProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.mu.Lock()
 	handler, leads := d.handler, d.leads
 	d.mu.Unlock()

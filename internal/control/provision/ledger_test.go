@@ -15,9 +15,9 @@ import (
 	"karpenter/internal/ledger"
 )
 
-// kept is a desk with a ledger.
-func kept(t *testing.T, s *shelf) (*desk, *ledger.Ledger) {
-	d := newDesk(t, s)
+// kept is a runner with a ledger.
+func kept(t *testing.T, s *fixture) (*runner, *ledger.Ledger) {
+	d := newRunner(t, s)
 	d.Ledger = ledger.New(100, "p", s.clock.Now)
 	d.Ledger.KeepRecordings(5, "v")
 	d.prepare()
@@ -29,7 +29,7 @@ func all(l *ledger.Ledger, kinds ...ledger.Kind) []*ledger.Entry {
 }
 
 func TestPlansAreKept(t *testing.T) {
-	s := newShelf(typesOf(twoZones, 8), newPool("kept"))
+	s := newFixture(typesOf(twoZones, 8), newPool("kept"))
 	s.put(pods(6, "1")...)
 	d, l := kept(t, s)
 	d.pass()
@@ -83,7 +83,7 @@ func replay(t *testing.T, l *ledger.Ledger, input string) {
 }
 
 func TestRefusalsAreKeptOnce(t *testing.T) {
-	s := newShelf(typesOf(twoZones, 2), newPool("refuses"))
+	s := newFixture(typesOf(twoZones, 2), newPool("refuses"))
 	s.put(newPod("wide", "900"))
 	d, l := kept(t, s)
 	for range 3 {
@@ -110,11 +110,11 @@ func TestRefusalsAreKeptOnce(t *testing.T) {
 }
 
 func TestRefusalsAreTakenOver(t *testing.T) {
-	s := newShelf(typesOf(twoZones, 2), newPool("taken"))
+	s := newFixture(typesOf(twoZones, 2), newPool("taken"))
 	s.put(newPod("wide", "900"))
 	d, l := kept(t, s)
 	d.pass()
-	next := newDesk(t, s)
+	next := newRunner(t, s)
 	next.Ledger = l
 	next.prepare()
 	next.pass()
@@ -123,7 +123,7 @@ func TestRefusalsAreTakenOver(t *testing.T) {
 	}
 	s.clear()
 	s.put(newPod("other", "901", selects(world.LabelZone, "nowhere")))
-	third := newDesk(t, s)
+	third := newRunner(t, s)
 	third.Ledger = l
 	third.prepare()
 	third.pass()
@@ -133,7 +133,7 @@ func TestRefusalsAreTakenOver(t *testing.T) {
 }
 
 func TestPodsWithoutPoolsAreKept(t *testing.T) {
-	s := newShelf(typesOf(twoZones, 2))
+	s := newFixture(typesOf(twoZones, 2))
 	s.put(pods(3, "1")...)
 	d, l := kept(t, s)
 	d.pass()
@@ -143,7 +143,7 @@ func TestPodsWithoutPoolsAreKept(t *testing.T) {
 }
 
 func TestClaimsThatCannotBeCreatedAreKept(t *testing.T) {
-	b := &book{ledger: ledger.New(10, "p", time.Now)}
+	b := &ledgerRecorder{ledger: ledger.New(10, "p", time.Now)}
 	list := []*Draft{{Claim: &karpv1.NodeClaim{}}, {Claim: &karpv1.NodeClaim{}}}
 	bad := &RefusedError{"p", "has no room for it"}
 	for _, c := range []struct {

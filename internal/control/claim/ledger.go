@@ -11,9 +11,9 @@ import (
 	"karpenter/internal/ledger"
 )
 
-// book keeps what became of claims that were launched together: one entry for the machines that there are, and one for each
+// recordLaunches keeps what became of claims that were launched together: one entry for the machines that there are, and one for each
 // reason why there are none.
-func (r *Lifecycle) book(answers []answer) {
+func (r *Lifecycle) recordLaunches(answers []answer) {
 	if r.Ledger == nil {
 		return
 	}
@@ -35,12 +35,12 @@ func (r *Lifecycle) book(answers []answer) {
 	}
 	slices.Sort(reasons)
 	for _, key := range reasons {
-		r.bookFailure(failed[key])
+		r.recordFailure(failed[key])
 	}
 }
 
-// bookFailure keeps why claims of a pool have no machine.
-func (r *Lifecycle) bookFailure(list []answer) {
+// recordFailure keeps why claims of a pool have no machine.
+func (r *Lifecycle) recordFailure(list []answer) {
 	first := list[0]
 	class := cloud.ClassOf(first.Err)
 	e := ledger.Entry{

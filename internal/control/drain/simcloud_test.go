@@ -13,7 +13,7 @@ import (
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/cloud"
 	awscloud "karpenter/internal/cloud/aws"
-	"karpenter/test/harness/pocket"
+	"karpenter/test/harness/simcloud"
 )
 
 // The same with the real provider and an AWS simulator whose instances take a while to end. Provider IDs may have been written in another
@@ -22,10 +22,10 @@ func TestL21_WithTheProvider(t *testing.T) {
 	for seed, form := range []string{"aws:///", "Provider:///"} {
 		t.Run(strings.Trim(form, ":/"), func(t *testing.T) {
 			w := prepare(t)
-			aws := pocket.Start(t, pocket.Options{Clock: w.clock, Cluster: w.name, Seed: uint64(seed + 1)})
+			aws := simcloud.Start(t, simcloud.Options{Clock: w.clock, Cluster: w.name, Seed: uint64(seed + 1)})
 			w.clouds, w.instanceID = aws.Provider, awscloud.ParseProviderID
 			w.start()
-			made := pocket.NewClaim("made")
+			made := simcloud.NewClaim("made")
 			made.UID, made.CreationTimestamp = types.UID(w.name), metav1.NewTime(w.clock.Now())
 			result := aws.Provider.Launch(t.Context(), cloud.Batch{ID: w.name, Claims: []*karpv1.NodeClaim{made}})[0]
 			if result.Err != nil {
@@ -53,10 +53,10 @@ func TestL21_WithTheProvider(t *testing.T) {
 // the tags of today, which is no proof that it is gone.
 func TestT33_AnOldMachineEndsWithItsNode(t *testing.T) {
 	w := prepare(t)
-	aws := pocket.Start(t, pocket.Options{Clock: w.clock, Cluster: w.name, Seed: 33})
+	aws := simcloud.Start(t, simcloud.Options{Clock: w.clock, Cluster: w.name, Seed: 33})
 	w.clouds, w.instanceID = aws.Provider, awscloud.ParseProviderID
 	w.start()
-	made := pocket.NewClaim("made")
+	made := simcloud.NewClaim("made")
 	made.UID, made.CreationTimestamp = types.UID(w.name), metav1.NewTime(w.clock.Now())
 	result := aws.Provider.Launch(t.Context(), cloud.Batch{ID: w.name, Claims: []*karpv1.NodeClaim{made}})[0]
 	if result.Err != nil {

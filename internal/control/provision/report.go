@@ -53,8 +53,8 @@ const (
 	maxMessage = 1024
 )
 
-// speaker tells users and operators what was decided: events on pods and pools, one log line per decision, metrics.
-type speaker struct {
+// reporter tells users and operators what was decided: events on pods and pools, one log line per decision, metrics.
+type reporter struct {
 	clock     control.Clock
 	log       *slog.Logger
 	events    *control.Recorder
@@ -70,11 +70,11 @@ type speaker struct {
 	nominated map[string]time.Time // by node or claim: until when
 }
 
-func newSpeaker(p *Provisioner) *speaker {
+func newReporter(p *Provisioner) *reporter {
 	pace := func() flowcontrol.PassiveRateLimiter {
 		return flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(eventsPerSecond, eventsAtOnce, p.Clock)
 	}
-	return &speaker{
+	return &reporter{
 		clock: p.Clock, log: p.Log, events: p.Events, meter: p.Meter, track: p.track, nominates: pace(), fails: pace(),
 		protect: max(2*p.Batch.window.most, leastNominated), options: p.Options, nominated: map[string]time.Time{},
 	}
@@ -101,7 +101,7 @@ func podNames(snap *world.Snapshot, pods []*world.Pod) string {
 }
 
 // computed says what a plan that makes nodes is for.
-func (s *speaker) computed(snap *world.Snapshot, plan *pack.Plan, took time.Duration) {
+func (s *reporter) computed(snap *world.Snapshot, plan *pack.Plan, took time.Duration) {
 	var pods []*world.Pod
 	for _, n := range plan.Nodes {
 		pods = append(pods, n.Pods...)
@@ -121,7 +121,7 @@ func (s *speaker) computed(snap *world.Snapshot, plan *pack.Plan, took time.Dura
 }
 
 // tell tells what became of every pod of a plan.
-func (s *speaker) tell(snap *world.Snapshot, plan *pack.Plan, list []*Draft, errs []error) {
+func (s *reporter) tell(snap *world.Snapshot, plan *pack.Plan, list []*Draft, errs []error) {
 	s.expire()
 	var failures []failure
 	for i, d := range list {
@@ -179,7 +179,7 @@ func stable(err error) string {
 }
 
 // unplaced counts the pods that have no place, and those that none was looked for (O31, O32).
-func (s *speaker) unplaced(unplaced, ignored int) {
+func (s *reporter) unplaced(unplaced, ignored int) {
 	s.meter.Set(meter.SchedulerUnschedulable, float64(unplaced), "controller", name)
 	s.meter.Set(meter.SchedulerIgnoredPods, float64(ignored))
 }
@@ -197,7 +197,7 @@ func reasonsText(reasons []why.Reason) string {
 }
 
 // placed tells pods where they are expected.
-func (s *speaker) placed(snap *world.Snapshot, pods []*world.Pod, to destination, message string) {
+func (s *reporter) placed(snap *world.Snapshot, pods []*world.Pod, to destination, message string) {
 	now := s.clock.Now()
 	for _, p := range pods {
 		s.track.decide(uid(p), true, now)
@@ -228,7 +228,7 @@ func codes(reasons []why.Reason) string {
 }
 
 // failed tells pods why they have no place, and logs each reason with the pods of which it was not known.
-func (s *speaker) failed(snap *world.Snapshot, all []failure) {
+func (s *reporter) failed(snap *world.Snapshot, all []failure) {
 	now := s.clock.Now()
 	news := map[string][]*world.Pod{}
 	count := map[string]int{}
@@ -274,7 +274,7 @@ func optsOut(c *world.Class) bool {
 }
 
 // warn says once a day which pods have preferences that get in the way of consolidation (P14).
-func (s *speaker) warn(snap *world.Snapshot, pods []*world.Pod) {
+func (s *reporter) warn(snap *world.Snapshot, pods []*world.Pod) {
 	now := s.clock.Now()
 	what := map[int32]string{}
 	news := map[string][]*world.Pod{}
@@ -321,7 +321,7 @@ func cut(message string) string {
 	return strings.ToValidUTF8(message[:maxMessage-len(more)], "") + more
 }
 
-func (s *speaker) nominate(names ...string) {
+func (s *reporter) nominate(names ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, n := range names {
@@ -331,7 +331,7 @@ func (s *speaker) nominate(names ...string) {
 	}
 }
 
-func (s *speaker) expire() {
+func (s *reporter) expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for n, until := range s.nominated {
@@ -341,14 +341,14 @@ func (s *speaker) expire() {
 	}
 }
 
-func (s *speaker) nominatedUntil(name string) time.Time {
+func (s *reporter) nominatedUntil(name string) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.nominated[name]
 }
 
 // pools tells the pools of which nothing can be launched (P17).
-func (s *speaker) pools(view *state.View, snap *world.Snapshot) {
+func (s *reporter) pools(view *state.View, snap *world.Snapshot) {
 	for _, p := range snap.Pools {
 		if p.Static || p.Refused != "" {
 			continue

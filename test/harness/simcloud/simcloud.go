@@ -1,8 +1,8 @@
-// Package pocket gives tests an AWS simulator on a loopback port with an AWS provider that talks to it over its real protocols,
+// Package simcloud gives tests an AWS simulator on a loopback port with an AWS provider that talks to it over its real protocols,
 // and a node class that can launch. Together with package harness it is a whole cluster but for the kubelets.
 //
 // Everything lives in one clock, which the test may give: with a fake one machines boot when the test says so.
-package pocket
+package simcloud
 
 import (
 	"net/http/httptest"
@@ -27,12 +27,12 @@ import (
 
 const (
 	// Cluster is the name of the cluster unless the options give another one.
-	Cluster = "pocket"
+	Cluster = "simulated"
 	// Role is the role of nodes.
-	Role = "pocket-node"
+	Role = "simulated-node"
 
 	version  = "1.34"
-	endpoint = "https://pocket.local"
+	endpoint = "https://simulated.local"
 	trust    = `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}`
 )
 

@@ -13,10 +13,10 @@ import (
 	v1 "karpenter/api/karpenter/v1"
 )
 
-// behind is what a view is made from besides what it shows: with it the view can be written down and made again. A view shares
+// sources is what a view is made from besides what it shows: with it the view can be written down and made again. A view shares
 // it with the one before as far as nothing has changed.
-type behind struct {
-	// idle are the pods that are neither finished nor bound nor in want of a place, in order of namespace and name.
+type sources struct {
+	// idle are the pods that are neither finished nor bound nor pending, in order of namespace and name.
 	idle []*corev1.Pod
 	// nodes and claims are those that no node of the view shows.
 	nodes  []*corev1.Node
@@ -37,44 +37,44 @@ type behind struct {
 	resources []string
 }
 
-// shelf names a list of behind that has to be made again.
-type shelf uint16
+// staleSet is the lists of sources that have to be made again, as bits.
+type staleSet uint16
 
 const (
-	shelfIdle shelf = 1 << iota
-	shelfAside
-	shelfDaemons
-	shelfVolumes
-	shelfUses
-	shelfStorage
-	shelfCSINodes
-	shelfSpaces
-	shelfWorkloads
+	staleIdle staleSet = 1 << iota
+	staleUnshown
+	staleDaemons
+	staleVolumes
+	staleUses
+	staleStorage
+	staleCSINodes
+	staleSpaces
+	staleWorkloads
 )
 
-// asideKey names a node or a claim.
-type asideKey struct {
+// unshownKey names a node or a claim.
+type unshownKey struct {
 	claim bool
 	name  string
 }
 
-// unshelve notes that the list with objects of this kind is outdated.
-func (m *Mirror) unshelve(obj Object) {
+// markStale notes that the list with objects of this kind is outdated.
+func (m *Mirror) markStale(obj Object) {
 	switch obj.(type) {
 	case *appsv1.DaemonSet:
-		m.stale |= shelfDaemons
+		m.stale |= staleDaemons
 	case *corev1.PersistentVolume:
-		m.stale |= shelfVolumes
+		m.stale |= staleVolumes
 	case *corev1.PersistentVolumeClaim:
-		m.stale |= shelfUses
+		m.stale |= staleUses
 	case *storagev1.StorageClass:
-		m.stale |= shelfStorage
+		m.stale |= staleStorage
 	case *storagev1.CSINode:
-		m.stale |= shelfCSINodes
+		m.stale |= staleCSINodes
 	case *corev1.Namespace:
-		m.stale |= shelfSpaces
+		m.stale |= staleSpaces
 	case *corev1.Service, *appsv1.ReplicaSet, *appsv1.StatefulSet:
-		m.stale |= shelfWorkloads
+		m.stale |= staleWorkloads
 	}
 }
 
@@ -88,81 +88,81 @@ func (m *Mirror) setIdle(e *podEntry, idle bool) {
 	} else {
 		delete(m.idle, e)
 	}
-	m.stale |= shelfIdle
+	m.stale |= staleIdle
 	m.changed = true
 }
 
-// setAside notes whether a host's node and the claims that go with it are shown by some node of the view.
-func (m *Mirror) setAside(h *host) {
-	m.markAside(asideKey{false, h.name}, h.node != nil && h.unit == nil)
+// setUnshown notes whether a host's node and the claims that go with it are shown by some node of the view.
+func (m *Mirror) setUnshown(h *host) {
+	m.markUnshown(unshownKey{false, h.name}, h.node != nil && h.unit == nil)
 	if h.node != nil {
 		for _, c := range m.claimsBy[h.node.Spec.ProviderID] {
-			m.claimAside(c)
+			m.claimUnshown(c)
 		}
 	}
 	for _, c := range m.claimsAt[h.name] {
-		m.claimAside(c)
+		m.claimUnshown(c)
 	}
 }
 
-func (m *Mirror) claimAside(c *claimEntry) {
+func (m *Mirror) claimUnshown(c *claimEntry) {
 	shown, _ := m.byClaim.get(c.name)
-	m.markAside(asideKey{true, c.name}, c.obj != nil && shown == nil)
+	m.markUnshown(unshownKey{true, c.name}, c.obj != nil && shown == nil)
 }
 
-func (m *Mirror) markAside(key asideKey, is bool) {
+func (m *Mirror) markUnshown(key unshownKey, is bool) {
 	if is {
-		m.aside[key] = true
-	} else if m.aside[key] {
-		delete(m.aside, key)
+		m.unshown[key] = true
+	} else if m.unshown[key] {
+		delete(m.unshown, key)
 	} else {
 		return
 	}
-	m.stale |= shelfAside
+	m.stale |= staleUnshown
 	m.changed = true
 }
 
-// shelve makes the outdated lists again, for the next view.
-func (m *Mirror) shelve() *behind {
-	if m.behind != nil && m.stale == 0 && maps.Equal(m.types, m.behind.types) {
-		return m.behind
+// refreshSources makes the outdated lists again, for the next view.
+func (m *Mirror) refreshSources() *sources {
+	if m.sources != nil && m.stale == 0 && maps.Equal(m.types, m.sources.types) {
+		return m.sources
 	}
-	b := &behind{}
-	if m.behind != nil {
-		*b = *m.behind
+	b := &sources{}
+	if m.sources != nil {
+		*b = *m.sources
 	}
-	if m.stale&shelfIdle != 0 {
+	if m.stale&staleIdle != 0 {
 		b.idle = m.idlePods()
 	}
-	if m.stale&shelfAside != 0 {
-		m.shelveAside(b)
+	if m.stale&staleUnshown != 0 {
+		m.refreshUnshown(b)
 	}
-	if m.stale&shelfDaemons != 0 {
+	if m.stale&staleDaemons != 0 {
 		b.daemons = nil
 		for _, d := range m.daemons {
 			b.daemons = append(b.daemons, d.obj)
 		}
 	}
-	if m.stale&shelfVolumes != 0 {
+	if m.stale&staleVolumes != 0 {
 		b.volumes = m.volumes.volumes.list()
 	}
-	if m.stale&shelfUses != 0 {
+	if m.stale&staleUses != 0 {
 		b.uses = m.volumes.claims.list()
 	}
-	if m.stale&shelfStorage != 0 {
+	if m.stale&staleStorage != 0 {
 		b.storage = m.volumes.storage.list()
 	}
-	if m.stale&shelfCSINodes != 0 {
+	if m.stale&staleCSINodes != 0 {
 		b.csiNodes = m.csiNodes.list()
 	}
-	if m.stale&shelfSpaces != 0 {
+	if m.stale&staleSpaces != 0 {
 		b.spaces = m.conv.namespaces.list()
 	}
-	if m.stale&shelfWorkloads != 0 {
-		m.shelveWorkloads(b)
+	if m.stale&staleWorkloads != 0 {
+		m.refreshWorkloads(b)
 	}
 	b.types, b.resources = maps.Clone(m.types), m.conv.names.List()
-	m.behind, m.stale = b, 0
+	m.sources, m.stale = b, 0
 	return b
 }
 
@@ -175,9 +175,9 @@ func (m *Mirror) idlePods() []*corev1.Pod {
 	return out
 }
 
-func (m *Mirror) shelveAside(b *behind) {
+func (m *Mirror) refreshUnshown(b *sources) {
 	b.nodes, b.claims = nil, nil
-	for key := range m.aside {
+	for key := range m.unshown {
 		if key.claim {
 			b.claims = append(b.claims, m.claims[key.name].obj)
 		} else {
@@ -186,8 +186,8 @@ func (m *Mirror) shelveAside(b *behind) {
 	}
 }
 
-// shelveWorkloads writes down what is remembered of services and workloads, which is their selectors.
-func (m *Mirror) shelveWorkloads(b *behind) {
+// refreshWorkloads writes down what is remembered of services and workloads, which is their selectors.
+func (m *Mirror) refreshWorkloads(b *sources) {
 	b.services, b.replicaSets, b.statefulSets = nil, nil, nil
 	for space, list := range m.conv.services {
 		for _, s := range list {

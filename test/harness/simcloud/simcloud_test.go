@@ -1,4 +1,4 @@
-package pocket
+package simcloud
 
 import (
 	"testing"
@@ -11,7 +11,7 @@ import (
 	"karpenter/internal/cloud"
 )
 
-func TestC1_ALaunchInAPocket(t *testing.T) {
+func TestC1_ALaunchInTheSimulator(t *testing.T) {
 	fake := clocktesting.NewFakeClock(time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC))
 	w := Start(t, Options{Clock: fake, NoBoot: true})
 	claim := NewClaim("a")

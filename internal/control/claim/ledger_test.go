@@ -27,14 +27,14 @@ func TestLaunchesAreKeptTogether(t *testing.T) {
 	r := &Lifecycle{Ledger: l}
 	none := &cloud.Error{Class: cloud.NoCapacity, Reason: "InsufficientCapacity", Op: "launch batch b", Err: errors.New("none left")}
 	wrong := &cloud.Error{Class: cloud.Invalid, Reason: "InvalidAMIID", Op: "launch batch b", Err: errors.New("no such image")}
-	r.book([]answer{
+	r.recordLaunches([]answer{
 		{booked("a", "m5.large"), cloud.Result{}},
 		{booked("b", "m5.large"), cloud.Result{}},
 		{booked("c", ""), cloud.Result{Err: none}},
 		{booked("d", ""), cloud.Result{Err: none}},
 		{booked("e", ""), cloud.Result{Err: wrong}},
 	})
-	r.book(nil)
+	r.recordLaunches(nil)
 	var got []string
 	for _, e := range l.List(ledger.Query{}) {
 		got = append([]string{string(e.Kind) + " " + e.Reason + " " + string(e.Outcome) + ": " + e.Summary}, got...)

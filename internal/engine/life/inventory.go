@@ -19,15 +19,15 @@ const (
 	share = 10
 )
 
-// Census is one comparison of what should be there with a list.
-type Census struct {
+// Inventory is one comparison of what should be there with a list.
+type Inventory struct {
 	// Fleet is how many should be there, Listed how long the list is, whatever is on it.
 	Fleet, Listed int
 	// Missing are those that should be there and are not listed, sorted.
 	Missing []string
 }
 
-// Verdict is what may be believed after a census.
+// Verdict is what may be believed after an inventory.
 type Verdict struct {
 	// Gone have been missing for long enough. Whoever acts on it asks once more, in another way, about each.
 	Gone []string
@@ -35,15 +35,15 @@ type Verdict struct {
 	Held string
 }
 
-// Muster judges one census after the other. Absence needs proof: two censuses apart in time, and lists that look sane, or else far
+// InventoryAudit judges one inventory after the other. Absence needs proof: two inventories apart in time, and lists that look sane, or else far
 // more time. It must not be used from two goroutines at once. The zero value is ready.
-type Muster struct {
+type InventoryAudit struct {
 	since  map[string]time.Time
 	listed int
 }
 
-// Judge takes a census into account.
-func (m *Muster) Judge(c Census, now time.Time) Verdict {
+// Judge takes an inventory into account.
+func (m *InventoryAudit) Judge(c Inventory, now time.Time) Verdict {
 	before := m.listed
 	m.listed = c.Listed
 	if m.since == nil {

@@ -19,28 +19,28 @@ const (
 	patience = 5 * time.Second
 	// busyWait is when a claim is looked at again whose batch is being launched.
 	busyWait = 2 * time.Second
-	// maxFlights bounds the memory of batches; idle ones are forgotten beyond it.
-	maxFlights = 10_000
+	// maxInFlight bounds the memory of batches; idle ones are forgotten beyond it.
+	maxInFlight = 10_000
 	// visible is how long after a launch of which nothing is known, at the latest, the cloud shows what it has made.
 	visible = 2 * time.Minute
 	// idle is how long after its last attempt a batch may be forgotten.
 	idle = time.Hour
 )
 
-// flights remembers which batches are being launched, what they wait for, and machines that are not on record yet. All of it
-// can be lost at any moment: a repeated launch finds the same machines.
-type flights struct {
+// inFlight is the launches in flight: it remembers which batches are being launched, what they wait for, and instances that are not on record yet. All of it
+// can be lost at any moment: a repeated launch finds the same instances.
+type inFlight struct {
 	mu      sync.Mutex
-	batches map[string]*flight
-	// held are machines by the claim that has got them, until the claim is seen with its machine on record (L3).
+	batches map[string]*inFlightBatch
+	// held are instances by the claim that has got them, until the claim is seen with its instance on record (L3).
 	held map[types.UID]*cloud.Instance
-	// claims maps names to UIDs of held machines, for claims that are gone.
+	// claims maps names to UIDs of held instances, for claims that are gone.
 	claims map[string]types.UID
 	// ending are claims, by name, that somebody is about to let go: nothing is launched for them any more.
 	ending map[string]types.UID
 }
 
-type flight struct {
+type inFlightBatch struct {
 	seen     map[types.UID]bool
 	newest   time.Time // when a claim of it was first seen last
 	busy     bool
@@ -49,12 +49,12 @@ type flight struct {
 	doubt    time.Time // when an attempt ended last of which it is not known what it made
 }
 
-// board says whether the batch of a claim may be launched now, and if so keeps others from it until land; otherwise how long to
+// start says whether the batch of a claim may be launched now, and if so keeps others from it until finish; otherwise how long to
 // wait. A batch waits for more claims until it has seen none for as long as window says.
-func (f *flights) board(batch string, uid types.UID, window time.Duration, now time.Time) (wait time.Duration, ok bool) {
+func (f *inFlight) start(batch string, uid types.UID, window time.Duration, now time.Time) (wait time.Duration, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	b := f.flight(batch, now)
+	b := f.batch(batch, now)
 	if !b.seen[uid] {
 		b.seen[uid] = true
 		b.newest = now
@@ -71,31 +71,31 @@ func (f *flights) board(batch string, uid types.UID, window time.Duration, now t
 	return 0, true
 }
 
-func (f *flights) flight(batch string, now time.Time) *flight {
+func (f *inFlight) batch(batch string, now time.Time) *inFlightBatch {
 	if f.batches == nil {
-		f.batches = map[string]*flight{}
+		f.batches = map[string]*inFlightBatch{}
 	}
 	b := f.batches[batch]
 	if b != nil {
 		return b
 	}
-	if len(f.batches) >= maxFlights {
+	if len(f.batches) >= maxInFlight {
 		for id, old := range f.batches {
 			if !old.busy && now.Sub(old.newest) >= idle && now.Sub(old.next) >= idle {
 				delete(f.batches, id)
 			}
 		}
 	}
-	b = &flight{seen: map[types.UID]bool{}}
+	b = &inFlightBatch{seen: map[types.UID]bool{}}
 	f.batches[batch] = b
 	return b
 }
 
-// land ends an attempt. worst is the class of failure that has it tried again, or empty; it returns after how long.
-func (f *flights) land(batch string, worst cloud.Class, now time.Time) (again time.Duration) {
+// finish ends an attempt. worst is the class of failure that has it tried again, or empty; it returns after how long.
+func (f *inFlight) finish(batch string, worst cloud.Class, now time.Time) (again time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	b := f.flight(batch, now)
+	b := f.batch(batch, now)
 	b.busy = false
 	if worst == "" {
 		delete(f.batches, batch)
@@ -112,8 +112,8 @@ func (f *flights) land(batch string, worst cloud.Class, now time.Time) (again ti
 }
 
 // end keeps a claim from being launched from now on, unless its batch is being launched at this moment; then ok is false. It returns the
-// machine that the claim has got, or else from when on a list of all machines shows whether it has one; zero for any.
-func (f *flights) end(claim *karpv1.NodeClaim) (in *cloud.Instance, from time.Time, ok bool) {
+// instance that the claim has got, or else from when on a list of all instances shows whether it has one; zero for any.
+func (f *inFlight) end(claim *karpv1.NodeClaim) (in *cloud.Instance, from time.Time, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	b := f.batches[cloud.BatchID(claim)]
@@ -131,21 +131,21 @@ func (f *flights) end(claim *karpv1.NodeClaim) (in *cloud.Instance, from time.Ti
 }
 
 // stays says whether nobody is about to let the claim go.
-func (f *flights) stays(claim *karpv1.NodeClaim) bool {
+func (f *inFlight) stays(claim *karpv1.NodeClaim) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.ending[claim.Name] != claim.UID
 }
 
-// doubt notes that an attempt at the batch may have made machines that nobody knows of.
-func (f *flights) doubt(batch string, now time.Time) {
+// doubt notes that an attempt at the batch may have made instances that nobody knows of.
+func (f *inFlight) doubt(batch string, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.flight(batch, now).doubt = now
+	f.batch(batch, now).doubt = now
 }
 
-// hold keeps the machine that a claim has got.
-func (f *flights) hold(name string, uid types.UID, in *cloud.Instance) {
+// hold keeps the instance that a claim has got.
+func (f *inFlight) hold(name string, uid types.UID, in *cloud.Instance) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.held == nil {
@@ -155,15 +155,15 @@ func (f *flights) hold(name string, uid types.UID, in *cloud.Instance) {
 	f.claims[name] = uid
 }
 
-// machine is the machine that a claim has got and that is not known to be on record, or nil.
-func (f *flights) machine(uid types.UID) *cloud.Instance {
+// instance is the instance that a claim has got and that is not known to be on record, or nil.
+func (f *inFlight) instance(uid types.UID) *cloud.Instance {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.held[uid]
 }
 
-// forget drops the machine of a claim that is gone or has it on record.
-func (f *flights) forget(name string) {
+// forget drops the instance of a claim that is gone or has it on record.
+func (f *inFlight) forget(name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.ending, name)

@@ -37,8 +37,8 @@ const (
 	reviewsAtOnce    = 40
 )
 
-// bouncer lets requests through whose token the API server knows and whose owner may get the path.
-type bouncer struct {
+// authMiddleware authenticates and authorizes: it lets requests through whose token the API server knows and whose owner may get the path.
+type authMiddleware struct {
 	kube kubernetes.Interface
 	now  func() time.Time
 
@@ -57,8 +57,8 @@ type verdict struct {
 	until time.Time
 }
 
-func newBouncer(kube kubernetes.Interface, now func() time.Time) *bouncer {
-	return &bouncer{kube: kube, now: now, known: map[visit]verdict{}}
+func newAuthMiddleware(kube kubernetes.Interface, now func() time.Time) *authMiddleware {
+	return &authMiddleware{kube: kube, now: now, known: map[visit]verdict{}}
 }
 
 // reviewClient is the client that tokens are reviewed with. It has a rate limit of its own, so that no visitor can use up the
@@ -74,7 +74,7 @@ func reviewClient(config *rest.Config) (kubernetes.Interface, error) {
 }
 
 // authorize implements web.Options.Authorize.
-func (b *bouncer) authorize(r *http.Request) error {
+func (b *authMiddleware) authorize(r *http.Request) error {
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if token = strings.TrimSpace(token); !ok || token == "" {
 		return errors.New("a token is needed: send the header Authorization: Bearer TOKEN, for example one of kubectl create token")
@@ -98,7 +98,7 @@ func section(path string) string {
 	return "/" + strings.Join(parts[:min(len(parts), 3)], "/")
 }
 
-func (b *bouncer) recall(v visit) (known bool, err error) {
+func (b *authMiddleware) recall(v visit) (known bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	found, ok := b.known[v]
@@ -108,7 +108,7 @@ func (b *bouncer) recall(v visit) (known bool, err error) {
 	return true, found.err
 }
 
-func (b *bouncer) remember(v visit, err error) {
+func (b *authMiddleware) remember(v visit, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.now()
@@ -130,7 +130,7 @@ func (b *bouncer) remember(v visit, err error) {
 }
 
 // review asks the API server whose token it is and whether they may get the path. lasting says that it has answered.
-func (b *bouncer) review(ctx context.Context, token, path string) (lasting bool, err error) {
+func (b *authMiddleware) review(ctx context.Context, token, path string) (lasting bool, err error) {
 	who, err := b.kube.AuthenticationV1().TokenReviews().Create(ctx, &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
 	if err != nil {
 		return false, unasked("tokenreviews.authentication.k8s.io", err)

@@ -13,12 +13,12 @@ import (
 // maxWhy is how much of a reason is kept: it is written on an object.
 const maxWhy = 300
 
-// strike notes that a replacement of a pool came to nothing, for this process and the next (T24).
-func (l *Loop) strike(ctx context.Context, view *state.View, pool, why string) {
+// replacementFailed notes that a replacement of a pool came to nothing, for this process and the next (T24).
+func (l *Loop) replacementFailed(ctx context.Context, view *state.View, pool, why string) {
 	why = strings.ToValidUTF8(why[:min(len(why), maxWhy)], "")
-	count := l.brake.failed(pool, l.version(view, pool), why, l.Clock.Now())
-	l.noteStrikes(ctx, pool)
-	l.speaker.struck(view, pool, count)
+	count := l.breaker.failed(pool, l.version(view, pool), why, l.Clock.Now())
+	l.noteFailures(ctx, pool)
+	l.reporter.replacementsFail(view, pool, count)
 }
 
 // takeOver reads what the process before has written on pools, once, and forgets what is over.
@@ -27,19 +27,19 @@ func (l *Loop) takeOver(ctx context.Context, view *state.View) {
 		l.tookOver = true
 		for _, p := range view.World.Pools {
 			if pool := view.Pool(p.Name); pool != nil {
-				l.brake.restore(p.Name, pool.Object.Annotations[karpv1.FailedReplacementsAnnotationKey])
+				l.breaker.restore(p.Name, pool.Object.Annotations[karpv1.FailedReplacementsAnnotationKey])
 				l.promises.restore(p.Name, pool.Object.Annotations[karpv1.SavingsHorizonAnnotationKey])
 			}
 		}
 	}
-	for _, pool := range l.brake.forget(func(pool string) bool { return view.Pool(pool) != nil }, l.Clock.Now()) {
-		l.noteStrikes(ctx, pool)
+	for _, pool := range l.breaker.forget(func(pool string) bool { return view.Pool(pool) != nil }, l.Clock.Now()) {
+		l.noteFailures(ctx, pool)
 	}
 }
 
-// noteStrikes writes on a pool what the brake knows of it.
-func (l *Loop) noteStrikes(ctx context.Context, pool string) {
-	l.note(ctx, pool, karpv1.FailedReplacementsAnnotationKey, l.brake.text(pool))
+// noteFailures writes on a pool what the circuit breaker knows of it.
+func (l *Loop) noteFailures(ctx context.Context, pool string) {
+	l.note(ctx, pool, karpv1.FailedReplacementsAnnotationKey, l.breaker.text(pool))
 }
 
 // note writes an annotation on a pool, or takes it away if there is nothing to say. Without it only a process that takes over would

@@ -28,8 +28,8 @@ func TestMain(m *testing.M) {
 
 var silent = slog.New(slog.DiscardHandler)
 
-// shelf is a mirror of objects that a test puts there.
-type shelf struct {
+// fixture is a mirror of objects that a test puts there.
+type fixture struct {
 	*state.Mirror
 	clock  *testclock.FakeClock
 	pods   []*corev1.Pod
@@ -38,10 +38,10 @@ type shelf struct {
 
 var awsLabels = state.Options{ProviderDomains: []string{"karpenter.k8s.aws", "topology.k8s.aws"}}
 
-func newShelf(catalog *state.Catalog, pools ...*karpv1.NodePool) *shelf {
+func newFixture(catalog *state.Catalog, pools ...*karpv1.NodePool) *fixture {
 	// Reading a catalogue is part of reading a cluster, so one is read that has nothing but a pool.
 	read, _ := state.Build(&state.Objects{Pools: []*karpv1.NodePool{newPool("any")}}, catalog, awsLabels)
-	s := &shelf{clock: testclock.NewFakeClock(epoch)}
+	s := &fixture{clock: testclock.NewFakeClock(epoch)}
 	s.Mirror = state.NewMirror(state.MirrorOptions{Options: awsLabels, Now: s.clock.Now, Types: func(string) ([]string, []*world.InstanceType, uint64, error) {
 		return read.Resources, read.Pools[0].Types, 1, nil
 	}})
@@ -52,7 +52,7 @@ func newShelf(catalog *state.Catalog, pools ...*karpv1.NodePool) *shelf {
 	return s
 }
 
-func (s *shelf) put(pods ...*corev1.Pod) {
+func (s *fixture) put(pods ...*corev1.Pod) {
 	for _, p := range pods {
 		s.pods = append(s.pods, p)
 		s.Put(p)
@@ -60,7 +60,7 @@ func (s *shelf) put(pods ...*corev1.Pod) {
 }
 
 // clear takes the pods away.
-func (s *shelf) clear() {
+func (s *fixture) clear() {
 	for _, p := range s.pods {
 		s.Drop(p)
 	}
@@ -68,13 +68,13 @@ func (s *shelf) clear() {
 }
 
 // nudge changes something that decisions read and that leads to no other.
-func (s *shelf) nudge() {
+func (s *fixture) nudge() {
 	s.nudges++
 	s.Put(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("full-%d", s.nudges), UID: types.UID(fmt.Sprintf("full-%d", s.nudges))}})
 }
 
 // inFlight lists the claims whose nodes are not there yet.
-func (s *shelf) inFlight() []*karpv1.NodeClaim {
+func (s *fixture) inFlight() []*karpv1.NodeClaim {
 	var out []*karpv1.NodeClaim
 	for _, n := range s.View().Nodes {
 		if n.World.InFlight {

@@ -115,9 +115,9 @@ func plural(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// foresight holds what plan says of each change against what comes of it. Steps that change objects one after the other are one
+// prediction holds what plan says of each change against what comes of it. Steps that change objects one after the other are one
 // change: plan is asked before the first of them, and the cluster must have come to what it said before the next change.
-type foresight struct {
+type prediction struct {
 	c *Cluster
 	// excuse says why nothing is foreseen for now.
 	excuse string
@@ -131,7 +131,7 @@ type foresight struct {
 }
 
 // before is called before each step, with those that are still to be done.
-func (f *foresight) before(ctx context.Context, rest []step) error {
+func (f *prediction) before(ctx context.Context, rest []step) error {
 	next := &rest[0]
 	switch {
 	case next.predict == "off":
@@ -157,15 +157,15 @@ func (f *foresight) before(ctx context.Context, rest []step) error {
 		for together < len(rest) && rest[together].change != nil && !rest[together].timed {
 			together++
 		}
-		return f.foresee(ctx, rest[:together])
+		return f.predict(ctx, rest[:together])
 	}
 	return nil
 }
 
-// foresee waits until the cluster is at rest, and asks plan what the steps come to.
-func (f *foresight) foresee(ctx context.Context, steps []step) error {
+// predict waits until the cluster is at rest, and asks plan what the steps come to.
+func (f *prediction) predict(ctx context.Context, steps []step) error {
 	return f.until(ctx, restPatience, func() (string, error) {
-		if _, unrest, err := f.sight(ctx); unrest != "" || err != nil {
+		if _, unrest, err := f.observation(ctx); unrest != "" || err != nil {
 			return unrest, err
 		}
 		all := &change{}
@@ -199,7 +199,7 @@ func (p *prospect) outlook() outlook {
 }
 
 // settle waits until the last change has come to what plan said, and to stay: asked again, plan says the same.
-func (f *foresight) settle(ctx context.Context) error {
+func (f *prediction) settle(ctx context.Context) error {
 	if f.want == nil {
 		return nil
 	}
@@ -208,7 +208,7 @@ func (f *foresight) settle(ctx context.Context) error {
 	}
 	began := time.Now()
 	err := f.until(ctx, f.took+foreseePatience, func() (string, error) {
-		is, unrest, err := f.sight(ctx)
+		is, unrest, err := f.observation(ctx)
 		switch {
 		case err != nil || unrest != "":
 			return unrest, err
@@ -233,7 +233,7 @@ func (f *foresight) settle(ctx context.Context) error {
 }
 
 // until does something until it says that nothing is wrong any more.
-func (f *foresight) until(ctx context.Context, patience time.Duration, do func() (wrong string, err error)) error {
+func (f *prediction) until(ctx context.Context, patience time.Duration, do func() (wrong string, err error)) error {
 	for began := time.Now(); ; {
 		wrong, err := do()
 		if err != nil || wrong == "" {
@@ -249,7 +249,7 @@ func (f *foresight) until(ctx context.Context, patience time.Duration, do func()
 }
 
 // ask asks plan.
-func (f *foresight) ask(ctx context.Context, about *change) (*prospect, error) {
+func (f *prediction) ask(ctx context.Context, about *change) (*prospect, error) {
 	list := &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": "v1", "kind": "List"}}
 	for _, o := range about.objects {
 		list.Items = append(list.Items, *o)
@@ -278,8 +278,8 @@ func (f *foresight) ask(ctx context.Context, about *change) (*prospect, error) {
 	return p, nil
 }
 
-// sight is the fleet as the cluster and AWS have it, or what is still going on.
-func (f *foresight) sight(ctx context.Context) (is outlook, unrest string, err error) {
+// observation is the fleet as the cluster and AWS have it, or what is still going on.
+func (f *prediction) observation(ctx context.Context) (is outlook, unrest string, err error) {
 	s, err := f.c.look(ctx)
 	if err != nil {
 		return is, "", err
@@ -313,7 +313,7 @@ func (f *foresight) sight(ctx context.Context) (is outlook, unrest string, err e
 }
 
 // unrest says what is going on in the cluster, or nothing.
-func (s *sight) unrest() string {
+func (s *observation) unrest() string {
 	if !s.settled {
 		return "a Deployment or StatefulSet does not have its pods"
 	}

@@ -8,10 +8,10 @@ import (
 	"karpenter/internal/engine/world"
 )
 
-// census counts pods by the domains of the rules that pods make for each other: required affinity and anti-affinity, and hard
-// topology spread. Moves are found independently of each other; the census says whether one still holds after those that were
+// domainCounts counts pods by the domains of the rules that pods make for each other: required affinity and anti-affinity, and hard
+// topology spread. Moves are found independently of each other; the counts say whether one still holds after those that were
 // taken before it. Whatever else a pod asks of its node does not change with what happens to other nodes.
-type census struct {
+type domainCounts struct {
 	classes []*world.Class
 	rules   []*rule
 	// placed lists, for each class, the rules that say where a pod of it may go; counted those that it counts for.
@@ -52,9 +52,9 @@ type places struct {
 	names map[string]int32
 }
 
-// newCensus counts the pods on nodes. It is nil where no class makes a rule.
-func newCensus(classes []*world.Class, nodes []*world.Node) *census {
-	c := &census{classes: classes, placed: make([][]*rule, len(classes)), counted: make([][]*rule, len(classes)), places: map[string]*places{}}
+// newDomainCounts counts the pods on nodes. It is nil where no class makes a rule.
+func newDomainCounts(classes []*world.Class, nodes []*world.Node) *domainCounts {
+	c := &domainCounts{classes: classes, placed: make([][]*rule, len(classes)), counted: make([][]*rule, len(classes)), places: map[string]*places{}}
 	for _, cl := range classes {
 		c.learn(cl)
 	}
@@ -69,19 +69,19 @@ func newCensus(classes []*world.Class, nodes []*world.Node) *census {
 	return c
 }
 
-// company says whether a class makes rules of its own.
-func company(c *world.Class) bool {
+// hasPodRules says whether a class makes rules of its own.
+func hasPodRules(c *world.Class) bool {
 	required := func(t world.PodTerm) bool { return t.Weight == 0 }
 	return slices.ContainsFunc(c.Affinity, required) || slices.ContainsFunc(c.AntiAffinity, required) ||
 		slices.ContainsFunc(c.Spread, func(s world.Spread) bool { return s.Hard })
 }
 
 // touches says whether where a pod of the class may go depends on other pods.
-func (c *census) touches(class int32) bool { return c != nil && len(c.placed[class]) > 0 }
+func (c *domainCounts) touches(class int32) bool { return c != nil && len(c.placed[class]) > 0 }
 
 // learn notes the rules of a class.
-func (c *census) learn(cl *world.Class) {
-	if !company(cl) {
+func (c *domainCounts) learn(cl *world.Class) {
+	if !hasPodRules(cl) {
 		return
 	}
 	for i := range cl.Spread {
@@ -125,7 +125,7 @@ func picks(t *world.PodTerm, c *world.Class) bool {
 	return (t.AllNamespaces || slices.Contains(t.Namespaces, c.Namespace)) && t.Selector.Matches(c.Labels)
 }
 
-func (c *census) rule(kind ruleKind, owner *world.Class, key string) *rule {
+func (c *domainCounts) rule(kind ruleKind, owner *world.Class, key string) *rule {
 	p := c.places[key]
 	if p == nil {
 		p = &places{key: key, names: map[string]int32{}}
@@ -136,7 +136,7 @@ func (c *census) rule(kind ruleKind, owner *world.Class, key string) *rule {
 	return r
 }
 
-func (c *census) mark(r *rule, is func(*world.Class) bool) {
+func (c *domainCounts) mark(r *rule, is func(*world.Class) bool) {
 	for _, x := range c.classes {
 		if is(x) {
 			r.selected[x.ID] = true
@@ -146,7 +146,7 @@ func (c *census) mark(r *rule, is func(*world.Class) bool) {
 }
 
 // seat makes room for one more node. A nil node is in no domain.
-func (c *census) seat(n *world.Node) {
+func (c *domainCounts) seat(n *world.Node) {
 	for _, p := range c.places {
 		p.add(n)
 	}
@@ -161,7 +161,7 @@ func (c *census) seat(n *world.Node) {
 }
 
 // unseat takes back the last node.
-func (c *census) unseat() {
+func (c *domainCounts) unseat() {
 	for _, p := range c.places {
 		p.of = p.of[:len(p.of)-1]
 	}
@@ -246,7 +246,7 @@ type entry struct {
 	sel, own, in int32
 }
 
-func (c *census) enter(e entry) {
+func (c *domainCounts) enter(e entry) {
 	e.r.sel[e.domain] += e.sel
 	e.r.own[e.domain] += e.own
 	e.r.in[e.domain] += e.in
@@ -255,7 +255,7 @@ func (c *census) enter(e entry) {
 }
 
 // count adds a node with its pods, or with a sign of -1 takes them away.
-func (c *census) count(i int32, n *world.Node, sign int32) {
+func (c *domainCounts) count(i int32, n *world.Node, sign int32) {
 	if n == nil {
 		return
 	}
@@ -274,7 +274,7 @@ func (c *census) count(i int32, n *world.Node, sign int32) {
 }
 
 // add counts n pods of a class on a node. Pods that are going do not count for spread.
-func (c *census) add(node, class, n int32, going bool) {
+func (c *domainCounts) add(node, class, n int32, going bool) {
 	for _, r := range c.counted[class] {
 		d := r.domain(node)
 		if d < 0 || going && r.kind == spreads {
@@ -292,7 +292,7 @@ func (c *census) add(node, class, n int32, going bool) {
 }
 
 // lets says whether a pod of the class may go to a node as things stand.
-func (c *census) lets(node, class int32) bool {
+func (c *domainCounts) lets(node, class int32) bool {
 	for _, r := range c.placed[class] {
 		d := r.domain(node)
 		owns, self := r.owner.ID == class, int32(0)
@@ -312,7 +312,7 @@ func (c *census) lets(node, class int32) bool {
 }
 
 // first says whether no pod that the class's affinity asks for is anywhere.
-func (c *census) first(class int32) bool {
+func (c *domainCounts) first(class int32) bool {
 	return !slices.ContainsFunc(c.placed[class], func(r *rule) bool { return r.kind == joins && r.total > 0 })
 }
 
@@ -338,7 +338,7 @@ func (r *rule) lowest() int32 {
 }
 
 // try carries a move out in the counts, or says whose rule it would break and leaves them as they were.
-func (c *census) try(d *decider, m *Move) (why.Reason, bool) {
+func (c *domainCounts) try(d *decider, m *Move) (why.Reason, bool) {
 	if c == nil {
 		return why.Reason{}, true
 	}
@@ -367,13 +367,13 @@ func (c *census) try(d *decider, m *Move) (why.Reason, bool) {
 	return why.Reason{}, true
 }
 
-func (c *census) sit(at map[*world.Pod]int32, pods []*world.Pod, node int32) {
+func (c *domainCounts) sit(at map[*world.Pod]int32, pods []*world.Pod, node int32) {
 	for _, p := range pods {
 		at[p] = node
 	}
 }
 
-func (c *census) undo(add []*pack.NewNode) {
+func (c *domainCounts) undo(add []*pack.NewNode) {
 	for _, e := range slices.Backward(c.journal) {
 		e.r.sel[e.domain] -= e.sel
 		e.r.own[e.domain] -= e.own
