@@ -69,7 +69,7 @@ func TestImport_FromFlags(t *testing.T) {
 	goldenImport(t, "flags.yaml", out)
 	for _, want := range []string{
 		"--nodes=nonsense: must be MIN:MAX:NAME", "Deployment kube-system/cluster-autoscaler runs Cluster Autoscaler, which scales web-a, web-b, gpu, gone:",
-		"1 pods have the annotation cluster-autoscaler.kubernetes.io/safe-to-evict", "default/web-1",
+		"1 pod has the annotation cluster-autoscaler.kubernetes.io/safe-to-evict", "default/web-1",
 	} {
 		if !strings.Contains(warnings, want) {
 			t.Errorf("warnings lack %q:\n%s", want, warnings)
@@ -84,7 +84,7 @@ func TestImport_Plan(t *testing.T) {
 		t.Fatal(err)
 	}
 	head, _, _ := strings.Cut(out, "---\n")
-	for _, want := range []string{"# Cost now: 4 nodes of these groups for ≈$1.", "# Cost with these pools: 1 nodes for ≈$0.3840/h, ", " % less; 2 of 2 pods placed (prices are the built-in list", "web-1: m5.2xlarge, us-west-2"} {
+	for _, want := range []string{"# Cost now: 4 nodes of these groups for ≈$1.", "# Cost with these pools: 1 node for ≈$0.3840/h, ", " % less; 2 of 2 pods placed (prices are the built-in list", "web-1: m5.2xlarge, us-west-2"} {
 		if !strings.Contains(head, want) {
 			t.Errorf("the plan lacks %q:\n%s", want, head)
 		}

@@ -75,7 +75,7 @@ func TestPlanPrintsATable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"NEW NODE", "general-1", "default/web", "NO PLACE FOR", "default/huge", "asks for 100", "1 × ConfigMap", "2 pods: 1 placed, 1 left. 1 new nodes for $0.1000/h", "(karpenter.sh/node-cost: address, daemons, image pulls): $0.0050/h; $0.1050/h in all, 0.0 % above the least possible $0.1050/h."} {
+	for _, want := range []string{"NEW NODE", "general-1", "default/web", "UNSCHEDULABLE", "default/huge", "asks for 100", "1 × ConfigMap", "2 pods: 1 placed, 1 unschedulable. 1 new node for $0.1000/h", "(karpenter.sh/node-cost: address, daemons, image pulls): $0.0050/h; $0.1050/h in all, 0.0 % above the least possible $0.1050/h."} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}

@@ -307,7 +307,7 @@ func TestPricesOfAnotherRegionAreSaidToBe(t *testing.T) {
 		if want := " for us-east-1, as those of " + region + " are not known"; err != nil || !strings.Contains(messages, want) || !strings.Contains(out, want+".\n") {
 			t.Errorf("%s: %v\n%s\n%s", region, err, messages, out)
 		}
-		if !strings.Contains(out, " "+region+"a ") && !strings.Contains(out, " "+region+"b ") || !strings.Contains(out, "2 placed, 0 left") {
+		if !strings.Contains(out, " "+region+"a ") && !strings.Contains(out, " "+region+"b ") || !strings.Contains(out, "2 placed, 0 unschedulable") {
 			t.Errorf("%s: no node is planned in its zones:\n%s", region, out)
 		}
 	}

@@ -245,7 +245,7 @@ func TestMoveByEitherName(t *testing.T) {
 	if d := cmp.Diff(alone, text(clusterOf(t, marked, explain.Options{Now: noon, Ledger: fresh.List}), "abc-7")); d != "" {
 		t.Error(d)
 	}
-	for _, part := range []string{"move abc-7 is under way (Drifted): takes away c1, replaced by c2.", "replaces  general/m.xlarge/a/on-demand", "begun     Mon 5 Jan 11:59 UTC, 1m ago"} {
+	for _, part := range []string{"move abc-7 is under way (Drifted): removes c1, replaced by c2.", "replaces  general/m.xlarge/a/on-demand", "begun     Mon 5 Jan 11:59 UTC, 1m ago"} {
 		if !strings.Contains(alone, part) {
 			t.Errorf("the answer lacks %q:\n%s", part, alone)
 		}

@@ -49,7 +49,7 @@ func TestExistingLeavesOutPodsThatDoNotExist(t *testing.T) {
 	if namesOf(got.Order) != "a b c" || len(got.Nodes) != 2 || namesOf(got.Nodes[0].Pods) != "a" || len(got.Existing) != 1 || namesOf(got.Existing[0].Pods) != "b" || len(got.Unplaced) != 0 {
 		t.Errorf("%+v", got)
 	}
-	if why := got.Nodes[0].Why; len(why) != 1 || !strings.Contains(why[0].Text, "room for 2 pods that are known") {
+	if why := got.Nodes[0].Why; len(why) != 1 || !strings.Contains(why[0].Text, "room for 2 pods that are expected") {
 		t.Errorf("why %v", why)
 	}
 	if len(got.Nodes[1].Why) != 0 || len(plan.Nodes[0].Pods) != 3 || len(plan.Nodes[0].Why) != 0 {

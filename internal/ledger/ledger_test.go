@@ -121,15 +121,15 @@ func TestSummaries(t *testing.T) {
 		{PlanSummary(3, []Machine{large}), "3 pods get a new m6i.large in us-west-2a, spot, $0.0412/h"},
 		{PlanSummary(1, []Machine{small}), "1 pod gets a new c6i.medium in us-west-2b, on-demand, $0.0200/h"},
 		{PlanSummary(12, []Machine{small, large, large}), "12 pods get 3 new nodes (2 m6i.large, 1 c6i.medium), $0.1024/h"},
-		{LaunchSummary([]Machine{{Claim: "c", Type: "m6i.large", Zone: "z", CapacityType: "spot", Price: 1}}), "claim c has a machine: m6i.large in z, spot, $1.0000/h"},
-		{MoveSummary("empty", &Entry{Remove: []Machine{large}, Saves: 0.0412}), "empty node n1 (m6i.large in us-west-2a, spot, $0.0412/h) goes, saving $0.0412/h"},
+		{LaunchSummary([]Machine{{Claim: "c", Type: "m6i.large", Zone: "z", CapacityType: "spot", Price: 1}}), "claim c has an instance: m6i.large in z, spot, $1.0000/h"},
+		{MoveSummary("empty", &Entry{Remove: []Machine{large}, Saves: 0.0412}), "empty node n1 (m6i.large in us-west-2a, spot, $0.0412/h) is removed, saving $0.0412/h"},
 		{
 			MoveSummary("underused", &Entry{Remove: []Machine{large, large}, Evicts: 4, Saves: 0.0824}),
-			"2 underused nodes (2 m6i.large, $0.0824/h) go, 4 pods move to nodes that have room, saving $0.0824/h",
+			"2 underused nodes (2 m6i.large, $0.0824/h) are removed, 4 pods move to nodes that have room, saving $0.0824/h",
 		},
 		{
 			MoveSummary("drifted", &Entry{Remove: []Machine{small}, Add: []Machine{large}, Evicts: 1, Saves: -0.0212}),
-			"drifted node n2 (c6i.medium in us-west-2b, on-demand, $0.0200/h) is replaced by a new m6i.large in us-west-2a, spot, $0.0412/h, 1 pod restart, for $0.0212/h more",
+			"drifted node n2 (c6i.medium in us-west-2b, on-demand, $0.0200/h) is replaced by a new m6i.large in us-west-2a, spot, $0.0412/h, 1 pod restarts, for $0.0212/h more",
 		},
 	} {
 		if c.got != c.want {

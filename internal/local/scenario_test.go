@@ -113,7 +113,7 @@ func TestFleetsAreCompared(t *testing.T) {
 			t.Errorf("%s: same is %v", name, !x.same)
 		}
 	}
-	if got, want := is.String(), "3 nodes for $0.1400/h (1 × p c5.large on-demand b, 2 × p m5.large spot a), 2 pods without a place"; got != want {
+	if got, want := is.String(), "3 nodes for $0.1400/h (1 × p c5.large on-demand b, 2 × p m5.large spot a), 2 unschedulable pods"; got != want {
 		t.Errorf("it is told as %q, want %q", got, want)
 	}
 }

@@ -49,7 +49,7 @@ func TestDecisionsAreServed(t *testing.T) {
 		return status == http.StatusOK && json.Unmarshal([]byte(body), &answer) == nil && len(answer.Decisions) > 0
 	})
 	e := answer.Decisions[0]
-	if e.Kind != ledger.Refusal || e.Reason != "NoPool" || !strings.Contains(e.Summary, "pod default/served has no place: no NodePool makes nodes") || e.Outcome != ledger.Open {
+	if e.Kind != ledger.Refusal || e.Reason != "NoPool" || !strings.Contains(e.Summary, "pod default/served is unschedulable: no NodePool makes nodes") || e.Outcome != ledger.Open {
 		t.Errorf("the decision is %+v", e)
 	}
 	raw := first.get(first.metrics, "/api/v1/recording", ok)

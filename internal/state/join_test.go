@@ -25,7 +25,7 @@ func TestP114_JoinByMachine(t *testing.T) {
 	check(t, l.View(), "host-1 p")
 	l.Drop(l.node("host-1", "cloud/1"))
 	check(t, l.View(), "! Node host-1")
-	if text := l.View().Problems[0].Text; !strings.Contains(text, "1 pods are bound") {
+	if text := l.View().Problems[0].Text; !strings.Contains(text, "pods are bound to it (1)") {
 		t.Error(text)
 	}
 }

@@ -112,7 +112,7 @@ func (m *Mirror) hostUnit(h *host) *Node {
 	if h.node == nil {
 		var err error
 		if len(h.pods) > 0 && m.firstAt(h.name) == nil {
-			err = fmt.Errorf("is not in the snapshot, but %d pods are bound to it; they are left out", len(h.pods))
+			err = fmt.Errorf("is not in the snapshot, but pods are bound to it (%d); they are left out", len(h.pods))
 		}
 		m.problem("Node", h.name, "", err)
 		m.problem("Node", h.name, "join", nil)

@@ -38,7 +38,7 @@ func decisions(c *cluster) {
 	c.ledger.Add(ledger.Entry{Kind: ledger.Launch, Reason: "Launched", Summary: "m6i.2xlarge spot in us-west-2b asked for", Add: []ledger.Machine{machine(0)}, About: about(0), Outcome: ledger.Done})
 	id := c.ledger.Add(ledger.Entry{Kind: ledger.Move, Reason: "Underutilized", Summary: "2 nodes make way for 1, which saves $0.1544/h", Remove: []ledger.Machine{machine(2), machine(3)}, Add: []ledger.Machine{machine(4)}, Evicts: 11, Saves: 0.1544, Outcome: ledger.Open, About: about(2)})
 	c.ledger.Settle(id, ledger.Done, "done after 94 s")
-	c.ledger.Add(ledger.Entry{Kind: ledger.Refusal, Summary: "1 pod finds no place: no type has 64 CPU", About: []ledger.Ref{{Kind: "Pod", Namespace: "shop", Name: "report-7c5d8f9b6d-000de"}}, Why: []why.Reason{why.New(why.Resource, "no type has 64 CPU; the largest has 16")}})
+	c.ledger.Add(ledger.Entry{Kind: ledger.Refusal, Summary: "1 pod is unschedulable: no type has 64 CPU", About: []ledger.Ref{{Kind: "Pod", Namespace: "shop", Name: "report-7c5d8f9b6d-000de"}}, Why: []why.Reason{why.New(why.Resource, "no type has 64 CPU; the largest has 16")}})
 	c.ledger.Add(ledger.Entry{Kind: ledger.Failure, Reason: "InsufficientCapacity", Summary: "m6i.4xlarge spot in us-west-2c is out of stock; the next offering is tried"})
 	c.ledger.Add(ledger.Entry{Kind: ledger.Interruption, Reason: "SpotInterrupted", Summary: "spot takes " + nodes[5].World.Name + " away in two minutes; a replacement is being launched", About: about(5), Remove: []ledger.Machine{machine(5)}})
 }

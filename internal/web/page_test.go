@@ -34,7 +34,7 @@ func TestPagesLoad(t *testing.T) {
 	x := page(t, c)
 	x.Open("/")
 	x.See("shop-production")
-	x.See("Pods that wait")
+	x.See("Pending pods")
 	x.Wait(`document.querySelector('#line').dataset.state === 'live'`)
 	x.See("m6i.4xlarge spot in us-west-2c is out of stock")
 	for _, p := range []struct{ hash, want string }{
@@ -100,7 +100,7 @@ func TestLiveUpdate(t *testing.T) {
 	for range 3 {
 		c.addPod("flood", 100, 100, "")
 	}
-	x.See("10 waiting")
+	x.See("10 pending")
 	c.ledger.Add(ledger.Entry{Kind: ledger.Plan, Summary: "3 pods get room on a node"})
 	x.See("3 pods get room on a node")
 	x.Hash("#/decisions")

@@ -173,9 +173,9 @@ func topOnATerminal(t *testing.T, kubeconfig string) {
 	for _, x := range []struct{ name, end string }{{"q", "q"}, {"Ctrl-C", "\x03"}} {
 		t.Run("ends with "+x.name, func(t *testing.T) {
 			term := onTerminal(t, "top", "--kubeconfig", kubeconfig)
-			term.await(0, "nodes (", "GOES", "/month", "ready")
+			term.await(0, " spot), ", "REMOVE", "/month", "ready")
 			term.await(term.press("/nothing-has-this"), "filter: nothing-has-this", "0 of ")
-			term.await(term.press("\x1b"), "nodes (")
+			term.await(term.press("\x1b"), " spot), ")
 			term.await(term.press("n"), "q quit")
 			drawn := strings.ReplaceAll(term.text(), "\x1b[H", "\r\n") // each frame begins at the top
 			for _, line := range strings.Split(escapes.ReplaceAllString(drawn, ""), "\r\n") {

@@ -144,7 +144,7 @@ func TestImport(t *testing.T) {
 	out := string(raw)
 	for _, want := range []string{
 		"# zonal, from Auto Scaling group zonal-a (0 to 3 nodes, 0 now)\n# zonal, from Auto Scaling group zonal-b (0 to 3 nodes, 0 now)\n",
-		"# web, from EKS managed node group web (1 to 5 nodes, 2 now)", "SSH key ops", "weights of instance types", "the share of on-demand (the first 1 machines and 25 % of the rest)",
+		"# web, from EKS managed node group web (1 to 5 nodes, 2 now)", "SSH key ops", "weights of instance types", "the share of on-demand (the first 1 instance and 25 % of the rest)",
 		"the least size 1 of web", "echo more",
 		"# aged, from Auto Scaling group aged", "memory of at least 2 GiB for each vCPU", "key: karpenter.k8s.aws/instance-cpu\n        operator: Lt",
 	} {

@@ -117,7 +117,7 @@ func TestTheDashboardFollowsTheCluster(t *testing.T) {
 
 	x.Hash("#/")
 	pods := `Number([...document.querySelectorAll('.figure')].find((f) => f.innerText.startsWith('Pods')).querySelector('strong').innerText)`
-	x.Wait(pods + " > 9 && document.querySelector('.figures').innerText.includes('none waiting')")
+	x.Wait(pods + " > 9 && document.querySelector('.figures').innerText.includes('none pending')")
 	before := browser.Eval[int](x, pods)
 	scaled := deployment("shop", 2)
 	if err := cluster.Client.Patch(t.Context(), scaled, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":2}}`))); err != nil {

@@ -304,7 +304,7 @@ func (g *NodeGroup) useDistribution(d *scaling.InstancesDistribution) {
 		g.CapacityTypes = []string{karpv1.CapacityTypeSpot}
 	default:
 		g.CapacityTypes = []string{karpv1.CapacityTypeSpot, karpv1.CapacityTypeOnDemand}
-		g.leave("the share of on-demand (the first %d instances and %d %% of the rest): a pool of both takes spot while there is any; a second pool with on-demand only, and pods that ask for it, keep a base", base, share)
+		g.leave("the share of on-demand (the first %d %s and %d %% of the rest): a pool of both takes spot while there is any; a second pool with on-demand only, and pods that ask for it, keep a base", base, plural(int(base), "instance", "instances"), share)
 	}
 }
 

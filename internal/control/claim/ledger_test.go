@@ -40,9 +40,9 @@ func TestLaunchesAreKeptTogether(t *testing.T) {
 		got = append([]string{string(e.Kind) + " " + e.Reason + " " + string(e.Outcome) + ": " + e.Summary}, got...)
 	}
 	want := []string{
-		"Launch Launched Done: 2 claims have machines: 2 m5.large, $0.1000/h",
-		"Failure InsufficientCapacity Failed: 2 claims of pool general have no machine: launch batch b: none left; pods are planned again without it",
-		"Failure InvalidAMIID Failed: claim e has no machine: launch batch b: no such image; it is tried again",
+		"Launch Launched Done: 2 claims have instances: 2 m5.large, $0.1000/h",
+		"Failure InsufficientCapacity Failed: 2 claims of pool general have no instance: launch batch b: none left; pods are planned again without it",
+		"Failure InvalidAMIID Failed: claim e has no instance: launch batch b: no such image; it is tried again",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -58,12 +58,12 @@ func TestWhatIsGivenUpIsKept(t *testing.T) {
 	claim := booked("a", "m5.large")
 	l.Removed(claim, ledger.Removal, life.RegistrationTimeout, gaveUp(life.Registered)+": no node")
 	claim.Status.NodeName = "n"
-	l.Removed(claim, ledger.Removal, causeExpired, "has reached its age (expireAfter 720h) and goes")
+	l.Removed(claim, ledger.Removal, causeExpired, "has reached its age (expireAfter 720h) and is deleted")
 	list := l.List(ledger.Query{})
 	if got := list[1].Summary; got != "claim a (m5.large in us-west-2a, spot, $0.0500/h) never joined the cluster and is deleted: no node" {
 		t.Error(got)
 	}
-	if e := list[0]; e.Summary != "node n (m5.large in us-west-2a, spot, $0.0500/h) has reached its age (expireAfter 720h) and goes" || e.Saves != 0.05 || e.Outcome != ledger.Done {
+	if e := list[0]; e.Summary != "node n (m5.large in us-west-2a, spot, $0.0500/h) has reached its age (expireAfter 720h) and is deleted" || e.Saves != 0.05 || e.Outcome != ledger.Done {
 		t.Errorf("%+v", e)
 	}
 }

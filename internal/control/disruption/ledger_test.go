@@ -105,7 +105,7 @@ func TestNodesThatStayAreSummedUp(t *testing.T) {
 		b.clock.Step(time.Hour)
 	}
 	list := b.entries(ledger.Refusal)
-	if len(list) != 1 || !strings.HasPrefix(list[0].Summary, "1 node that could go stays; 1 such as ") || list[0].Outcome != ledger.Noted || len(list[0].Why) != 1 {
+	if len(list) != 1 || !strings.HasPrefix(list[0].Summary, "1 node that could be removed stays; 1 such as ") || list[0].Outcome != ledger.Noted || len(list[0].Why) != 1 {
 		t.Fatalf("refusals %+v", list)
 	}
 }

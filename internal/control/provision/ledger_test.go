@@ -92,7 +92,7 @@ func TestRefusalsAreKeptOnce(t *testing.T) {
 		d.clock.Step(retry)
 	}
 	list := all(l)
-	if len(list) != 1 || list[0].Kind != ledger.Refusal || list[0].Outcome != ledger.Open || !strings.HasPrefix(list[0].Summary, "pod default/wide has no place: ") {
+	if len(list) != 1 || list[0].Kind != ledger.Refusal || list[0].Outcome != ledger.Open || !strings.HasPrefix(list[0].Summary, "pod default/wide is unschedulable: ") {
 		for _, e := range list {
 			t.Logf("%+v", e)
 		}
@@ -137,7 +137,7 @@ func TestPodsWithoutPoolsAreKept(t *testing.T) {
 	s.put(pods(3, "1")...)
 	d, l := kept(t, s)
 	d.pass()
-	if list := all(l); len(list) != 1 || list[0].Summary != "3 pods such as default/p000 have no place: no NodePool makes nodes" || len(list[0].About) != 3 {
+	if list := all(l); len(list) != 1 || list[0].Summary != "3 pods such as default/p000 are unschedulable: no NodePool makes nodes" || len(list[0].About) != 3 {
 		t.Errorf("entries %+v", list)
 	}
 }

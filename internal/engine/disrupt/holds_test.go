@@ -61,8 +61,8 @@ func TestD50_HoldsLooksAtTheStateOfTheMoment(t *testing.T) {
 		want   string
 	}{
 		{"nothing has changed", 2, func(*Input) {}, ""},
-		{"the node is gone", 2, func(in *Input) { in.World.Nodes, in.Nodes = in.World.Nodes[1:], in.Nodes[1:] }, "node n1 is gone"},
-		{"D51 a pod has come", 2, func(in *Input) { more(in, 0, "new") }, "pod default/new has come to node n1"},
+		{"the node is gone", 2, func(in *Input) { in.World.Nodes, in.Nodes = in.World.Nodes[1:], in.Nodes[1:] }, "node n1 was deleted"},
+		{"D51 a pod has come", 2, func(in *Input) { more(in, 0, "new") }, "pod default/new was bound to node n1"},
 		{"D51 do-not-disrupt", 2, func(in *Input) { in.Nodes[0].PodsFixed = "pod x forbids it" }, "pod x forbids it"},
 		{"D51 consolidateAfter begins anew", 2, func(in *Input) { in.Nodes[0].Consolidatable = false }, "not Consolidatable yet"},
 		{"the budget is used up", 2, func(in *Input) { in.Pools[0].Allowed = map[Reason]int{} }, "allow no more nodes"},
