@@ -138,7 +138,7 @@ func describe(g *operator.NodeGroup, nodes []*corev1.Node, cluster string) {
 	}
 }
 
-// capacityOf reads the labels by which groups say what their machines are.
+// capacityOf reads the labels by which groups say what their instances are.
 func capacityOf(n *corev1.Node) string {
 	for _, key := range []string{"eks.amazonaws.com/capacityType", "node-lifecycle", "node.kubernetes.io/lifecycle", "lifecycle"} {
 		switch strings.ToLower(n.Labels[key]) {

@@ -64,7 +64,7 @@ func (m *importing) compare(ctx context.Context, facts *clusterFacts, proposals 
 	return c, nil
 }
 
-// unbind has the pods of nodes that are gone wait for a place, but for those that come with every node.
+// unbind has the pods of nodes that are gone become pending, but for those that come with every node.
 func unbind(objects *state.Objects, gone map[string]bool) {
 	kept := objects.Pods[:0]
 	for _, pod := range objects.Pods {
@@ -104,7 +104,7 @@ func (m *importing) prices(ctx context.Context, facts *clusterFacts) (*state.Cat
 	return catalogues[state.AnyClass], words, nil
 }
 
-// ofGroup reports whether a node is a machine of a group.
+// ofGroup reports whether a node is an instance of a group.
 func ofGroup(node *corev1.Node, g *operator.NodeGroup) bool {
 	if node.Labels[karpv1.NodePoolLabelKey] != "" {
 		return false
@@ -130,7 +130,7 @@ func (c *comparison) count(node *corev1.Node, catalog *state.Catalog) {
 	c.unpriced++
 }
 
-// maxPlanLines bounds what is said about pods without a place.
+// maxPlanLines bounds what is said about unschedulable pods.
 const maxPlanLines = 10
 
 // comment writes the comparison as comments, so that the output stays what kubectl takes.

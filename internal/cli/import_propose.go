@@ -212,7 +212,7 @@ func (p *proposal) limits() karpv1.Limits {
 	return total
 }
 
-// What groups say by labels about how their machines are paid for. Of a pool it is karpenter.sh/capacity-type that says it.
+// What groups say by labels about how their instances are paid for. Of a pool it is karpenter.sh/capacity-type that says it.
 const (
 	eksCapacityLabel = "eks.amazonaws.com/capacityType"
 	lifecycleLabel   = "node.kubernetes.io/lifecycle"

@@ -171,7 +171,7 @@ func (p *planning) runWhatIf(cmd *cobra.Command) error {
 	return p.whatIf.verdict(report)
 }
 
-// removed are nodes that moves have taken away of late.
+// removed are nodes that moves have removed of late.
 func removed(r *ledger.Recording) []disrupt.Past {
 	var out []disrupt.Past
 	for _, p := range r.Facts.Past {

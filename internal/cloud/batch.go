@@ -23,14 +23,14 @@ const BatchAnnotationKey = karpv1.Group + "/launch-batch"
 // failed call delays little.
 const MaxBatch = 50
 
-// Batch asks for one machine for each of its claims. The claims are interchangeable (see Fingerprint), so any machine of the
+// Batch asks for one instance for each of its claims. The claims are interchangeable (see Fingerprint), so any instance of the
 // batch can serve any of them.
 type Batch struct {
 	// ID is the same for every attempt at these claims, over restarts too. The launch token is made from it.
 	ID string
-	// Claims are those that have no machine on record yet. Claims of the batch that are gone or served are left out.
+	// Claims are those that have no instance on record yet. Claims of the batch that are gone or served are left out.
 	Claims []*karpv1.NodeClaim
-	// Taken lists the ids of machines that claims have on record already.
+	// Taken lists the ids of instances that claims have on record already.
 	Taken map[string]bool
 }
 
@@ -50,7 +50,7 @@ func Token(cluster, batch string, attempt int) string {
 	return "karpenter-" + hex.EncodeToString(sum[:24])
 }
 
-// Fingerprint is equal for claims that a machine of one can serve as well as a machine of the other: everything that a
+// Fingerprint is equal for claims that an instance of one can serve as well as an instance of the other: everything that a
 // launch reads.
 func Fingerprint(claim *karpv1.NodeClaim) string {
 	annotations := maps.Clone(claim.Annotations)

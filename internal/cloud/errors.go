@@ -30,11 +30,11 @@ const (
 	Unknown Class = "Unknown"
 )
 
-// ReasonTerminated is the reason of a NotFound error from a cloud that still shows the machine, and shows it ended: that is proof
+// ReasonTerminated is the reason of a NotFound error from a cloud that still shows the instance, and shows it ended: that is proof
 // by itself, where not showing it is none.
 const ReasonTerminated = "InstanceTerminated"
 
-// ReasonNotOurs is the reason of a Denied error about a machine that is another cluster's. It is there, whosever it is: that proves
+// ReasonNotOurs is the reason of a Denied error about an instance that is another cluster's. It is there, whosever it is: that proves
 // nothing about the claim that names it.
 const ReasonNotOurs = "NotOurs"
 
@@ -95,7 +95,7 @@ type Response struct {
 	First, Most time.Duration
 }
 
-// responses has one row per class. Unknown comes back soonest: looking is cheap, and a machine may be waiting.
+// responses has one row per class. Unknown comes back soonest: looking is cheap, and an instance may be waiting.
 var responses = map[Class]Response{
 	Throttled:  {First: time.Second, Most: 30 * time.Second},
 	NoCapacity: {GiveUp: true},

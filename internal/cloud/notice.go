@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// NoticeKind is what a cloud announces about machines. The values are those of the metric label message_type.
+// NoticeKind is what a cloud announces about instances. The values are those of the metric label message_type.
 type NoticeKind string
 
 // The kinds.
@@ -20,12 +20,12 @@ const (
 	NoOp NoticeKind = "no_op"
 )
 
-// Notice is an announcement about machines. The machines it names may be anybody's: the receiver acts on its own only.
+// Notice is an announcement about instances. The instances it names may be anybody's: the receiver acts on its own only.
 type Notice struct {
 	// ID is the same for every copy of the announcement, which queues may deliver more than once.
 	ID   string
 	Kind NoticeKind
-	// Instances are the ids of the machines, sorted.
+	// Instances are the ids of the instances, sorted.
 	Instances []string
 	// At is when the cloud made the announcement.
 	At time.Time
@@ -52,19 +52,19 @@ type Inbox interface {
 	Delete(ctx context.Context, m Message) error
 }
 
-// AilmentKind is what is wrong with a machine. The values are those of the metric label category.
+// AilmentKind is what is wrong with an instance. The values are those of the metric label category.
 type AilmentKind string
 
 // The kinds.
 const (
-	// InstanceStatus and SystemStatus are failed reachability checks: the machine is as good as gone.
+	// InstanceStatus and SystemStatus are failed reachability checks: the instance is as good as gone.
 	InstanceStatus AilmentKind = "InstanceStatus"
 	SystemStatus   AilmentKind = "SystemStatus"
-	// EventStatus is maintenance that the cloud has scheduled: the machine still works.
+	// EventStatus is maintenance that the cloud has scheduled: the instance still works.
 	EventStatus AilmentKind = "EventStatus"
 )
 
-// Ailment is something that the cloud says is wrong with a machine, which may be anybody's.
+// Ailment is something that the cloud says is wrong with an instance, which may be anybody's.
 type Ailment struct {
 	Instance string
 	Kind     AilmentKind

@@ -1,5 +1,5 @@
-// Package cloud says what Karpenter needs from a cloud: machines made at most once per claim, found again, and ended; the
-// list of what can be bought; and whether a machine is still what its class describes.
+// Package cloud says what Karpenter needs from a cloud: instances made at most once per claim, found again, and ended; the
+// list of what can be bought; and whether an instance is still what its class describes.
 //
 // The interfaces are small because their users are: a launch loop needs a Launcher, a collector of orphans a Fleet. A
 // provider implements all of them. Errors have a class (see Class) that decides what the caller does next. The package
@@ -26,10 +26,10 @@ type Provider interface {
 	Name() string
 }
 
-// Launcher makes machines.
+// Launcher makes instances.
 type Launcher interface {
-	// Launch gives every claim of the batch a machine, or says for each why not. Calling it again with the same batch, in
-	// this process or a later one, never makes a second machine for a claim: what an earlier call made is found and
+	// Launch gives every claim of the batch an instance, or says for each why not. Calling it again with the same batch, in
+	// this process or a later one, never makes a second instance for a claim: what an earlier call made is found and
 	// returned. Results are in the order of the claims.
 	Launch(ctx context.Context, batch Batch) []Result
 }
@@ -42,17 +42,17 @@ type Result struct {
 	Advice string
 }
 
-// Fleet finds and ends machines of this cluster.
+// Fleet finds and ends instances of this cluster.
 type Fleet interface {
-	// Get looks one machine up at the cloud itself, whatever tags it has. NotFound means that the cloud does not list it now,
+	// Get looks one instance up at the cloud itself, whatever tags it has. NotFound means that the cloud does not list it now,
 	// which alone is no proof that it is gone unless the reason is ReasonTerminated.
 	Get(ctx context.Context, id string) (*Instance, error)
-	// List returns every machine that carries this cluster's tags, oldest first, ended ones excluded.
+	// List returns every instance that carries this cluster's tags, oldest first, ended ones excluded.
 	List(ctx context.Context) ([]*Instance, error)
-	// Delete asks the cloud to end a machine that List shows or a claim has on record. It may be called any number of times;
+	// Delete asks the cloud to end an instance that List shows or a claim has on record. It may be called any number of times;
 	// NotFound means that there is nothing left to end, and ReasonNotOurs that it is another cluster's.
 	Delete(ctx context.Context, id string) error
-	// Tag puts tags on a machine that a claim has on record. A tag that the machine has keeps its value: it may be the user's own.
+	// Tag puts tags on an instance that a claim has on record. A tag that the instance has keeps its value: it may be the user's own.
 	Tag(ctx context.Context, id string, tags map[string]string) error
 }
 
@@ -63,11 +63,11 @@ type Catalogue interface {
 	Types(class string) (*Types, error)
 }
 
-// Judge compares machines with what their class asks for today.
+// Judge compares instances with what their class asks for today.
 type Judge interface {
-	// Drifted returns the reason why the claim's machine is no longer what its class describes, or "".
+	// Drifted returns the reason why the claim's instance is no longer what its class describes, or "".
 	Drifted(ctx context.Context, claim *karpv1.NodeClaim) (reason string, err error)
-	// RepairPolicies lists node conditions that mean a machine is broken.
+	// RepairPolicies lists node conditions that mean an instance is broken.
 	RepairPolicies() []RepairPolicy
 }
 
@@ -81,7 +81,7 @@ type Types struct {
 	Version uint64
 }
 
-// RepairPolicy says after how long a bad node condition condemns a machine.
+// RepairPolicy says after how long a bad node condition condemns an instance.
 type RepairPolicy struct {
 	Condition corev1.NodeConditionType
 	Status    corev1.ConditionStatus

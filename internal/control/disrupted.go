@@ -11,13 +11,13 @@ import (
 	"karpenter/internal/meter"
 )
 
-// Counter counts claims that are taken away, and the pods that have to move because of it. Client can list pods by spec.nodeName.
+// Counter counts claims that are removed, and the pods that have to move because of it. Client can list pods by spec.nodeName.
 type Counter struct {
 	Client client.Reader
 	Meter  *meter.Set
 }
 
-// Disrupted counts a claim that has just been taken away for a reason (O3), and its pods (O4). What cannot be read is left out: a
+// Disrupted counts a claim that has just been removed for a reason (O3), and its pods (O4). What cannot be read is left out: a
 // metric is no reason to fail.
 func (c Counter) Disrupted(ctx context.Context, claim *karpv1.NodeClaim, reason string) {
 	policy := ""
@@ -52,7 +52,7 @@ func OfNode(pod *corev1.Pod) bool {
 	return owner != nil && (owner.Kind == "DaemonSet" || owner.Kind == "Node")
 }
 
-// DisruptedLabels are the labels of what is counted about a claim that is taken away, of a pool with that consolidation policy (O3,
+// DisruptedLabels are the labels of what is counted about a claim that is removed, of a pool with that consolidation policy (O3,
 // O4).
 func DisruptedLabels(claim *karpv1.NodeClaim, reason, policy string) []string {
 	mode := "graceful"

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// What may be destroyed without anybody having asked: a tenth of the fleet in ten minutes. A fault that makes many machines
-// look lost at once, in the cloud or in us, then costs no more than that before somebody can look. Of up to ten machines a fifth may
+// What may be destroyed without anybody having asked: a tenth of the fleet in ten minutes. A fault that makes many instances
+// look lost at once, in the cloud or in us, then costs no more than that before somebody can look. Of up to ten instances a fifth may
 // go, as repair allows (D58): of so few a tenth is one, and two that break together are no sign of anything else.
 const (
 	quotaShare  = 10
@@ -15,7 +15,7 @@ const (
 	quotaWindow = 10 * time.Minute
 )
 
-// quotaOf is how many machines of a fleet may be destroyed within the window.
+// quotaOf is how many instances of a fleet may be destroyed within the window.
 func quotaOf(fleet int) int {
 	share := quotaShare
 	if fleet <= smallFleet {
@@ -36,7 +36,7 @@ type Quota struct {
 // NewQuota is a full quota.
 func NewQuota(now func() time.Time) *Quota { return &Quota{now: now} }
 
-// Take says whether one more machine of a fleet of that size may be destroyed now, and if so counts it. One always may.
+// Take says whether one more instance of a fleet of that size may be destroyed now, and if so counts it. One always may.
 func (p *Quota) Take(fleet int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

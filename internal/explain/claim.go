@@ -17,7 +17,7 @@ import (
 	"karpenter/internal/state"
 )
 
-// Claim says how far a claim has come, what it waits for and until when, and why it is the machine that it is.
+// Claim says how far a claim has come, what it waits for and until when, and why it is the instance that it is.
 func (c *Cluster) Claim(name string) (*Answer, error) {
 	ref := ledger.Ref{Kind: "NodeClaim", Name: name}
 	n := c.view.Claim(name)

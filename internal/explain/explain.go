@@ -31,7 +31,7 @@ type Answer struct {
 	History []*ledger.Entry `json:"history,omitempty"`
 }
 
-// Alternative is a machine that would do instead.
+// Alternative is an instance that would do instead.
 type Alternative struct {
 	Text         string  `json:"text"`
 	Pool         string  `json:"pool,omitempty"`

@@ -20,7 +20,7 @@ type mark struct {
 	reason disrupt.Reason
 	began  time.Time
 	to     []string
-	// from is what is replaced, as pool/type/zone/market.
+	// from is what is replaced, as pool/type/zone/capacity type.
 	from []string
 }
 

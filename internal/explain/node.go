@@ -67,7 +67,7 @@ func (c *Cluster) noNode(name string) error {
 	return &NotFound{Kind: "node", Name: name, Similar: why.Similar(name, names)}
 }
 
-// stayingNode is about a node that is up: a move takes it away, or something keeps it.
+// stayingNode is about a node that is up: a move removes it, or something keeps it.
 func (c *Cluster) stayingNode(a *Answer, at int32, n *state.Node) {
 	d := c.Decision()
 	for _, m := range d.Moves {
@@ -205,7 +205,7 @@ func (c *Cluster) movingNode(a *Answer, n *state.Node) {
 	c.moveNote(a, n.Claim)
 }
 
-// leavingNode is about a node that is being taken away: what it waits for.
+// leavingNode is about a node that is being removed: what it waits for.
 func (c *Cluster) leavingNode(a *Answer, n *state.Node) {
 	a.Verdict = "is being deleted"
 	if n.Claim == nil {

@@ -131,7 +131,7 @@ func (q *nodeQuestion) input(t *nodeTrial) *disrupt.Input {
 	return &in
 }
 
-// search tries the changes one by one, then two together, and returns what helps, and what was tried in vain.
+// search tries the changes one by one, then two together, and returns what helps, and what was tried without success.
 func (q *nodeQuestion) search() (changes []Change, tried []why.Reason) {
 	waited := false
 	for _, w := range q.tweaks {

@@ -65,7 +65,7 @@ func (c *Cluster) podObject(at place) *corev1.Pod {
 	return c.view.Pod(types.UID(at.pod.UID))
 }
 
-// waiting is since when a pod is known to have no place; zero if nothing says so.
+// waiting is since when a pod is known to be unschedulable; zero if nothing says so.
 func waiting(p *corev1.Pod) time.Time {
 	if p == nil {
 		return time.Time{}
@@ -109,7 +109,7 @@ func (c *Cluster) noPod(full string) error {
 	return &NotFound{Kind: "pod", Name: full, Similar: like, Note: "pods that have finished are not looked at"}
 }
 
-// idlePod is about a pod that nothing is planned for: it has not been found to lack a place.
+// idlePod is about a pod that nothing is planned for: it has not been found unschedulable.
 func (c *Cluster) idlePod(a *Answer, p *corev1.Pod) {
 	owner := ""
 	for _, r := range p.OwnerReferences {
@@ -149,7 +149,7 @@ func (c *Cluster) idlePod(a *Answer, p *corev1.Pod) {
 	}
 }
 
-// waitingPod is about a pod that wants a place.
+// waitingPod is about a pod that needs a node.
 func (c *Cluster) waitingPod(a *Answer, at place) {
 	plan := c.Plan()
 	is := func(p *world.Pod) bool { return p == at.pod || p.UID == at.pod.UID && p.Name == at.pod.Name }
@@ -265,7 +265,7 @@ func (c *Cluster) boundPod(a *Answer, at place, obj *corev1.Pod) {
 	c.podHolds(a, at, c.view.Nodes[at.node], obj)
 }
 
-// podHolds says whether a pod keeps its node from being taken away, and what that costs.
+// podHolds says whether a pod keeps its node from being removed, and what that costs.
 func (c *Cluster) podHolds(a *Answer, at place, n *state.Node, obj *corev1.Pod) {
 	switch {
 	case at.pod.Daemon:

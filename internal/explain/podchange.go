@@ -22,7 +22,7 @@ const (
 	maxPools = 8
 )
 
-// stuckPod is about a pod for which the plan has no place.
+// stuckPod is about a pod that the plan leaves unschedulable.
 func (c *Cluster) stuckPod(a *Answer, at place, u *pack.Unplaced) {
 	a.Why = u.Reasons
 	a.Verdict = "is pending: " + mainReason(u.Reasons)

@@ -83,7 +83,7 @@ func (q *podQuestion) request(d int, v int64) tweak {
 	}
 }
 
-// largest is the largest number below high with which the pod has a place; 0 if there is none.
+// largest is the largest number below high with which the pod fits; 0 if there is none.
 func (q *podQuestion) largest(high int64, set func(*trial, int64)) int64 {
 	fits := func(n int64) bool {
 		l, _ := q.try(&tweak{do: func(t *trial) { set(t, n) }})

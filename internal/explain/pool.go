@@ -143,7 +143,7 @@ func valuesOf(offers []world.Offer, p *world.Pool, key string) []string {
 	return slices.Compact(out)
 }
 
-// full says which limit leaves no room for even the smallest machine; "" if there is room.
+// full says which limit leaves no room for even the smallest instance; "" if there is room.
 func (c *Cluster) full(w *world.Pool, offers []world.Offer) string {
 	u := c.view.Usage(w.Name)
 	if w.MaxNodes >= 0 && int64(u.Nodes) >= w.MaxNodes {

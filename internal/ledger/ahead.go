@@ -10,8 +10,8 @@ import (
 	"karpenter/internal/state"
 )
 
-// Plan has a plan made for the pods of the view that want a place, and for those that are known to come beside them. It returns what
-// the plan was made from, and the plan without pods that do not exist. Should a pod that exists go without a place for those, they do
+// Plan has a plan made for the pods of the view that need a node, and for those that are known to come beside them. It returns what
+// the plan was made from, and the plan without pods that do not exist. Should a pod that exists be unschedulable for those, they do
 // not count, and Coming is empty from then on.
 func (f *Facts) Plan(view *state.View, solve func(*world.Snapshot) (*pack.Plan, error)) (*world.Snapshot, *pack.Plan, error) {
 	snap := f.World(view)

@@ -37,7 +37,7 @@ type PlannedNode struct {
 // firstTypes is how many types are named: all of them, for each of a thousand nodes, would be most of what a recording holds.
 const firstTypes = 5
 
-// Unplaced is a group of equal pods without a place.
+// Unplaced is a group of equal unschedulable pods.
 type Unplaced struct {
 	Pods []string     `json:"pods"`
 	Why  []why.Reason `json:"why"`

@@ -13,11 +13,11 @@ type Kind string
 const (
 	Plan         Kind = "Plan"         // nodes for pods that wait
 	Refusal      Kind = "Refusal"      // pods for which nothing can be done, nodes that could not go
-	Move         Kind = "Move"         // nodes taken away by choice, and what takes their place
-	Launch       Kind = "Launch"       // a machine was asked for
+	Move         Kind = "Move"         // nodes disrupted voluntarily, and what replaces them
+	Launch       Kind = "Launch"       // an instance was asked for
 	Failure      Kind = "Failure"      // something that was decided could not be had
-	Interruption Kind = "Interruption" // the cloud takes a machine away
-	Removal      Kind = "Removal"      // nodes taken away for another reason than a move: expired, ill, never joined
+	Interruption Kind = "Interruption" // the cloud takes an instance away
+	Removal      Kind = "Removal"      // nodes removed for another reason than a move: expired, ill, never joined
 )
 
 // Ref names an object that an entry is about.

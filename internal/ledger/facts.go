@@ -21,7 +21,7 @@ type Facts struct {
 	// Busy says of claims that are part of a move what happens to them, Fixed of others why they are to be left alone.
 	Busy  map[string]string `json:"busy,omitempty"`
 	Fixed map[string]string `json:"fixed,omitempty"`
-	// Past are nodes that moves have taken away of late.
+	// Past are nodes that moves have removed of late.
 	Past []Past `json:"past,omitempty"`
 	// Hold says of pools why they are left alone for now, Turn which of these get their turn all the same, and Horizon for which share
 	// of the usual time savings of a pool count.
@@ -38,7 +38,7 @@ type Facts struct {
 	Resources []string `json:"resources,omitempty"`
 }
 
-// Past is a node that a move has taken away.
+// Past is a node that a move has removed.
 type Past struct {
 	Pool         string    `json:"pool,omitempty"`
 	Type         string    `json:"instanceType,omitempty"`

@@ -137,7 +137,7 @@ func MoveSummary(word string, e *Entry) string {
 	return b.String() + ", for " + Money(-e.Saves) + " more"
 }
 
-// SetPrices has machines of claims priced; nil prices none.
+// SetPrices has instances of claims priced; nil prices none.
 func (l *Ledger) SetPrices(price func(*v1.NodeClaim) float64) {
 	if l == nil {
 		return
@@ -147,7 +147,7 @@ func (l *Ledger) SetPrices(price func(*v1.NodeClaim) float64) {
 	l.price = price
 }
 
-// Machine is the machine of a claim, as far as the claim shows it.
+// Machine is the instance of a claim, as far as the claim shows it.
 func (l *Ledger) Machine(claim *v1.NodeClaim) Machine {
 	m := Machine{
 		Claim: claim.Name, Node: claim.Status.NodeName, Pool: claim.Labels[v1.NodePoolLabelKey], Type: claim.Labels[corev1.LabelInstanceTypeStable],

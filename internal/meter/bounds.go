@@ -4,7 +4,7 @@ package meter
 const (
 	// maxSeries is for metrics by pool, reason, zone and the like.
 	maxSeries = 2_000
-	// maxWide is for metrics by node and resource, or by instance type, market and zone: 10,000 nodes with twelve resources,
+	// maxWide is for metrics by node and resource, or by instance type, capacity type and zone: 10,000 nodes with twelve resources,
 	// 1,400 types with nine offerings. Twice the largest fleet that we measure, so that none is cut off.
 	maxWide = 120_000
 	// maxPods is for metrics by pod.

@@ -6,7 +6,7 @@ import (
 	"karpenter/internal/cloud/aws"
 )
 
-// NodeGroup is a group of like machines whose number somebody else sets.
+// NodeGroup is a group of like instances whose number somebody else sets.
 type NodeGroup = aws.NodeGroup
 
 // ReadNodeGroups reads the node groups of an EKS cluster with the credentials of the SDK's environment. version is the

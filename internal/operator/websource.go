@@ -132,7 +132,7 @@ func (s *source) About() web.About {
 	return about
 }
 
-// price is what the machine of a claim costs an hour; 0 if that is not known.
+// price is what the instance of a claim costs an hour; 0 if that is not known.
 func (w *wiring) price(claim *karpv1.NodeClaim) float64 {
 	if claim.Spec.NodeClassRef == nil {
 		return 0

@@ -23,7 +23,7 @@ import (
 	"karpenter/internal/state"
 )
 
-// How often what AWS has is looked up. Spot prices move within hours, and a stale one sends pods to the wrong market; what
+// How often what AWS has is looked up. Spot prices move within hours, and a stale one sends pods to the wrong capacity type; what
 // types exist and what they cost on demand changes a few times a year.
 const (
 	typesEvery    = 12 * time.Hour

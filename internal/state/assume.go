@@ -49,7 +49,7 @@ func (m *Mirror) unassume(claim string) {
 	}
 }
 
-// Leaving says that a claim is about to be deleted: its node is no target any more and its pods want a place, until the claim
+// Leaving says that a claim is about to be deleted: its node is no target any more and its pods need a node, until the claim
 // itself shows it, or for a minute.
 func (m *Mirror) Leaving(claim string) {
 	m.mu.Lock()

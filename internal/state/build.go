@@ -97,7 +97,7 @@ func sortObjects(o *Objects) {
 	})
 }
 
-// provisionable says whether the scheduler has found no place for the pod. Whether a nomination gives it one is found out with the
+// provisionable says whether the scheduler has found the pod unschedulable. Whether a nomination gives it a node is found out with the
 // node that it names.
 func provisionable(o *PodObject) bool {
 	if o.Spec.NodeName != "" || o.Meta.DeletionTimestamp != nil || terminal(o) {

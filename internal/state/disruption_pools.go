@@ -12,7 +12,7 @@ import (
 // poolCount counts nodes of a pool as budgets do: those that are up, and those of them that are out already (D14, D16).
 type poolCount struct{ nodes, out int }
 
-// count adds a node. Nodes that are starting, that no pool made or whose machine is being ended count nowhere.
+// count adds a node. Nodes that are starting, that no pool made or whose instance is being ended count nowhere.
 func (r *disruptionReader) count(counts map[string]*poolCount, n *Node) {
 	if n.Claim == nil || n.Object == nil || n.World.Pool == "" || !n.World.Initialized || holds(n.Claim, v1.ConditionInstanceTerminating) {
 		return

@@ -10,8 +10,8 @@ import (
 	"karpenter/internal/engine/world"
 )
 
-// Expect is the view's world with pods that want a place on the nodes where they are expected: expected names a claim by the
-// pod's UID. Pods that want no place any more and claims that are gone count for nothing. A pod that is expected where it is stays
+// Expect is the view's world with pods that need a node on the nodes where they are expected: expected names a claim by the
+// pod's UID. Pods that need no node any more and claims that are gone count for nothing. A pod that is expected where it is stays
 // there, though its node is being shut.
 func (v *View) Expect(expected map[string]string) *world.Snapshot {
 	if len(expected) == 0 {

@@ -15,7 +15,7 @@ import (
 	"karpenter/internal/engine/world"
 )
 
-// Strays lists the nodes and claims that no node of the view shows: nodes that cannot be read, claims that share a machine.
+// Strays lists the nodes and claims that no node of the view shows: nodes that cannot be read, claims that share an instance.
 func (v *View) Strays() (nodes []*corev1.Node, claims []*v1.NodeClaim) {
 	if v.sources == nil {
 		return nil, nil
@@ -23,7 +23,7 @@ func (v *View) Strays() (nodes []*corev1.Node, claims []*v1.NodeClaim) {
 	return v.sources.nodes, v.sources.claims
 }
 
-// Blocker is a pod that keeps its node from being taken away.
+// Blocker is a pod that keeps its node from being removed.
 type Blocker struct {
 	Pod *corev1.Pod
 	// Text says how, in the words of decisions.
@@ -35,7 +35,7 @@ type Blocker struct {
 	Budgets []*policyv1.PodDisruptionBudget
 }
 
-// Blockers lists the pods of a node that keep it from being taken away.
+// Blockers lists the pods of a node that keep it from being removed.
 func (v *View) Blockers(n *Node, now time.Time) []Blocker {
 	if len(n.Pods) != len(n.World.Pods) {
 		return nil

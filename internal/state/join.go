@@ -19,7 +19,7 @@ type host struct {
 	name string
 	node *corev1.Node
 	pods []*podEntry // not finished, in order of namespace and name
-	// nominees are pods that want a place and are nominated for this node, in the same order.
+	// nominees are pods that need a node and are nominated for this node, in the same order.
 	nominees []*podEntry
 	// facts is what the node and its claim say, without pods; nil when they must be read again.
 	facts *world.Node
@@ -215,7 +215,7 @@ func remove[T comparable](index map[string][]T, key string, item T) {
 	}
 }
 
-// ownerOf is the claim that a machine belongs to: the oldest that names it.
+// ownerOf is the claim that an instance belongs to: the oldest that names it.
 func (m *Mirror) ownerOf(provider string) *claimEntry {
 	list := m.claimsBy[provider]
 	if len(list) == 0 {
@@ -248,8 +248,8 @@ func (m *Mirror) nodeOf(c *claimEntry) *host {
 	return nil
 }
 
-// firstAt is the claim that a node's name belongs to where several were registered with it: the one whose machine the node shows,
-// or else the oldest. A claim whose machine belongs to another has no say.
+// firstAt is the claim that a node's name belongs to where several were registered with it: the one whose instance the node shows,
+// or else the oldest. A claim whose instance belongs to another has no say.
 func (m *Mirror) firstAt(name string) *claimEntry {
 	id := ""
 	if h := m.hosts[name]; h != nil && h.node != nil {
@@ -275,7 +275,7 @@ func rank(first bool) int {
 	return 1
 }
 
-// claimFor is the claim that a host's node stands for, or an error for a node that shows a machine which is another's.
+// claimFor is the claim that a host's node stands for, or an error for a node that shows an instance which is another's.
 func (m *Mirror) claimFor(h *host) (*claimEntry, error) {
 	if id := h.node.Spec.ProviderID; id != "" {
 		if c := m.ownerOf(id); c != nil {

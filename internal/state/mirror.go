@@ -60,11 +60,11 @@ type Mirror struct {
 	volumes *volumeSet
 	scratch PodObject
 	keyBuf  []byte
-	// pending lists the pods that want a place, in order.
+	// pending lists the pods that need a node, in order.
 	pending       []*podEntry
 	pendingWorlds []*world.Pod
 	byUID         *shards[podRef]
-	// nominees counts the pods that want a place and are nominated for a node; disregarded are nominations that do not count, by
+	// nominees counts the pods that need a node and are nominated for a node; disregarded are nominations that do not count, by
 	// the pod.
 	nominees    int
 	disregarded map[types.UID]string

@@ -87,8 +87,8 @@ func fallback(have, claim corev1.ResourceList) corev1.ResourceList {
 	return out
 }
 
-// inFlight is a claim whose node has not appeared: a node with what the claim promises. While no machine has been launched for
-// it, it has exactly what the claim was made for, and counts against limits as the largest machine that it may become.
+// inFlight is a claim whose node has not appeared: a node with what the claim promises. While no instance has been launched for
+// it, it has exactly what the claim was made for, and counts against limits as the largest instance that it may become.
 func (b *converter) inFlight(c *v1.NodeClaim, largest func(*v1.NodeClaim) world.Resources) (*world.Node, error) {
 	labels, zone := b.rules.Normalized(c.Labels), ""
 	for _, r := range c.Spec.Requirements {

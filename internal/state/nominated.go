@@ -15,7 +15,7 @@ import (
 // will.
 const overdue = time.Minute
 
-// Nominee is a pod that wants a place and that status.nominatedNodeName names a node for. It counts as on that node, instead of as
+// Nominee is a pod that needs a node and that status.nominatedNodeName names a node for. It counts as on that node, instead of as
 // pending, while the node is there to stay, would take it, and has room for it, not counting pods of lower priority that are
 // being deleted: that is how a scheduler preempts. Otherwise the nomination is stale and changes nothing.
 type Nominee struct {

@@ -22,9 +22,9 @@ type podEntry struct {
 	world       *world.Pod   // as the engine sees it; nil for one that takes no part
 	claims      []string     // volume claims
 	host        *host        // where it runs
-	nominated   *host        // which node its nomination names, if it wants a place
+	nominated   *host        // which node its nomination names, if it needs a node
 	shows       *daemonEntry // which daemon's shape is taken from it
-	// first is when it was first found to want a place, in nanoseconds since 1970.
+	// first is when it was first found to need a node, in nanoseconds since 1970.
 	first   int64
 	class   int32 // -1 for none
 	pending bool

@@ -172,7 +172,7 @@ func claimClass(c *v1.NodeClaim) string {
 }
 
 // ClassWith names a class as it is for pools and claims with kubelet settings of their own (A68), in the text of
-// convert.KubeletAnnotation: they decide how much room its machines have. MirrorOptions.Types is asked by that name.
+// convert.KubeletAnnotation: they decide how much room its instances have. MirrorOptions.Types is asked by that name.
 func ClassWith(class, kubelet string) string {
 	if kubelet == "" {
 		return class

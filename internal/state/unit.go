@@ -170,7 +170,7 @@ func (m *Mirror) claimUnit(c *claimEntry) *Node {
 	n := &Node{Claim: c.obj, Assumed: !c.assumed.IsZero()}
 	var pods []*podEntry
 	if h := m.hosts[c.obj.Status.NodeName]; h != nil && h.node == nil && m.firstAt(h.name) == c {
-		pods, n.PodEvent = h.pods, h.podEvent // their node is late, or was taken away
+		pods, n.PodEvent = h.pods, h.podEvent // their node is late, or was removed
 	}
 	return m.unit(c.unit, c.facts, n, pods)
 }

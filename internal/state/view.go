@@ -20,7 +20,7 @@ type View struct {
 	World *world.Snapshot
 	// Nodes are the nodes of World, in the same order, with the objects behind them.
 	Nodes []*Node
-	// Nominees are the pods that want a place and are nominated for a node, in order of namespace and name.
+	// Nominees are the pods that need a node and are nominated for a node, in order of namespace and name.
 	Nominees []Nominee
 	// Problems names objects that were set aside, and why.
 	Problems []Problem
@@ -90,13 +90,13 @@ func (v *View) Claim(name string) *Node {
 // Pool finds a pool.
 func (v *View) Pool(name string) *Pool { return v.pools[name] }
 
-// Pod finds a pod that is bound or wants a place by its UID.
+// Pod finds a pod that is bound or needs a node by its UID.
 func (v *View) Pod(uid types.UID) *corev1.Pod {
 	ref, _ := v.pods.get(string(uid))
 	return ref.pod
 }
 
-// Seen is when the pod was first found to want a place.
+// Seen is when the pod was first found to need a node.
 func (v *View) Seen(uid types.UID) (time.Time, bool) {
 	ref, _ := v.pods.get(string(uid))
 	return time.Unix(0, ref.first), ref.first != 0

@@ -29,7 +29,7 @@ type typedObjects struct {
 	sources
 }
 
-// Idle are the pods that are neither finished nor bound nor in want of a place: gated, or not looked at by the scheduler yet.
+// Idle are the pods that are neither finished nor bound nor pending: gated, or not looked at by the scheduler yet.
 func (v *View) Idle() []*corev1.Pod { return v.sources.idle }
 
 // objects lists everything that the view was made from.

@@ -136,7 +136,7 @@ func (a *ahead) wait(p *world.Pod, w waiting) {
 	}
 }
 
-// still is those of the pods that want a place in this view, as this view knows them.
+// still is those of the pods that need a node in this view, as this view knows them.
 func (a *ahead) still(pods []*world.Pod) []*world.Pod {
 	var out []*world.Pod
 	for _, p := range pods {

@@ -44,7 +44,7 @@ type Change struct {
 
 	pools   map[string]bool // that were changed
 	classes []*awsv1.EC2NodeClass
-	// touched are pods that were added or taken away; disruption budgets that cover them are counted again.
+	// touched are pods that were added or removed; disruption budgets that cover them are counted again.
 	touched []podLabels
 }
 

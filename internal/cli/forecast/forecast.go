@@ -1,5 +1,5 @@
 // Package forecast says what a cluster comes to. It carries the engine's decisions out on copies of the objects, one round after
-// the other: kube-scheduler binds what fits on nodes that there are, nodes are made for pods that it finds no place for, then there
+// the other: kube-scheduler binds what fits on nodes that there are, nodes are made for pods that do not fit there, then there
 // are moves as far as budgets let them, until nothing is left to do. New nodes are up and pods have restarted when the next
 // round begins; what that takes is added up.
 //
@@ -65,7 +65,7 @@ type Move struct {
 	Why    string         `json:"why"`
 }
 
-// Unplaced is pods without a place, with the reasons that they share.
+// Unplaced is unschedulable pods, with the reasons that they share.
 type Unplaced struct {
 	Pods    []string `json:"pods"`
 	Reasons []string `json:"reasons"`

@@ -87,7 +87,7 @@ func (r *run) view() *state.View {
 	return view
 }
 
-// noteUnplaced remembers the pods that this plan leaves without a place.
+// noteUnplaced remembers the pods that this plan leaves unschedulable.
 func (r *run) noteUnplaced(view *state.View, plan *pack.Plan) {
 	r.out.Unplaced = nil
 	for _, u := range plan.Unplaced {
@@ -206,7 +206,7 @@ func (r *run) bind(s *world.Snapshot, pods []*world.Pod, node string) (any bool)
 	return any
 }
 
-// drop takes nodes away, with their claims. Of pods that are still bound to them those that something makes anew wait for a place;
+// drop removes nodes, with their claims. Of pods that are still bound to them those that something makes anew become pending;
 // the others are gone.
 func (r *run) drop(names map[string]bool, claims map[string]bool) {
 	r.objects.Nodes = slices.DeleteFunc(r.objects.Nodes, func(n *corev1.Node) bool { return names[n.Name] })

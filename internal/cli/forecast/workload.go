@@ -208,7 +208,7 @@ func (w *workload) likeness() *corev1.PodTemplateSpec {
 	return t
 }
 
-// add makes a pod of the template, which waits for a place.
+// add makes a pod of the template, which is pending.
 func (c *Change) add(w *workload, name string, ordinal int) {
 	p := &corev1.Pod{Spec: *w.template.Spec.DeepCopy()}
 	owner, kind := w.name, w.kind
@@ -228,7 +228,7 @@ func (c *Change) add(w *workload, name string, ordinal int) {
 	c.wait(p, w.space, name)
 }
 
-// wait adds a pod that waits for a place.
+// wait adds a pod that is pending.
 func (c *Change) wait(p *corev1.Pod, space, name string) {
 	p.Namespace, p.Name, p.UID = space, name, types.UID("forecast/"+space+"/"+name)
 	p.CreationTimestamp = metav1.NewTime(c.Now)

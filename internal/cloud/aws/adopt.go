@@ -18,14 +18,14 @@ import (
 	"karpenter/internal/engine/world"
 )
 
-// lookUp finds every machine that was made for a batch, in whatever state. Batches that are looked for at the same time share
+// lookUp finds every instance that was made for a batch, in whatever state. Batches that are looked for at the same time share
 // a call.
 func (p *Provider) lookUp(ctx context.Context, batch string) ([]*cloud.Instance, error) {
 	list, _, err := p.looking.get(ctx, batch)
 	return list, readError("look for batch "+batch, err)
 }
 
-// lookUpAll finds the machines of batches, by batch.
+// lookUpAll finds the instances of batches, by batch.
 func (p *Provider) lookUpAll(ctx context.Context, batches []string) (map[string][]*cloud.Instance, error) {
 	found := map[string][]*cloud.Instance{}
 	err := p.eachInstance(ctx, append(p.owned(), filter("tag:"+cloud.BatchAnnotationKey, batches...)), func(i *types.Instance) {
@@ -37,7 +37,7 @@ func (p *Provider) lookUpAll(ctx context.Context, batches []string) (map[string]
 }
 
 // launchedBefore handles EC2's word that the batch's token was used with other parameters: a fleet exists, so nothing more is
-// launched. Its machines are adopted as soon as they show up; if none does in time, the fleet got none.
+// launched. Its instances are adopted as soon as they show up; if none does in time, the fleet got none.
 func (p *Provider) launchedBefore(ctx context.Context, batch cloud.Batch, used error) []cloud.Result {
 	results := make([]cloud.Result, len(batch.Claims))
 	found, err := p.lookUp(ctx, batch.ID)
@@ -52,8 +52,8 @@ func (p *Provider) launchedBefore(ctx context.Context, batch cloud.Batch, used e
 	return all(results, noneLeft(batch.ID))
 }
 
-// unsaid handles an answer that names neither machines nor errors. AWS promises of a repeated call only that it succeeds, so the fleet
-// may have been filled all the same: its machines are looked for by their tags and by the fleet's own record, and until something
+// unsaid handles an answer that names neither instances nor errors. AWS promises of a repeated call only that it succeeds, so the fleet
+// may have been filled all the same: its instances are looked for by their tags and by the fleet's own record, and until something
 // turns up, or nothing can any more, the outcome is not known.
 func (p *Provider) unsaid(ctx context.Context, o *order, fleet string) []cloud.Result {
 	results, batch := make([]cloud.Result, len(o.batch.Claims)), o.batch
@@ -76,7 +76,7 @@ func (p *Provider) unsaid(ctx context.Context, o *order, fleet string) []cloud.R
 	return all(results, noneLeft(batch.ID))
 }
 
-// fleetRecord is what EC2 has on record for a fleet: its machines, and what it was refused. A role that may not ask, and a
+// fleetRecord is what EC2 has on record for a fleet: its instances, and what it was refused. A role that may not ask, and a
 // fleet that EC2 does not know any more, tell nothing.
 func (p *Provider) fleetRecord(ctx context.Context, o *order, fleet string) (found []*cloud.Instance, refused []types.CreateFleetError, err error) {
 	op := "look at fleet " + fleet
@@ -117,9 +117,9 @@ func noneLeft(batch string) *cloud.Error {
 	return &cloud.Error{Class: cloud.NoCapacity, Op: "launch batch " + batch, Reason: "InsufficientCapacity", Err: errors.New("an earlier launch of the batch left no instance for the claim")}
 }
 
-// adopt gives the machines of an earlier launch to the claims: first those that carry a claim's name, then any, since the
-// claims are interchangeable. Machines that another claim has on record, and those that are ending, are nobody's. While the
-// launch is so young that not all it made need show, a claim without a machine has to wait.
+// adopt gives the instances of an earlier launch to the claims: first those that carry a claim's name, then any, since the
+// claims are interchangeable. Instances that another claim has on record, and those that are ending, are nobody's. While the
+// launch is so young that not all it made need show, a claim without an instance has to wait.
 func (p *Provider) adopt(batch cloud.Batch, found []*cloud.Instance) []cloud.Result {
 	slices.SortFunc(found, byID)
 	var free []*cloud.Instance
@@ -155,7 +155,7 @@ func (p *Provider) adopt(batch cloud.Batch, found []*cloud.Instance) []cloud.Res
 	return results
 }
 
-// complement adds to a machine that was found what its type has, as far as the type and the class are still known.
+// complement adds to an instance that was found what its type has, as far as the type and the class are still known.
 func (p *Provider) complement(in *cloud.Instance, claim *karpv1.NodeClaim) {
 	w, err := newWish(claim)
 	if err != nil {
@@ -166,7 +166,7 @@ func (p *Provider) complement(in *cloud.Instance, claim *karpv1.NodeClaim) {
 	}
 }
 
-// describe adds what a claim learns from having the machine: labels, annotations, capacity.
+// describe adds what a claim learns from having the instance: labels, annotations, capacity.
 func (p *Provider) describe(in *cloud.Instance, now inputs, w *wish) {
 	if in.Labels == nil {
 		in.Labels = map[string]string{}
@@ -202,7 +202,7 @@ func (p *Provider) describe(in *cloud.Instance, now inputs, w *wish) {
 	in.Capacity, in.Allocatable = resourceList(t.Capacity, attached), resourceList(t.Allocatable, attached)
 }
 
-// resourceList puts a vector into Kubernetes' form. What a machine has none of is left out, and so is what it has only if it
+// resourceList puts a vector into Kubernetes' form. What an instance has none of is left out, and so is what it has only if it
 // was launched with it, and was not.
 func resourceList(r world.Resources, attached map[corev1.ResourceName]bool) corev1.ResourceList {
 	out := corev1.ResourceList{}

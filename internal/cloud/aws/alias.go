@@ -10,7 +10,7 @@ import (
 	"karpenter/internal/cloud/aws/shape"
 )
 
-// variant is a kind of machine that a family has an image of its own for.
+// variant is a kind of instance that a family has an image of its own for.
 type variant string
 
 const (
@@ -20,7 +20,7 @@ const (
 	windowsOS variant = "windows"
 )
 
-// aliasImage is one image that an alias stands for: where SSM has its id, and what machines it is for.
+// aliasImage is one image that an alias stands for: where SSM has its id, and what instances it is for.
 type aliasImage struct {
 	path    string
 	variant variant
@@ -83,7 +83,7 @@ func bottlerocketImages(alias awsv1.Alias, version string) []aliasImage {
 	}
 }
 
-// variantNeeds are the requirements that keep machines of other kinds from an image.
+// variantNeeds are the requirements that keep instances of other kinds from an image.
 func variantNeeds(v variant, family string) []corev1.NodeSelectorRequirement {
 	switch v {
 	case standard:

@@ -11,12 +11,12 @@ import (
 // maxAttempts bounds how many batches are remembered. To forget one costs a repeated refusal, nothing else.
 const maxAttempts = 10_000
 
-// attempts counts, by batch, the answers that are done with: which said that a fleet got nothing, or whose machines have all been
+// attempts counts, by batch, the answers that are done with: which said that a fleet got nothing, or whose instances have all been
 // handed out. A process that does not know of them walks through their tokens again, and gets the same answers.
 type attempts struct {
 	mu    sync.Mutex
 	count map[string]int
-	// made are the machines of the last answer.
+	// made are the instances of the last answer.
 	made map[string][]string
 	// silent is when an answer first said nothing at all.
 	silent map[string]time.Time
@@ -52,7 +52,7 @@ func (a *attempts) unsaid(batch string, now time.Time) time.Time {
 	return a.silent[batch]
 }
 
-// answered notes the machines of an answer.
+// answered notes the instances of an answer.
 func (a *attempts) answered(batch string, ids []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

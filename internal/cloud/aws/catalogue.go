@@ -27,7 +27,7 @@ type machines struct {
 	zones map[string]map[string]bool
 }
 
-// get returns the machine of that name, or nil.
+// get returns the instance of that name, or nil.
 func (m *machines) get(name string) *shape.Machine {
 	i, ok := slices.BinarySearchFunc(m.list, name, func(m *shape.Machine, name string) int { return cmp.Compare(m.Name, name) })
 	if !ok {
@@ -36,7 +36,7 @@ func (m *machines) get(name string) *shape.Machine {
 	return m.list[i]
 }
 
-// catalogue holds the machines that were downloaded last.
+// catalogue holds the instances that were downloaded last.
 type catalogue struct {
 	now atomic.Pointer[machines]
 }

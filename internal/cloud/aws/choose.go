@@ -19,13 +19,13 @@ const fewChoices = 5
 // maxChoices is how many instance types one launch offers to EC2: more make the request large and the choice no better.
 const maxChoices = 60
 
-// option is one way to launch a machine.
+// option is one way to launch an instance.
 type option struct {
 	typ *world.InstanceType
 	off *world.Offering
 }
 
-// choice is what one launch offers to EC2: options of one market, cheapest type first.
+// choice is what one launch offers to EC2: options of one capacity type, cheapest type first.
 type choice struct {
 	market  string
 	options []option

@@ -16,15 +16,15 @@ type scope int
 
 const (
 	scopeNone scope = iota
-	// scopeOffering: this type in this zone under this market.
+	// scopeOffering: this type in this zone of this capacity type.
 	scopeOffering
-	// scopeSpot: the whole spot market.
+	// scopeSpot: all of spot.
 	scopeSpot
 	// scopeSubnet: the subnet, whatever the type.
 	scopeSubnet
 	// scopeReservation: the capacity reservation.
 	scopeReservation
-	// scopeSpread: the placement group in this zone, whatever the type: a spread group takes so many machines per zone.
+	// scopeSpread: the placement group in this zone, whatever the type: a spread group takes so many instances per zone.
 	scopeSpread
 )
 

@@ -25,7 +25,7 @@ type expression struct {
 	formula *formula.Formula
 }
 
-// kubelets gives the kubelet settings of a class by machine. Without expressions they are the same for all.
+// kubelets gives the kubelet settings of a class by instance. Without expressions they are the same for all.
 type kubelets struct {
 	settings    shape.Settings
 	plain       *awsv1.KubeletConfiguration // what is no expression
@@ -70,7 +70,7 @@ func reservedBy(k *awsv1.KubeletConfiguration, name string) map[string]string {
 	return nil
 }
 
-// of returns the settings for a machine. An expression that has no value for it is left out, and is a problem.
+// of returns the settings for an instance. An expression that has no value for it is left out, and is a problem.
 func (k *kubelets) of(m *shape.Machine) (*awsv1.KubeletConfiguration, field.ErrorList) {
 	if len(k.expressions) == 0 {
 		return k.plain, nil

@@ -21,7 +21,7 @@ import (
 	"karpenter/internal/engine/world"
 )
 
-// order is one request to EC2 for the machines of a batch.
+// order is one request to EC2 for the instances of a batch.
 type order struct {
 	in      inputs
 	batch   cloud.Batch
@@ -108,7 +108,7 @@ func (p *Provider) arrange(ctx context.Context, o *order) error {
 	return nil
 }
 
-// onePartition keeps the options of the lowest partition that the claim asks for: the machines of one request share it. Where it
+// onePartition keeps the options of the lowest partition that the claim asks for: the instances of one request share it. Where it
 // asks for none EC2 spreads them.
 func onePartition(keys []groupKey) []groupKey {
 	lowest := math.MaxInt
@@ -176,7 +176,7 @@ func (o *order) overrides(options []option, k groupKey) []types.FleetLaunchTempl
 }
 
 // byZone says whether EC2 is told which zone to take where prices are equal. On-demand prices are the same all over a region, and
-// the strategy for the lowest price takes any of them, mostly the same for every machine.
+// the strategy for the lowest price takes any of them, mostly the same for every instance.
 func (o *order) byZone() bool {
 	return o.choice.market == karpv1.CapacityTypeOnDemand && len(o.wish.zones) > 1
 }
@@ -328,7 +328,7 @@ func overridden(l *types.LaunchTemplateAndOverridesResponse) types.FleetLaunchTe
 	return *l.Overrides
 }
 
-// pools is where an override takes its machines from. In a placement group it is the partition that was asked for, or else any.
+// pools is where an override takes its instances from. In a placement group it is the partition that was asked for, or else any.
 func (o *order) pools(at types.FleetLaunchTemplateOverrides) []pool {
 	p := pool{market: o.choice.market, typ: string(at.InstanceType), zone: aws.ToString(at.AvailabilityZone)}
 	if o.in.placement == nil {

@@ -31,13 +31,13 @@ type imageQuery struct {
 	owners  []string
 }
 
-// candidate is an image with what machines it is for.
+// candidate is an image with what instances it is for.
 type candidate struct {
 	image types.Image
 	needs []corev1.NodeSelectorRequirement
 }
 
-// findImages finds the images that the class selects: for every kind of machine the best one, newest first.
+// findImages finds the images that the class selects: for every kind of instance the best one, newest first.
 func (p *Provider) findImages(ctx context.Context, class *awsv1.EC2NodeClass) ([]awsv1.AMI, error) {
 	variants, queries, err := p.imageQueries(ctx, class)
 	if err != nil {
@@ -161,7 +161,7 @@ func (p *Provider) describeImages(ctx context.Context, class string, q imageQuer
 	return out, nil
 }
 
-// candidates says what machines an image is for: those of its architecture, and with an alias those of its variants.
+// candidates says what instances an image is for: those of its architecture, and with an alias those of its variants.
 func candidates(image types.Image, variants []variant, family string) []candidate {
 	arch := shape.AMD64
 	switch image.Architecture {
@@ -186,7 +186,7 @@ func candidates(image types.Image, variants []variant, family string) []candidat
 	return out
 }
 
-// bestImages keeps, of images for the same machines, the one that its owner has not deprecated, then the newest, then the one
+// bestImages keeps, of images for the same instances, the one that its owner has not deprecated, then the newest, then the one
 // with the larger name.
 func bestImages(found []candidate, now time.Time) []awsv1.AMI {
 	best := map[string]candidate{}

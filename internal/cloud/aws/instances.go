@@ -37,16 +37,16 @@ func ParseProviderID(providerID string) (id string, err error) {
 	return id, nil
 }
 
-// TagClusterUID tells apart the machines of clusters that have the same name, one after the other or at once.
+// TagClusterUID tells apart the instances of clusters that have the same name, one after the other or at once.
 const TagClusterUID = karpv1.Group + "/cluster-uid"
 
-// owned are the filters that this cluster's machines pass: tags that every version has put on them at birth. The tag
+// owned are the filters that this cluster's instances pass: tags that every version has put on them at birth. The tag
 // eks:eks-cluster-name is not among those, older versions do not know it.
 func (p *Provider) owned() []types.Filter {
 	return []types.Filter{filter("tag-key", awsv1.TagNodePool, awsv1.TagNodeClass), filter("tag:"+awsv1.TagClusterPrefix+p.opt.Cluster.Name, awsv1.TagClusterOwned)}
 }
 
-// living are the states of machines that are not gone.
+// living are the states of instances that are not gone.
 var living = filter("instance-state-name", "pending", "running", "stopping", "stopped", "shutting-down")
 
 // List implements cloud.Fleet.
@@ -83,7 +83,7 @@ func (p *Provider) Get(ctx context.Context, id string) (in *cloud.Instance, err 
 	return in, nil
 }
 
-// absent is the error for a machine that EC2 does not show. While a zone is shifted away from, EC2 may not show machines in
+// absent is the error for an instance that EC2 does not show. While a zone is shifted away from, EC2 may not show instances in
 // it, so that absence then proves nothing.
 func (p *Provider) absent(op, id string) error {
 	if away := p.shifts.look(); len(away.until) > 0 {
@@ -92,7 +92,7 @@ func (p *Provider) absent(op, id string) error {
 	return p.recent.absent(op, id)
 }
 
-// reachable says why nothing may be done with a machine that was looked up by its id: it has ended, or is another cluster's.
+// reachable says why nothing may be done with an instance that was looked up by its id: it has ended, or is another cluster's.
 func (p *Provider) reachable(op string, in *cloud.Instance) error {
 	switch {
 	case in.State == cloud.Terminated:
@@ -103,7 +103,7 @@ func (p *Provider) reachable(op string, in *cloud.Instance) error {
 	return nil
 }
 
-// marked says whether the machine carries the tags of this cluster's machines. A stand-alone claim's has no pool, and the value of
+// marked says whether the instance carries the tags of this cluster's instances. A stand-alone claim's has no pool, and the value of
 // its tag is empty; one that an older version made has no tag for the class.
 func (p *Provider) marked(tags map[string]string) bool {
 	_, pool := tags[awsv1.TagNodePool]
@@ -112,7 +112,7 @@ func (p *Provider) marked(tags map[string]string) bool {
 	return cluster && (pool || class)
 }
 
-// foreign says whether the machine's tags give it to another cluster. A machine without any such tag is nobody else's.
+// foreign says whether the instance's tags give it to another cluster. An instance without any such tag is nobody else's.
 func (p *Provider) foreign(in *cloud.Instance) bool {
 	if uid := in.Tags[TagClusterUID]; uid != "" && p.opt.Cluster.UID != "" && uid != p.opt.Cluster.UID {
 		return true
@@ -131,7 +131,7 @@ func (p *Provider) foreign(in *cloud.Instance) bool {
 	return false
 }
 
-// Delete implements cloud.Fleet. It looks first, so that no machine of another cluster is ended, and none twice. A machine that
+// Delete implements cloud.Fleet. It looks first, so that no instance of another cluster is ended, and none twice. An instance that
 // EC2 does not show yet is ended all the same: it may have been made a moment ago.
 func (p *Provider) Delete(ctx context.Context, id string) (err error) {
 	op := "terminate instance " + id

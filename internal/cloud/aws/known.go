@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Known says how current the provider's knowledge of the market is.
+// Known says how current the provider's knowledge of prices and stock is.
 type Known struct {
 	PriceState
-	// Outages are the pools that EC2 had nothing in, by type, zone and market.
+	// Outages are the pools that EC2 had nothing in, by type, zone and capacity type.
 	Outages []Outage
 }
 

@@ -202,14 +202,14 @@ func (p *Provider) createFleet(ctx context.Context, o *order) (out *ec2.CreateFl
 	return out, err
 }
 
-// handOut gives the machines of an answer to claims in order, and says to the others why there is none.
+// handOut gives the instances of an answer to claims in order, and says to the others why there is none.
 func (p *Provider) handOut(o *order, out *ec2.CreateFleetOutput) []cloud.Result {
 	var got []*cloud.Instance
 	var ids []string
 	for _, i := range out.Instances {
 		got, ids = append(got, p.launched(o, i)...), append(ids, i.InstanceIds...)
 	}
-	// A repeated call is answered with the same fleet, of which other claims may have machines on record by now.
+	// A repeated call is answered with the same fleet, of which other claims may have instances on record by now.
 	got = slices.DeleteFunc(got, func(in *cloud.Instance) bool { return o.batch.Taken[in.ID] })
 	slices.SortFunc(got, byID)
 	results := make([]cloud.Result, len(o.batch.Claims))
@@ -231,7 +231,7 @@ func (p *Provider) handOut(o *order, out *ec2.CreateFleetOutput) []cloud.Result 
 	return results
 }
 
-// launched are the machines of one line of the answer.
+// launched are the instances of one line of the answer.
 func (p *Provider) launched(o *order, i types.CreateFleetInstance) []*cloud.Instance {
 	at := overridden(i.LaunchTemplateAndOverrides)
 	zone := aws.ToString(at.AvailabilityZone)

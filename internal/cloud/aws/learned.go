@@ -9,7 +9,7 @@ import (
 // maxLearned bounds what is remembered of memory: more than there are types times images in use.
 const maxLearned = 20_000
 
-// booted is a machine with the image that it runs, which together decide how much memory a node has.
+// booted is an instance with the image that it runs, which together decide how much memory a node has.
 type booted struct{ typ, image string }
 
 // memories is what nodes were seen to have, in bytes. It never changes.

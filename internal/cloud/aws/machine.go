@@ -98,7 +98,7 @@ func addDevices(m *shape.Machine, t *types.InstanceTypeInfo) {
 	}
 }
 
-// sells says whether the machine can be bought that way.
+// sells says whether the instance can be bought that way.
 func sells(m *shape.Machine, usage types.UsageClassType) bool {
 	return slices.Contains(m.UsageClasses, string(usage))
 }

@@ -156,7 +156,7 @@ func (g *NodeGroup) attributeDisks(a *ec2types.InstanceRequirements) {
 	}
 }
 
-// attributeAccelerators takes over GPUs, or else chips for machine learning: a requirement cannot say one or the other.
+// attributeAccelerators takes over GPUs, or else chips for instance learning: a requirement cannot say one or the other.
 func (g *NodeGroup) attributeAccelerators(a *ec2types.InstanceRequirements) {
 	count := a.AcceleratorCount
 	if count != nil && count.Max != nil && *count.Max == 0 {

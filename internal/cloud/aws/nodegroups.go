@@ -22,12 +22,12 @@ import (
 	karpv1 "karpenter/api/karpenter/v1"
 )
 
-// NodeGroup is a group of like machines whose number somebody else sets: what a pool would replace.
+// NodeGroup is a group of like instances whose number somebody else sets: what a pool would replace.
 type NodeGroup struct {
 	// Name is what its owner calls it; Kind says what it is, in AWS's words; ScalingGroup names the Auto Scaling group.
 	Name, Kind, ScalingGroup string
 	Min, Max, Now            int32
-	// Types and CapacityTypes are what its machines may be; Arch is known if its image says it. Largest is the capacity
+	// Types and CapacityTypes are what its instances may be; Arch is known if its image says it. Largest is the capacity
 	// of its largest type, as far as types are known.
 	Types, CapacityTypes []string
 	Arch                 string
@@ -36,10 +36,10 @@ type NodeGroup struct {
 	Largest      corev1.ResourceList
 	Labels       map[string]string
 	Taints       []karpv1.Taint
-	// Tags are those of the Auto Scaling group, by which Cluster Autoscaler finds it; Instances are its machines.
+	// Tags are those of the Auto Scaling group, by which Cluster Autoscaler finds it; Instances are its instances.
 	Tags      map[string]string
 	Instances []string
-	// Lifetime is how long a machine may live; 0 is for ever.
+	// Lifetime is how long an instance may live; 0 is for ever.
 	Lifetime time.Duration
 	// Class is the cloud's side of it.
 	Class awsv1.EC2NodeClassSpec
@@ -335,7 +335,7 @@ func (g *NodeGroup) useSubnets(ids []string) {
 	}
 }
 
-// useTags takes over the labels and taints that are told to Cluster Autoscaler, and the tags that machines get.
+// useTags takes over the labels and taints that are told to Cluster Autoscaler, and the tags that instances get.
 func (g *NodeGroup) useTags(tags []scaling.TagDescription) {
 	g.Tags = tagMap(tags)
 	for _, t := range tags {
@@ -358,7 +358,7 @@ func (g *NodeGroup) useTags(tags []scaling.TagDescription) {
 	}
 }
 
-// foreignTags begin the keys of tags that others set and that machines of a pool must not have.
+// foreignTags begin the keys of tags that others set and that instances of a pool must not have.
 var foreignTags = []string{"aws:", "eks:", "kubernetes.io/cluster", "k8s.io/", "karpenter.", "alpha.eksctl.io/", "eksctl.cluster.k8s.io/"}
 
 func (g *NodeGroup) useTag(key, value string) {

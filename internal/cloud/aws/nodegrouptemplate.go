@@ -105,7 +105,7 @@ func configurationData(l *scaling.LaunchConfiguration) *ec2types.ResponseLaunchT
 	return d
 }
 
-// useData takes over what machines are made from.
+// useData takes over what instances are made from.
 func (r *groupReader) useData(ctx context.Context, g *NodeGroup, d *ec2types.ResponseLaunchTemplateData) error {
 	if len(g.Types) == 0 && d.InstanceType != "" {
 		g.Types = []string{string(d.InstanceType)}

@@ -11,7 +11,7 @@ import (
 	"karpenter/internal/cloud"
 )
 
-// Partition finds out which partition of its placement group EC2 has put the machine of a claim in, where the claim did not ask
+// Partition finds out which partition of its placement group EC2 has put the instance of a claim in, where the claim did not ask
 // for one. It returns the number, which is empty while EC2 does not say yet, and whether there is one to wait for.
 func (p *Provider) Partition(ctx context.Context, claim *karpv1.NodeClaim) (number string, wanted bool, err error) {
 	group := claim.Labels[awsv1.LabelPlacementGroupID]

@@ -22,7 +22,7 @@ const (
 	spotPricePage = 2000
 )
 
-// productKinds are what is sold as a machine: shared ones, and bare metal, which the price list counts as dedicated.
+// productKinds are what is sold as an instance: shared ones, and bare metal, which the price list counts as dedicated.
 var productKinds = []struct{ tenancy, family string }{
 	{"Shared", "Compute Instance"},
 	{"Dedicated", "Compute Instance (bare metal)"},

@@ -1,4 +1,4 @@
-// Package aws makes Karpenter's machines in EC2. It is the only importer of the AWS SDK.
+// Package aws makes Karpenter's instances in EC2. It is the only importer of the AWS SDK.
 //
 // What the package knows of AWS (instance types, prices, stock-outs, subnets, images) is kept in immutable values that a
 // refresh builds beside the old ones and swaps in, so no lock is held during a call to AWS and readers never wait. What a

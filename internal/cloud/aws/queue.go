@@ -83,7 +83,7 @@ func (q *Queue) address(ctx context.Context) (*string, error) {
 	return out.QueueUrl, nil
 }
 
-// Interrupted takes over what the interruption of a machine says of stock: its pool has none to spare. labels are the claim's.
+// Interrupted takes over what the interruption of an instance says of stock: its pool has none to spare. labels are the claim's.
 func (p *Provider) Interrupted(labels map[string]string) {
 	switch labels[karpv1.CapacityTypeLabelKey] {
 	case karpv1.CapacityTypeSpot:

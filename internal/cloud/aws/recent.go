@@ -10,7 +10,7 @@ import (
 // maxRecent bounds the memory of launches; beyond it the oldest knowledge is given up.
 const maxRecent = 20_000
 
-// recent remembers machines that were launched so shortly ago that EC2 may not show them yet.
+// recent remembers instances that were launched so shortly ago that EC2 may not show them yet.
 type recent struct {
 	clock Clock
 	mu    sync.Mutex
@@ -35,7 +35,7 @@ func (r *recent) add(id string) {
 	}
 }
 
-// absent is the error for a machine that EC2 does not show: NotFound, unless it is so young that this means nothing.
+// absent is the error for an instance that EC2 does not show: NotFound, unless it is so young that this means nothing.
 func (r *recent) absent(op, id string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

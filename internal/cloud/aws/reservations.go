@@ -18,16 +18,16 @@ import (
 
 const (
 	reservationsPage = 1000
-	// blockNotice is how long before the end of a capacity block its nodes are replaced: EC2 begins to take machines back half an
+	// blockNotice is how long before the end of a capacity block its nodes are replaced: EC2 begins to take instances back half an
 	// hour before, and ten minutes more are for draining. Those of UltraServers go a whole hour before.
 	blockNotice       = 40 * time.Minute
 	ultraServerNotice = 70 * time.Minute
 )
 
-// ultraServers are the families of machines that are sold in UltraServers only.
+// ultraServers are the families of instances that are sold in UltraServers only.
 var ultraServers = []string{"p6e-gb200", "p6e-gb300", "trn2u"}
 
-// noticeFor is how long before its end a block of machines of the type counts as ending.
+// noticeFor is how long before its end a block of instances of the type counts as ending.
 func noticeFor(instanceType string) time.Duration {
 	family, _, _ := strings.Cut(instanceType, ".")
 	if slices.Contains(ultraServers, family) {

@@ -19,7 +19,7 @@ const checkPatience = 2 * time.Minute
 
 const statusPage = 1000
 
-// maintenance are the events that take a machine away or restart it.
+// maintenance are the events that take an instance away or restart it.
 var maintenance = []string{"instance-reboot", "system-reboot", "system-maintenance", "instance-retirement", "instance-stop"}
 
 // Ailing lists what EC2 says is wrong with running instances, of this cluster or not, by instance.

@@ -6,15 +6,15 @@ type Step string
 
 // The steps of a launch, in order.
 const (
-	// StepLook looks for machines that an earlier attempt made.
+	// StepLook looks for instances that an earlier attempt made.
 	StepLook Step = "look for the batch's instances"
 	// StepTemplate makes a launch template.
 	StepTemplate Step = "make a launch template"
-	// StepFleet asks EC2 for the machines: the one step that makes something which costs money.
+	// StepFleet asks EC2 for the instances: the one step that makes something which costs money.
 	StepFleet Step = "create the fleet"
 	// StepLearn takes over what the answer says of stock and addresses, in memory.
 	StepLearn Step = "take over the answer"
-	// StepHandOut gives the machines to the claims. The caller writes that down.
+	// StepHandOut gives the instances to the claims. The caller writes that down.
 	StepHandOut Step = "hand the instances out"
 )
 

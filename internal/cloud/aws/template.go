@@ -99,7 +99,7 @@ func (p *Provider) newTemplate(b blueprint) (*template, error) {
 // imageVersion finds the release in the name of a Bottlerocket image.
 var imageVersion = regexp.MustCompile(`-v([0-9]+\.[0-9]+\.[0-9]+)`)
 
-// userData writes what the machine reads at its first boot.
+// userData writes what the instance reads at its first boot.
 func (p *Provider) userData(b blueprint) (userdata.Document, error) {
 	c := p.opt.Cluster
 	o := userdata.Options{
@@ -188,7 +188,7 @@ func placementOf(b blueprint) *types.LaunchTemplatePlacementRequest {
 	return out
 }
 
-// addReservation ties a reserved machine to its reservation and keeps all others out of open ones, which other users of the
+// addReservation ties a reserved instance to its reservation and keeps all others out of open ones, which other users of the
 // account count on.
 func addReservation(data *types.RequestLaunchTemplateData, b blueprint) {
 	data.CapacityReservationSpecification = &types.LaunchTemplateCapacityReservationSpecificationRequest{CapacityReservationPreference: types.CapacityReservationPreferenceNone}

@@ -27,7 +27,7 @@ import (
 const (
 	// trialLife is how long a trial that passed counts, as long as nothing that it tried changes.
 	trialLife = 30 * time.Minute
-	// ReasonUserDataInvalid is the reason of ValidationSucceeded when a machine could not boot with the user data.
+	// ReasonUserDataInvalid is the reason of ValidationSucceeded when an instance could not boot with the user data.
 	ReasonUserDataInvalid = "UserDataInvalid"
 )
 
@@ -174,7 +174,7 @@ func (p *Provider) specimens(class *awsv1.EC2NodeClass) (out []specimen, verdict
 	return out, verdict
 }
 
-// poolWishes are what the pools of a class ask of machines, by the pools' names. One that cannot be read asks for nothing here: its own
+// poolWishes are what the pools of a class ask of instances, by the pools' names. One that cannot be read asks for nothing here: its own
 // status says so.
 func (p *Provider) poolWishes(class string) (out []*wish) {
 	if p.opt.Pools == nil {
@@ -257,7 +257,7 @@ func (p *Provider) unusable(in inputs) string {
 	return fmt.Sprintf("spec.amiSelectorTerms: no instance type can run %s with AMI family %s; select an image for instances that the family runs on", strings.Join(images, " or "), in.class.AMIFamily())
 }
 
-// settingsAsked names the fields that limit the choice of machines, with their values.
+// settingsAsked names the fields that limit the choice of instances, with their values.
 func settingsAsked(class *awsv1.EC2NodeClass) string {
 	var out []string
 	for _, i := range class.Spec.NetworkInterfaces {

@@ -153,7 +153,7 @@ func (p *Provider) settings(in inputs) shape.Settings {
 	return s
 }
 
-// shapes works out what every machine gives a node of the class.
+// shapes works out what every instance gives a node of the class.
 func (p *Provider) shapes(in inputs) []shaped {
 	s := p.settings(in)
 	kubelets, _ := p.kubelets(s) // problems are said in the class's status
@@ -220,7 +220,7 @@ func classZones(class *awsv1.EC2NodeClass) []zone {
 	return zones
 }
 
-// offers collects the offerings of one machine.
+// offers collects the offerings of one instance.
 type offers struct {
 	in      inputs
 	machine *shape.Machine

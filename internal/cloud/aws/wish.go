@@ -14,7 +14,7 @@ import (
 	"karpenter/internal/engine/world"
 )
 
-// wish is what a claim asks of a machine, in the engine's terms.
+// wish is what a claim asks of an instance, in the engine's terms.
 type wish struct {
 	need     req.Set
 	requests world.Resources

@@ -26,7 +26,7 @@ type Harness struct {
 	// Class is a node class that can launch, Spec a claim's spec for it that is easy to satisfy.
 	Class string
 	Spec  karpv1.NodeClaimSpec
-	// Impossible is a spec that the cloud has no machine for.
+	// Impossible is a spec that the cloud has no instance for.
 	Impossible karpv1.NodeClaimSpec
 	// Now is the cloud's time, and Advance moves it.
 	Now     func() time.Time
@@ -85,7 +85,7 @@ func (s *suite) batch(id string, n int, spec karpv1.NodeClaimSpec) cloud.Batch {
 	return b
 }
 
-// settle launches until every claim has a machine or a reason to give up.
+// settle launches until every claim has an instance or a reason to give up.
 func (s *suite) settle(p cloud.Provider, b cloud.Batch) []cloud.Result {
 	s.Helper()
 	var results []cloud.Result
@@ -110,7 +110,7 @@ func (s *suite) settle(p cloud.Provider, b cloud.Batch) []cloud.Result {
 	return nil
 }
 
-// ids lists the machines of results in order, and fails if there is none for a claim or one for two.
+// ids lists the instances of results in order, and fails if there is none for a claim or one for two.
 func (s *suite) ids(results []cloud.Result) []string {
 	s.Helper()
 	var out []string

@@ -23,9 +23,9 @@ import (
 )
 
 const (
-	// collectEvery is how often claims and machines are compared (L15).
+	// collectEvery is how often claims and instances are compared (L15).
 	collectEvery = 2 * time.Minute
-	// lookers is how many machines are asked for at once; the provider makes few calls of them.
+	// lookers is how many instances are asked for at once; the provider makes few calls of them.
 	lookers = 50
 	// eventHeld is the reason of the event, and of the condition, on what is collected later than usual.
 	eventHeld = "GarbageCollectionHeld"
@@ -37,17 +37,17 @@ const (
 	kindMachines = "instances"
 )
 
-// Collect ends what has lost its other half: claims whose machine is gone, and machines whose claim is gone. What a cache says of
+// Collect ends what has lost its other half: claims whose instance is gone, and instances whose claim is gone. What a cache says of
 // claims is enough to find that nothing is missing; otherwise both sides are read from their source. Absence needs proof: two
 // sweeps apart in time, lists that look sane, and one more question about each before it is acted on. What looks more like a fault
-// than like the truth is told and acted on later and slowly, but not never. A machine that the cloud shows to have ended needs
+// than like the truth is told and acted on later and slowly, but not never. An instance that the cloud shows to have ended needs
 // no more proof.
 type Collect struct {
 	// Client reads from a cache, Live from the API server itself.
 	Client client.Client
 	Live   client.Reader
 	Fleet  cloud.Fleet
-	// InstanceID reads the machine's id out of a provider ID.
+	// InstanceID reads the instance's id out of a provider ID.
 	InstanceID func(providerID string) (string, error)
 	// Class is the kind of node class that this process serves.
 	Class schema.GroupKind
@@ -71,7 +71,7 @@ func (r *Collect) Loop(beat func(string)) *control.Loop {
 
 // Sweep compares once.
 func (r *Collect) Sweep(ctx context.Context) (time.Duration, error) {
-	// Machines first: the claim of every machine in the list was written before it.
+	// Instances first: the claim of every instance in the list was written before it.
 	machines, err := r.Fleet.List(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("listing instances: %w", err)
@@ -87,13 +87,13 @@ func (r *Collect) Sweep(ctx context.Context) (time.Duration, error) {
 	return collectEvery, errors.Join(r.collectClaims(ctx, machines, claims), r.collectMachines(ctx, machines, claims))
 }
 
-// register is what the claims say about machines.
+// register is what the claims say about instances.
 type register struct {
 	claims []karpv1.NodeClaim
-	// recorded has the claim of each machine on record; batches and names those of claims without one.
+	// recorded has the claim of each instance on record; batches and names those of claims without one.
 	recorded       map[string]*karpv1.NodeClaim
 	batches, names map[string]bool
-	// unreadable are provider IDs that no machine can have. They stand in recorded too, for claims that have joined: whose machine is
+	// unreadable are provider IDs that no instance can have. They stand in recorded too, for claims that have joined: whose instance is
 	// gone must go, whatever its id looks like.
 	unreadable map[string]bool
 }
@@ -125,7 +125,7 @@ func (r *Collect) claims(ctx context.Context, from client.Reader, opts ...client
 	return out, nil
 }
 
-// living are the machines on record that are there. Of a claim whose provider ID cannot be read it is one that carries the claim's
+// living are the instances on record that are there. Of a claim whose provider ID cannot be read it is one that carries the claim's
 // name, or one of its batch that carries none.
 func (g *register) living(machines []*cloud.Instance) map[string]bool {
 	out := map[string]bool{}
@@ -142,7 +142,7 @@ func (g *register) living(machines []*cloud.Instance) map[string]bool {
 	return out
 }
 
-// match says whether every machine has a claim, and every claim that has had a node its machine.
+// match says whether every instance has a claim, and every claim that has had a node its instance.
 func (g *register) match(machines []*cloud.Instance) bool {
 	living := g.living(machines)
 	for _, in := range machines {
@@ -158,12 +158,12 @@ func (g *register) match(machines []*cloud.Instance) bool {
 	return true
 }
 
-// expects says whether a claim has the machine on record, or may still find it.
+// expects says whether a claim has the instance on record, or may still find it.
 func (g *register) expects(in *cloud.Instance) bool {
 	return g.recorded[in.ID] != nil || g.names[in.Claim] || g.batches[in.Batch]
 }
 
-// collectClaims deletes registered claims whose machine is gone and whose node does not say otherwise.
+// collectClaims deletes registered claims whose instance is gone and whose node does not say otherwise.
 func (r *Collect) collectClaims(ctx context.Context, machines []*cloud.Instance, claims *register) error {
 	living := claims.living(machines)
 	inventory := life.Inventory{Listed: len(machines)}
@@ -215,7 +215,7 @@ func (r *Collect) collectClaims(ctx context.Context, machines []*cloud.Instance,
 	return errors.Join(errs...)
 }
 
-// finding is what a question about one machine, by its id, was answered with.
+// finding is what a question about one instance, by its id, was answered with.
 type finding int
 
 const (
@@ -233,7 +233,7 @@ type look struct {
 	err   error
 }
 
-// look asks the cloud about machines by their ids, in order. About what is no id there is nothing to ask.
+// look asks the cloud about instances by their ids, in order. About what is no id there is nothing to ask.
 func (r *Collect) look(ctx context.Context, ids []string, unreadable map[string]bool) []look {
 	out := make([]look, len(ids))
 	gate := make(chan struct{}, lookers)
@@ -274,7 +274,7 @@ func (r *Collect) tellHeld(ctx context.Context, kind, why string, count int) {
 	}
 }
 
-// mark says on a claim whose machine is missing that it is kept for now, and why, or takes that back.
+// mark says on a claim whose instance is missing that it is kept for now, and why, or takes that back.
 func (r *Collect) mark(ctx context.Context, before *karpv1.NodeClaim, why string, missing bool) error {
 	claim := before.DeepCopy() // which may be the cache's own
 	conditions := claim.StatusConditions()
@@ -310,7 +310,7 @@ func (r *Collect) collectClaim(ctx context.Context, claim *karpv1.NodeClaim) err
 	return err
 }
 
-// collectMachines ends machines of this cluster that no claim has or can still get.
+// collectMachines ends instances of this cluster that no claim has or can still get.
 func (r *Collect) collectMachines(ctx context.Context, machines []*cloud.Instance, claims *register) error {
 	inventory := life.Inventory{Listed: len(claims.claims)}
 	byID := map[string]*cloud.Instance{}
@@ -346,7 +346,7 @@ func (r *Collect) collectMachines(ctx context.Context, machines []*cloud.Instanc
 	return errors.Join(errs...)
 }
 
-// tellPools has the pools of machines without claims say that these run on for now.
+// tellPools has the pools of instances without claims say that these run on for now.
 func (r *Collect) tellPools(ctx context.Context, why string, orphans map[string]*cloud.Instance) {
 	count := map[string]int{}
 	for _, in := range orphans {
@@ -368,7 +368,7 @@ func (r *Collect) tellPools(ctx context.Context, why string, orphans map[string]
 	}
 }
 
-// collectMachine ends one machine, after a last look at it, and takes its node out of the way of the scheduler.
+// collectMachine ends one instance, after a last look at it, and takes its node out of the way of the scheduler.
 func (r *Collect) collectMachine(ctx context.Context, in *cloud.Instance, fleet int) error {
 	now, err := r.Fleet.Get(ctx, in.ID)
 	switch {

@@ -29,7 +29,7 @@ func (r *Hydrate) Register(m manager.Manager) error {
 		Watches(&corev1.Node{}, byNode(m.GetClient())).WithOptions(workers(slowWorkers, r.Clock)).Complete(r)
 }
 
-// Reconcile labels one claim and its node. A claim that has no machine yet is left alone: the launch reads its labels.
+// Reconcile labels one claim and its node. A claim that has no instance yet is left alone: the launch reads its labels.
 func (r *Hydrate) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	claim := &karpv1.NodeClaim{}
 	if err := r.Client.Get(ctx, request.NamespacedName, claim); err != nil {

@@ -32,7 +32,7 @@ const (
 	recorders = 8
 )
 
-// launch gets the claim a machine, together with the others of its batch. What another worker is doing for the batch, and what
+// launch gets the claim an instance, together with the others of its batch. What another worker is doing for the batch, and what
 // was tried a moment ago, is waited for.
 func (r *Lifecycle) launch(ctx context.Context, claim *karpv1.NodeClaim, left time.Duration) (more bool, after time.Duration, err error) {
 	if in := r.inFlight.instance(claim.UID); in != nil {
@@ -58,7 +58,7 @@ func (r *Lifecycle) launch(ctx context.Context, claim *karpv1.NodeClaim, left ti
 }
 
 // window is how long the batch of a claim waits for more of its claims after the last one has come. All of them are launched by
-// one call, and a claim that comes after that call finds no machine left.
+// one call, and a claim that comes after that call finds no instance left.
 func (r *Lifecycle) window(ctx context.Context, claim *karpv1.NodeClaim) (time.Duration, error) {
 	batch := claim.Annotations[cloud.BatchAnnotationKey]
 	if batch == "" {
@@ -139,8 +139,8 @@ func (r *Lifecycle) worst(ctx context.Context, answers []answer) cloud.Class {
 	return found
 }
 
-// gather finds the claims of a batch that have no machine yet, by name, and the machines that others of it have. Each is kept
-// until its machine is gone before there can be one (L2).
+// gather finds the claims of a batch that have no instance yet, by name, and the instances that others of it have. Each is kept
+// until its instance is gone before there can be one (L2).
 func (r *Lifecycle) gather(ctx context.Context, batch string, asking *karpv1.NodeClaim) (members []*karpv1.NodeClaim, taken map[string]bool, err error) {
 	claims := &karpv1.NodeClaimList{}
 	if err := r.Client.List(ctx, claims, client.MatchingFields{indexClaimBatch: batch}); err != nil {
@@ -171,7 +171,7 @@ func (r *Lifecycle) gather(ctx context.Context, batch string, asking *karpv1.Nod
 	return members, taken, nil
 }
 
-// confirm asks the API server itself about claims that were there before this process: another one may have given them machines
+// confirm asks the API server itself about claims that were there before this process: another one may have given them instances
 // that a cache which is behind does not show, and one of those must not go to another claim. Those that have one, or are gone, are
 // left out.
 func (r *Lifecycle) confirm(ctx context.Context, members []*karpv1.NodeClaim, taken map[string]bool) ([]*karpv1.NodeClaim, error) {
@@ -201,7 +201,7 @@ func (r *Lifecycle) confirm(ctx context.Context, members []*karpv1.NodeClaim, ta
 }
 
 // ask has the cloud launch the claims. Those that are no longer alike, because a process ended while it was writing one of them
-// down, are asked for separately. No machine is taken twice, whatever the cloud says.
+// down, are asked for separately. No instance is taken twice, whatever the cloud says.
 func (r *Lifecycle) ask(ctx context.Context, batch string, members []*karpv1.NodeClaim, taken map[string]bool) []answer {
 	ctx, cancel := context.WithTimeout(ctx, launchTimeout)
 	defer cancel()
@@ -233,7 +233,7 @@ func (r *Lifecycle) ask(ctx context.Context, batch string, members []*karpv1.Nod
 	return answers
 }
 
-// alike puts claims that a machine of one can serve as well as one of the other into groups, in order.
+// alike puts claims that an instance of one can serve as well as one of the other into groups, in order.
 func alike(members []*karpv1.NodeClaim) [][]*karpv1.NodeClaim {
 	var groups [][]*karpv1.NodeClaim
 	at := map[string]int{}
@@ -277,7 +277,7 @@ func (r *Lifecycle) settle(ctx context.Context, answers []answer) error {
 	return errors.Join(errs...)
 }
 
-// record writes the machine down on its claim (L5): labels and annotations first, so that whoever sees the machine sees what it
+// record writes the instance down on its claim (L5): labels and annotations first, so that whoever sees the instance sees what it
 // is. recorded is false if somebody else has changed the claim meanwhile.
 func (r *Lifecycle) record(ctx context.Context, claim *karpv1.NodeClaim, in *cloud.Instance) (recorded bool, err error) {
 	before := claim.DeepCopy()
@@ -304,8 +304,8 @@ func (r *Lifecycle) record(ctx context.Context, claim *karpv1.NodeClaim, in *clo
 	return written, err
 }
 
-// labels are the claim's with the machine's. Its own win (L5), unless an earlier process has got as far as writing down another
-// machine's, which the annotations of a machine show.
+// labels are the claim's with the instance's. Its own win (L5), unless an earlier process has got as far as writing down another
+// machine's, which the annotations of an instance show.
 func labels(claim *karpv1.NodeClaim, in *cloud.Instance) map[string]string {
 	again := false
 	for key := range in.Annotations {
@@ -323,7 +323,7 @@ func labels(claim *karpv1.NodeClaim, in *cloud.Instance) map[string]string {
 	return out
 }
 
-// refused writes down why a claim has no machine, and deletes it if trying again would not help (L4): whoever waits for it reads why.
+// refused writes down why a claim has no instance, and deletes it if trying again would not help (L4): whoever waits for it reads why.
 // news says that this was not known before.
 func (r *Lifecycle) refused(ctx context.Context, claim *karpv1.NodeClaim, cause error) (news bool, err error) {
 	class, message := cloud.ClassOf(cause), cut(cause.Error(), maxMessage)

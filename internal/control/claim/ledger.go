@@ -11,7 +11,7 @@ import (
 	"karpenter/internal/ledger"
 )
 
-// recordLaunches keeps what became of claims that were launched together: one entry for the machines that there are, and one for each
+// recordLaunches keeps what became of claims that were launched together: one entry for the instances that there are, and one for each
 // reason why there are none.
 func (r *Lifecycle) recordLaunches(answers []answer) {
 	if r.Ledger == nil {
@@ -39,7 +39,7 @@ func (r *Lifecycle) recordLaunches(answers []answer) {
 	}
 }
 
-// recordFailure keeps why claims of a pool have no machine.
+// recordFailure keeps why claims of a pool have no instance.
 func (r *Lifecycle) recordFailure(list []answer) {
 	first := list[0]
 	class := cloud.ClassOf(first.Err)

@@ -55,9 +55,9 @@ const (
 	causeCollected     = "garbage_collected"
 )
 
-// Health is told how the machines of pools fare (L14).
+// Health is told how the instances of pools fare (L14).
 type Health interface {
-	// Joined says that the claim's machine has become a node.
+	// Joined says that the claim's instance has become a node.
 	Joined(claim *karpv1.NodeClaim)
 	// Failed says that it has not in time. Reason and message are those of its last condition.
 	Failed(claim *karpv1.NodeClaim, reason, message string)
@@ -95,7 +95,7 @@ type Lifecycle struct {
 	Client   client.Client
 	Live     client.Reader
 	Launcher cloud.Launcher
-	// InstanceID reads the machine's id out of a provider ID.
+	// InstanceID reads the instance's id out of a provider ID.
 	InstanceID func(providerID string) (string, error)
 	// Class is the kind of node class that this process serves.
 	Class schema.GroupKind
@@ -189,11 +189,11 @@ func (r *Lifecycle) start() {
 	})
 }
 
-// handOver is how long after this process has begun what the one before it has launched at the latest shows in a list of all machines.
+// handOver is how long after this process has begun what the one before it has launched at the latest shows in a list of all instances.
 const handOver = time.Minute
 
-// Ending is asked by whoever is about to let go of a claim that has no machine on record. It returns the machine that the claim has
-// been given all the same, or else from when on a list of all machines is proof that there is none. Nothing is launched for the
+// Ending is asked by whoever is about to let go of a claim that has no instance on record. It returns the instance that the claim has
+// been given all the same, or else from when on a list of all instances is proof that there is none. Nothing is launched for the
 // claim afterwards. ok is false while its batch is being launched: what comes of that has to be waited for.
 func (r *Lifecycle) Ending(claim *karpv1.NodeClaim) (in *cloud.Instance, from time.Time, ok bool) {
 	r.start()
@@ -260,7 +260,7 @@ func (r *Lifecycle) carryOut(ctx context.Context, t *task) (more bool, after tim
 		return r.initialize(ctx, t)
 	case life.GiveUp:
 		if t.step.Of == life.Launched && r.inFlight.instance(t.claim.UID) != nil {
-			return r.launch(ctx, t.claim, 0) // it has a machine, it only is not on record yet
+			return r.launch(ctx, t.claim, 0) // it has an instance, it only is not on record yet
 		}
 		after, err = r.giveUp(ctx, t)
 		return false, after, err
@@ -352,7 +352,7 @@ func (r *Lifecycle) giveUp(ctx context.Context, t *task) (after time.Duration, e
 	return soon, err
 }
 
-// pay takes one machine's worth out of the quota.
+// pay takes one instance's worth out of the quota.
 func (r *Lifecycle) pay(ctx context.Context) (bool, error) {
 	if r.Quota == nil {
 		return true, nil

@@ -80,7 +80,7 @@ func nodesOf(ctx context.Context, c client.Reader, claim *karpv1.NodeClaim) ([]c
 	return nodes.Items, nil
 }
 
-// nodeOf is the node that the claim is registered with, or nil if it does not exist or is not the machine's.
+// nodeOf is the node that the claim is registered with, or nil if it does not exist or is not the instance's.
 func nodeOf(ctx context.Context, c client.Reader, claim *karpv1.NodeClaim) (*corev1.Node, error) {
 	if claim.Status.NodeName == "" {
 		return nil, nil
@@ -98,7 +98,7 @@ func nodeOf(ctx context.Context, c client.Reader, claim *karpv1.NodeClaim) (*cor
 	return node, nil
 }
 
-// claimsOf are the claims whose machine has that provider ID.
+// claimsOf are the claims whose instance has that provider ID.
 func claimsOf(ctx context.Context, c client.Reader, providerID string) ([]karpv1.NodeClaim, error) {
 	if providerID == "" {
 		return nil, nil

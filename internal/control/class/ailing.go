@@ -22,12 +22,12 @@ const (
 	deniedEvery = time.Hour
 )
 
-// Clinic lists what the cloud says is wrong with machines, which may be anybody's.
+// Clinic lists what the cloud says is wrong with instances, which may be anybody's.
 type Clinic interface {
 	Ailing(ctx context.Context) ([]cloud.Ailment, error)
 }
 
-// Ailing replaces machines that EC2's own checks find broken, or that EC2 is going to work on. Broken ones are not drained
+// Ailing replaces instances that EC2's own checks find broken, or that EC2 is going to work on. Broken ones are not drained
 // politely: nothing runs on them any more. The quota keeps a fault of the checks themselves from ending a fleet.
 type Ailing struct {
 	Client     client.Client
@@ -73,7 +73,7 @@ func (r *Ailing) Check(ctx context.Context) (time.Duration, error) {
 	return statusEvery, nil
 }
 
-// treat replaces the machine of one claim, as far as the quota allows.
+// treat replaces the instance of one claim, as far as the quota allows.
 func (r *Ailing) treat(ctx context.Context, a cloud.Ailment, claim *karpv1.NodeClaim, fleet int) error {
 	message := complaint(a)
 	objects := withNode(ctx, r.Client, claim)

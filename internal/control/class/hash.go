@@ -23,7 +23,7 @@ var stamp = control.Stamp{
 // hashing has changed, claims are given the new hash first, so that none drifts because of it.
 type Hash struct {
 	Client client.Client
-	// CABundle is the cluster's, which is part of what a machine boots with.
+	// CABundle is the cluster's, which is part of what an instance boots with.
 	CABundle string
 }
 

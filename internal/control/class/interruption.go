@@ -34,9 +34,9 @@ const (
 type verdict struct {
 	reason  string
 	message string
-	// remove says whether the machine is to be replaced; the others are only reported.
+	// remove says whether the instance is to be replaced; the others are only reported.
 	remove bool
-	// stock says whether the pool that the machine came from has run dry.
+	// stock says whether the pool that the instance came from has run dry.
 	stock bool
 }
 
@@ -49,12 +49,12 @@ var verdicts = map[cloud.NoticeKind]verdict{
 	cloud.ScheduledChange:                {"InstanceUnhealthy", "AWS Health has scheduled a change that ends the instance", true, false},
 }
 
-// Interruption acts on what the cloud announces about our machines: their claims are deleted, so that replacements are
-// planned at once and pods are drained while the machine still runs.
+// Interruption acts on what the cloud announces about our instances: their claims are deleted, so that replacements are
+// planned at once and pods are drained while the instance still runs.
 type Interruption struct {
 	Client client.Client
 	Inbox  cloud.Inbox
-	// Interrupted takes over what the end of a machine says of stock; labels are its claim's.
+	// Interrupted takes over what the end of an instance says of stock; labels are its claim's.
 	Interrupted func(labels map[string]string)
 	// InstanceID reads the instance's id out of a provider ID.
 	InstanceID func(providerID string) (string, error)
@@ -114,7 +114,7 @@ func kindOf(m cloud.Message) cloud.NoticeKind {
 	return m.Notice.Kind
 }
 
-// owned are our claims by the id of their machine. They are shared with the cache: whoever acts on one takes a copy.
+// owned are our claims by the id of their instance. They are shared with the cache: whoever acts on one takes a copy.
 func owned(ctx context.Context, c client.Client, instanceID func(string) (string, error)) (map[string]*karpv1.NodeClaim, error) {
 	claims := &karpv1.NodeClaimList{}
 	if err := c.List(ctx, claims, client.UnsafeDisableDeepCopy); err != nil {
@@ -133,7 +133,7 @@ func owned(ctx context.Context, c client.Client, instanceID func(string) (string
 	return byID, nil
 }
 
-// handle acts on one message. Machines that are not ours, notices that were dealt with and those that are long over are passed
+// handle acts on one message. Instances that are not ours, notices that were dealt with and those that are long over are passed
 // by.
 func (r *Interruption) handle(ctx context.Context, m cloud.Message, claims map[string]*karpv1.NodeClaim) error {
 	if m.Err != nil {
@@ -214,7 +214,7 @@ func (r *Interruption) book(what verdict, claim *karpv1.NodeClaim, message strin
 	})
 }
 
-// withNode are the objects that an event on the claim's machine is told on: the claim, and its node if there is one.
+// withNode are the objects that an event on the claim's instance is told on: the claim, and its node if there is one.
 func withNode(ctx context.Context, c client.Client, claim *karpv1.NodeClaim) []client.Object {
 	objects := []client.Object{claim}
 	node := &corev1.Node{}

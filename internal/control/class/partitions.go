@@ -8,7 +8,7 @@ import (
 	"karpenter/internal/control/claim"
 )
 
-// Partitioner knows where EC2 has put a machine.
+// Partitioner knows where EC2 has put an instance.
 type Partitioner interface {
 	// Partition returns the number of the partition, empty while it is not known, and whether there is one to wait for.
 	Partition(ctx context.Context, claim *karpv1.NodeClaim) (number string, wanted bool, err error)

@@ -16,15 +16,15 @@ import (
 	"karpenter/internal/meter"
 )
 
-// reservationsEvery is how often reserved machines are compared with their reservations.
+// reservationsEvery is how often reserved instances are compared with their reservations.
 const reservationsEvery = time.Minute
 
-// Lister lists the machines of this cluster.
+// Lister lists the instances of this cluster.
 type Lister interface {
 	List(ctx context.Context) ([]*cloud.Instance, error)
 }
 
-// Reservations follows what becomes of machines in capacity reservations: one that has lost its reservation is on-demand from
+// Reservations follows what becomes of instances in capacity reservations: one that has lost its reservation is on-demand from
 // then on, and one whose reservation is about to end is replaced in time.
 type Reservations struct {
 	Client     client.Client

@@ -121,7 +121,7 @@ func usesClass(ref *karpv1.NodeClassReference, name string) bool {
 	return ref.Is(awsv1.EC2NodeClassGroupKind) && ref.Name == name
 }
 
-// mine says whether a claim's machine is an EC2 instance of ours (L20).
+// mine says whether a claim's instance is an EC2 instance of ours (L20).
 func mine(claim *karpv1.NodeClaim) bool {
 	return claim.Spec.NodeClassRef.Is(awsv1.EC2NodeClassGroupKind)
 }

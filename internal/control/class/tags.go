@@ -17,19 +17,19 @@ import (
 )
 
 const (
-	// tagWorkers bounds how many machines are tagged at once, far below what EC2 allows an account.
+	// tagWorkers bounds how many instances are tagged at once, far below what EC2 allows an account.
 	tagWorkers = 5
-	// tagAfter is how long after its registration a node's machine is tagged: it is more urgent to bring up the others.
+	// tagAfter is how long after its registration a node's instance is tagged: it is more urgent to bring up the others.
 	tagAfter = 30 * time.Second
 )
 
-// Tagger puts tags on machines.
+// Tagger puts tags on instances.
 type Tagger interface {
 	Tag(ctx context.Context, id string, tags map[string]string) error
 }
 
-// Tags gives each machine, once its node is known, the tags that people look for: the node's name and the claim's, and the
-// cluster's name where an older version has made the machine. What a machine is found by after a crash it carries from birth.
+// Tags gives each instance, once its node is known, the tags that people look for: the node's name and the claim's, and the
+// cluster's name where an older version has made the instance. What an instance is found by after a crash it carries from birth.
 type Tags struct {
 	Client  client.Client
 	Tagger  Tagger
@@ -45,7 +45,7 @@ func (r *Tags) Register(m manager.Manager) error {
 		WithOptions(controller.Options{MaxConcurrentReconciles: tagWorkers}).Complete(r)
 }
 
-// Reconcile tags one claim's machine.
+// Reconcile tags one claim's instance.
 func (r *Tags) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	claim := &karpv1.NodeClaim{}
 	if err := r.Client.Get(ctx, request.NamespacedName, claim); err != nil {
@@ -66,7 +66,7 @@ func (r *Tags) Reconcile(ctx context.Context, request reconcile.Request) (reconc
 	switch cloud.ClassOf(err) {
 	case "":
 	case cloud.NotFound:
-		return reconcile.Result{}, nil // the machine has gone; its claim follows
+		return reconcile.Result{}, nil // the instance has gone; its claim follows
 	case cloud.Throttled:
 		return reconcile.Result{RequeueAfter: 5 * time.Second}, nil
 	default:
@@ -79,7 +79,7 @@ func (r *Tags) Reconcile(ctx context.Context, request reconcile.Request) (reconc
 	return reconcile.Result{}, err
 }
 
-// tagged says whether the machine has all tags. Older versions have given it all but the cluster's name.
+// tagged says whether the instance has all tags. Older versions have given it all but the cluster's name.
 func tagged(claim *karpv1.NodeClaim) bool {
 	return claim.Annotations[awsv1.TaggedAnnotationKey] == "true" && claim.Annotations[awsv1.ClusterNameTaggedAnnotationKey] == "true"
 }

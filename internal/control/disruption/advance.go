@@ -136,7 +136,7 @@ func (l *Loop) reallyLost(ctx context.Context, c *command) (string, error) {
 	return "", nil
 }
 
-// timeOut gives up a move whose replacements have not come up in time. Those that have a machine stay: they may still come up,
+// timeOut gives up a move whose replacements have not come up in time. Those that have an instance stay: they may still come up,
 // and have deadlines of their own.
 func (l *Loop) timeOut(ctx context.Context, view *state.View, c *command) error {
 	late := slices.IndexFunc(c.made, func(n *state.Node) bool { return !initialized(n.Claim) })
@@ -212,7 +212,7 @@ func (l *Loop) finish(ctx context.Context, c *command) (did bool, err error) {
 	return true, nil
 }
 
-// forbidden says why a node must not be taken away although its move has gone so far.
+// forbidden says why a node must not be removed although its move has gone so far.
 func (l *Loop) forbidden(ctx context.Context, n *state.Node, reason disrupt.Reason) (string, error) {
 	if n.Object == nil {
 		return "", nil

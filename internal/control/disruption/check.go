@@ -16,7 +16,7 @@ import (
 	"karpenter/internal/state"
 )
 
-// disturbed says what on a node forbids that it is taken away now, as the API server itself shows it: pods that have come since
+// disturbed says what on a node forbids that it is removed now, as the API server itself shows it: pods that have come since
 // it was looked at, and pods that must not be disturbed. before are the pods that were there; nil for any.
 func (l *Loop) disturbed(ctx context.Context, n *state.Node, reason disrupt.Reason, before map[types.UID]bool) (why string, err error) {
 	list := &corev1.PodList{}

@@ -71,7 +71,7 @@ func read(view *state.View) (list []*command, stale []*state.Node) {
 	return list, stale
 }
 
-// recordOf is what is written on a claim about the move that takes it away.
+// recordOf is what is written on a claim about the move that removes it.
 func recordOf(claim *karpv1.NodeClaim) (record, bool) {
 	text, marked := claim.Annotations[karpv1.MoveAnnotationKey]
 	if !marked {

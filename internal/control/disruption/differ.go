@@ -33,7 +33,7 @@ func requirementsDrift(claim *karpv1.NodeClaim, pool *karpv1.NodePool, rules kar
 }
 
 // missingType says that the claim's type is not among the types, or not where and how the claim has it; it is empty if all is
-// well. A reserved machine is what an on-demand machine of its type is; which reservation it is in does not matter (D46).
+// well. A reserved instance is what an on-demand instance of its type is; which reservation it is in does not matter (D46).
 func missingType(claim *karpv1.NodeClaim, types []*world.InstanceType) string {
 	name := claim.Labels[corev1.LabelInstanceTypeStable]
 	at, found := slices.BinarySearchFunc(types, name, func(t *world.InstanceType, name string) int { return strings.Compare(t.Name, name) })

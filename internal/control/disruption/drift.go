@@ -32,7 +32,7 @@ const (
 	typesFrom  = time.Hour
 )
 
-// Judge says how a machine differs from what its class describes; cloud.Judge is one.
+// Judge says how an instance differs from what its class describes; cloud.Judge is one.
 type Judge interface {
 	Drifted(ctx context.Context, claim *karpv1.NodeClaim) (reason string, err error)
 }
@@ -133,7 +133,7 @@ func (r *Drift) judge(ctx context.Context, claim *karpv1.NodeClaim, pool *karpv1
 	}
 	reason, err := r.Judge.Drifted(ctx, claim)
 	if cloud.ClassOf(err) == cloud.NotFound {
-		return current(claim), nil // the machine is gone: that is for the collector to find out
+		return current(claim), nil // the instance is gone: that is for the collector to find out
 	}
 	if err != nil || reason == "" {
 		return finding{}, err

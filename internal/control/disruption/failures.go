@@ -42,7 +42,7 @@ func (l *Loop) noteFailures(ctx context.Context, pool string) {
 	l.note(ctx, pool, karpv1.FailedReplacementsAnnotationKey, l.breaker.text(pool))
 }
 
-// note writes an annotation on a pool, or takes it away if there is nothing to say. Without it only a process that takes over would
+// note writes an annotation on a pool, or removes it if there is nothing to say. Without it only a process that takes over would
 // know less.
 func (l *Loop) note(ctx context.Context, pool, key, text string) {
 	p := l.Mirror.View().Pool(pool)

@@ -46,7 +46,7 @@ type Mirror interface {
 	Wrote(obj state.Object)
 }
 
-// Loop takes nodes away by choice: it decides which, and carries that out.
+// Loop disrupts nodes voluntarily: it decides which, and carries that out.
 type Loop struct {
 	Client client.Client
 	// Live reads from the API server itself.

@@ -49,7 +49,7 @@ func (m *memory) resting(claim string, now time.Time) bool {
 	return now.Before(m.left[claim])
 }
 
-// removed notes that a node has been taken away.
+// removed notes that a node has been removed.
 func (m *memory) removed(n *state.Node, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

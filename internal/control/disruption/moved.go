@@ -127,7 +127,7 @@ func (m *movedPods) left(move string, now time.Time) {
 // stayed notes that a move was called off.
 func (m *movedPods) stayed(move string) { m.each(move, func(d due) (due, bool) { return d, false }) }
 
-// each changes what is due because of a move, or takes it away.
+// each changes what is due because of a move, or removes it.
 func (m *movedPods) each(move string, change func(due) (due, bool)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 )
 
 // Turn keeps plans and moves apart. Between the moment at which a node is marked as leaving and the moment at which the claims
-// that replace it are known, its pods seem to have no place: a plan made then would make a second set of nodes for them. So
+// that replace it are known, its pods seem to be unschedulable: a plan made then would make a second set of nodes for them. So
 // whoever plans is told which moves are half done, and leaves their pods where they are. Nobody waits for anybody: a move that is
 // slow to begin holds up no plan.
 type Turn struct {

@@ -88,7 +88,7 @@ func (l *Loop) mark(ctx context.Context, n *state.Node, r record) error {
 	return change(ctx, l, n.Claim, control.Patch, func(c *karpv1.NodeClaim) { control.Annotate(c, karpv1.MoveAnnotationKey, r.String()) })
 }
 
-// unmark takes it away again.
+// unmark removes it again.
 func (l *Loop) unmark(ctx context.Context, n *state.Node) error {
 	return change(ctx, l, n.Claim, control.Patch, func(c *karpv1.NodeClaim) { delete(c.Annotations, karpv1.MoveAnnotationKey) })
 }

@@ -26,15 +26,15 @@ import (
 	"karpenter/internal/meter"
 )
 
-// unlaunchedPatience is how long a claim that has no machine on record waits for the cloud to say that it has none either. The
+// unlaunchedPatience is how long a claim that has no instance on record waits for the cloud to say that it has none either. The
 // collector of orphans finds and ends what a cloud that did not answer for so long has made.
 const unlaunchedPatience = 5 * time.Minute
 
-// claims ends claims that have been deleted (L21): their node goes first, then the machine, then the finalizer.
+// claims ends claims that have been deleted (L21): their node goes first, then the instance, then the finalizer.
 type claims struct {
 	*Drainer
 	ender *ender
-	// sparing is held while one of several claims that know of no machine picks one.
+	// sparing is held while one of several claims that know of no instance picks one.
 	sparing sync.Mutex
 }
 
@@ -108,8 +108,8 @@ func (r *claims) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	return reconcile.Result{}, nil
 }
 
-// ownerOf is the claim that the machine of a claim really belongs to, if that is another one: the one that its node is registered
-// with. No two claims should have one machine on record, but if they do, the pods on it must not pay for that.
+// ownerOf is the claim that the instance of a claim really belongs to, if that is another one: the one that its node is registered
+// with. No two claims should have one instance on record, but if they do, the pods on it must not pay for that.
 func (r *claims) ownerOf(ctx context.Context, claim *karpv1.NodeClaim) (name string, err error) {
 	if claim.Status.ProviderID == "" || claim.StatusConditions().IsTrue(karpv1.ConditionRegistered) {
 		return "", nil
@@ -173,8 +173,8 @@ func (r *claims) cascade(ctx context.Context, claim *karpv1.NodeClaim) (again ti
 	return r.nodeBehindCache(ctx, claim)
 }
 
-// nodeBehindCache asks the API server itself whether the claim's node is there before its machine is ended: a cache may be
-// behind, and a machine must not end under pods that were never asked to leave.
+// nodeBehindCache asks the API server itself whether the claim's node is there before its instance is ended: a cache may be
+// behind, and an instance must not end under pods that were never asked to leave.
 func (r *claims) nodeBehindCache(ctx context.Context, claim *karpv1.NodeClaim) (again time.Duration, err error) {
 	if claim.Status.NodeName == "" {
 		return 0, nil
@@ -200,7 +200,7 @@ func remove(ctx context.Context, c client.Client, obj client.Object) error {
 	return fmt.Errorf("deleting %T %s: %w", obj, obj.GetName(), err)
 }
 
-// end ends the machine of the claim; gone is true when there is none any more.
+// end ends the instance of the claim; gone is true when there is none any more.
 func (r *claims) end(ctx context.Context, claim *karpv1.NodeClaim) (gone bool, again time.Duration, err error) {
 	id, known, err := r.machineOf(ctx, claim)
 	switch {
@@ -225,14 +225,14 @@ func (r *claims) end(ctx context.Context, claim *karpv1.NodeClaim) (gone bool, a
 	return result.Gone, result.Again, nil
 }
 
-// machineOf is the id of the claim's machine, or "" for none; known is false while the cloud has not said. A claim that has none
+// machineOf is the id of the claim's instance, or "" for none; known is false while the cloud has not said. A claim that has none
 // on record may have one all the same: the process that launched it may have ended before it could write that down.
 func (r *claims) machineOf(ctx context.Context, claim *karpv1.NodeClaim) (id string, known bool, err error) {
 	if claim.Status.ProviderID != "" {
 		if id, err = r.InstanceID(claim.Status.ProviderID); err == nil {
 			return id, true, nil
 		}
-		// No machine has such an id. If the claim has one, its tags say so.
+		// No instance has such an id. If the claim has one, its tags say so.
 		r.tellStuck(claim, fmt.Errorf("reading status.providerID of NodeClaim %s: %w; looking for its instance by tags", claim.Name, err))
 	}
 	deleted := claim.DeletionTimestamp.Time
@@ -268,8 +268,8 @@ func (r *claims) machineOf(ctx context.Context, claim *karpv1.NodeClaim) (id str
 	return r.spareOf(ctx, claim, all)
 }
 
-// spareOf is a machine of the claim's batch that no claim has on record and that none of the batch's claims that stay can be
-// waiting for, or "" for none: when a launch could not be written down, nothing else says whose machine is whose. It is written
+// spareOf is an instance of the claim's batch that no claim has on record and that none of the batch's claims that stay can be
+// waiting for, or "" for none: when a launch could not be written down, nothing else says whose instance is whose. It is written
 // down before it is ended, so that no two claims end the same one.
 func (r *claims) spareOf(ctx context.Context, claim *karpv1.NodeClaim, all *listing) (id string, known bool, err error) {
 	free := all.unnamed(cloud.BatchID(claim))
@@ -299,7 +299,7 @@ func (r *claims) spareOf(ctx context.Context, claim *karpv1.NodeClaim, all *list
 	return r.assign(ctx, claim, free[before])
 }
 
-// assign writes the machine down on the claim; known is false if somebody else has changed the claim meanwhile.
+// assign writes the instance down on the claim; known is false if somebody else has changed the claim meanwhile.
 func (r *claims) assign(ctx context.Context, claim *karpv1.NodeClaim, in *cloud.Instance) (id string, known bool, err error) {
 	before := claim.DeepCopy()
 	claim.Status.ProviderID = in.ProviderID
@@ -307,7 +307,7 @@ func (r *claims) assign(ctx context.Context, claim *karpv1.NodeClaim, in *cloud.
 	return in.ID, written, err
 }
 
-// madeFor is the machine whose tags say that it was made for the claim, or "".
+// madeFor is the instance whose tags say that it was made for the claim, or "".
 func (l *listing) madeFor(claim *karpv1.NodeClaim) string {
 	_, shared := claim.Annotations[cloud.BatchAnnotationKey]
 	batch := cloud.BatchID(claim)
@@ -321,7 +321,7 @@ func (l *listing) madeFor(claim *karpv1.NodeClaim) string {
 	return found
 }
 
-// unnamed are the living machines of a batch that carry no claim's name, in order.
+// unnamed are the living instances of a batch that carry no claim's name, in order.
 func (l *listing) unnamed(batch string) []*cloud.Instance {
 	var list []*cloud.Instance
 	for _, in := range l.byID {

@@ -40,11 +40,11 @@ type Drainer struct {
 	Client client.Client
 	Live   client.Reader
 	Fleet  cloud.Fleet
-	// InstanceID reads the machine's id out of a provider ID.
+	// InstanceID reads the instance's id out of a provider ID.
 	InstanceID func(providerID string) (string, error)
 	// Class is the kind of node class that this process serves: nodes and claims of other kinds are others' (L20).
 	Class schema.GroupKind
-	// Launches is asked before a claim without a machine on record goes; optional.
+	// Launches is asked before a claim without an instance on record goes; optional.
 	Launches Launches
 	Clock    control.Clock
 	Recorder *control.Recorder
@@ -54,8 +54,8 @@ type Drainer struct {
 
 // Launches knows what is being launched in this process.
 type Launches interface {
-	// Ending keeps a claim from being launched from now on. It returns the machine that the claim has been given, or else from
-	// when on a list of all machines is proof that it has none. ok is false while it is being launched.
+	// Ending keeps a claim from being launched from now on. It returns the instance that the claim has been given, or else from
+	// when on a list of all instances is proof that it has none. ok is false while it is being launched.
 	Ending(claim *karpv1.NodeClaim) (in *cloud.Instance, from time.Time, ok bool)
 }
 

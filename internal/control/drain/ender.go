@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	// pollEvery is how often a machine that is ending is looked at (L21), and lookEvery one that may be lost.
+	// pollEvery is how often an instance that is ending is looked at (L21), and lookEvery one that may be lost.
 	pollEvery = 5 * time.Second
 	lookEvery = 15 * time.Second
-	// listApart is the least time between two listings of all machines, which all that wait for proof share.
+	// listApart is the least time between two listings of all instances, which all that wait for proof share.
 	listApart = 2 * time.Second
 	// cloudTimeout bounds one call, so that a cloud which does not answer holds a reconciler only so long.
 	cloudTimeout = 15 * time.Second
-	// forgetAfter is how long what is known of a machine is kept after the last question about it.
+	// forgetAfter is how long what is known of an instance is kept after the last question about it.
 	forgetAfter = 10 * time.Minute
 )
 
-// ender ends machines and says when they are proven gone. Nodes and claims share it, so that what is proven to one need not be
+// ender ends instances and says when they are proven gone. Nodes and claims share it, so that what is proven to one need not be
 // proven to the other again.
 type ender struct {
 	fleet     cloud.Fleet
@@ -34,14 +34,14 @@ type ender struct {
 	swept    time.Time
 }
 
-// machine is what has been seen of one machine that is to end.
+// machine is what has been seen of one instance that is to end.
 type machine struct {
 	life.Absence
 	gone          bool
 	looked, asked time.Time // when the cloud, and when we were asked about it last
 }
 
-// outcome is how far the end of a machine has come.
+// outcome is how far the end of an instance has come.
 type outcome struct {
 	// Gone means that it is proven gone, Accepted that the cloud has agreed to end it.
 	Gone, Accepted bool
@@ -53,7 +53,7 @@ func newEnder(fleet cloud.Fleet, clock control.Clock) *ender {
 	return &ender{fleet: fleet, clock: clock, inventory: &inventory{fleet: fleet, clock: clock}, machines: map[string]*machine{}}
 }
 
-// End asks the cloud to end the machine, again and again until it is proven gone. asked says whether the cloud is known to have
+// End asks the cloud to end the instance, again and again until it is proven gone. asked says whether the cloud is known to have
 // agreed before.
 func (e *ender) End(ctx context.Context, id string, asked bool) (outcome, error) {
 	m := e.machine(id)
@@ -73,7 +73,7 @@ func (e *ender) End(ctx context.Context, id string, asked bool) (outcome, error)
 	return e.prove(ctx, id, m)
 }
 
-// Lost looks whether a machine that nobody has asked to end is proven gone. A cloud that does not answer proves nothing.
+// Lost looks whether an instance that nobody has asked to end is proven gone. A cloud that does not answer proves nothing.
 func (e *ender) Lost(ctx context.Context, id string) outcome {
 	m := e.machine(id)
 	now := e.clock.Now()
@@ -100,7 +100,7 @@ func (e *ender) Lost(ctx context.Context, id string) outcome {
 	return result
 }
 
-// prove looks for a machine that the lookup by id has missed among all machines, once that can prove anything.
+// prove looks for an instance that the lookup by id has missed among all instances, once that can prove anything.
 func (e *ender) prove(ctx context.Context, id string, m machine) (outcome, error) {
 	if m.gone {
 		return outcome{Gone: true}, nil
@@ -131,7 +131,7 @@ func (e *ender) prove(ctx context.Context, id string, m machine) (outcome, error
 	return outcome{Gone: known.gone, Again: pollEvery}, nil
 }
 
-// machine is a copy of what is known of a machine.
+// machine is a copy of what is known of an instance.
 func (e *ender) machine(id string) machine {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -146,7 +146,7 @@ func (e *ender) machine(id string) machine {
 	return *m
 }
 
-// note records the answer to a lookup by id: nil if the machine is there, else NotFound.
+// note records the answer to a lookup by id: nil if the instance is there, else NotFound.
 func (e *ender) note(id string, err error, asked bool) machine {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -169,7 +169,7 @@ func (e *ender) note(id string, err error, asked bool) machine {
 	return *m
 }
 
-// sweep forgets machines that nobody has asked about for long. The caller holds the lock.
+// sweep forgets instances that nobody has asked about for long. The caller holds the lock.
 func (e *ender) sweep(now time.Time) {
 	if now.Sub(e.swept) < forgetAfter {
 		return
@@ -182,7 +182,7 @@ func (e *ender) sweep(now time.Time) {
 	}
 }
 
-// inventory lists all machines of the cluster, for everybody who waits for such a list together.
+// inventory lists all instances of the cluster, for everybody who waits for such a list together.
 type inventory struct {
 	fleet cloud.Fleet
 	clock control.Clock

@@ -62,7 +62,7 @@ func (d *Drainer) tellProtection(pod *corev1.Pod, p life.Pod, step life.PodStep)
 	}
 }
 
-// tellStuck tells that the machine of an object could not be ended. The cloud's own words change from call to call and go into
+// tellStuck tells that the instance of an object could not be ended. The cloud's own words change from call to call and go into
 // the log only.
 func (d *Drainer) tellStuck(obj client.Object, err error) {
 	said := err.Error()

@@ -30,7 +30,7 @@ import (
 // node has pods, so that one for each of them would cost their square.
 const coalesce = 100 * time.Millisecond
 
-// nodes ends nodes that have been deleted (L22): pods leave, volumes are detached, the machine ends, the finalizer goes.
+// nodes ends nodes that have been deleted (L22): pods leave, volumes are detached, the instance ends, the finalizer goes.
 type nodes struct {
 	*Drainer
 	ender    *ender
@@ -80,11 +80,11 @@ func (r *nodes) wake(nodeOf func(client.Object) string) handler.EventHandler {
 type visit struct {
 	node *corev1.Node
 	// claim is the node's, or nil. A stranger carries the provider ID of a claim whose node is another one: its pods are drained,
-	// but the machine is left to the claim.
+	// but the instance is left to the claim.
 	claim    *karpv1.NodeClaim
 	stranger bool
 	deadline time.Time
-	// drained is set once its pods have left, as opposed to having been lost with the machine.
+	// drained is set once its pods have left, as opposed to having been lost with the instance.
 	drained bool
 }
 
@@ -166,7 +166,7 @@ func (r *nodes) cascade(ctx context.Context, v *visit) (bool, time.Duration, err
 	return false, soon, nil // the deadline follows from the deletion
 }
 
-// lost says whether the machine is proven gone while its node does not answer: nothing on it can be waited for then. Otherwise look
+// lost says whether the instance is proven gone while its node does not answer: nothing on it can be waited for then. Otherwise look
 // is after how long to ask again, or zero.
 func (r *nodes) lost(ctx context.Context, v *visit) (lost bool, look time.Duration) {
 	if v.stranger || v.node.Spec.ProviderID == "" || ready(v.node) {
@@ -222,13 +222,13 @@ func disrupted(node *corev1.Node) *corev1.Taint {
 	return nil
 }
 
-// end ends the machine.
+// end ends the instance.
 func (r *nodes) end(ctx context.Context, v *visit) (bool, time.Duration, error) {
 	if v.stranger || v.node.Spec.ProviderID == "" {
 		return true, 0, nil
 	}
 	id, err := r.InstanceID(v.node.Spec.ProviderID)
-	if err != nil { // no machine has such an id; one that the claim has is the claim's to end
+	if err != nil { // no instance has such an id; one that the claim has is the claim's to end
 		r.tellStuck(v.node, fmt.Errorf("reading spec.providerID of Node %s: %w; the node is deleted without an instance", v.node.Name, err))
 		return true, 0, nil
 	}
@@ -250,7 +250,7 @@ func (r *nodes) end(ctx context.Context, v *visit) (bool, time.Duration, error) 
 	return result.Gone, result.Again, nil
 }
 
-// marked says why the machine of a node without a claim must not be ended: nothing but the node's own word gives it to us.
+// marked says why the instance of a node without a claim must not be ended: nothing but the node's own word gives it to us.
 func (r *nodes) marked(ctx context.Context, v *visit, id string) error {
 	if v.claim != nil {
 		return nil

@@ -178,7 +178,7 @@ func nameVolumes(awaited []life.Attachment) string {
 	return list(named, len(awaited))
 }
 
-// awaited are the volume attachments that must go before the machine may.
+// awaited are the volume attachments that must go before the instance may.
 func (r *nodes) awaited(ctx context.Context, v *visit) ([]life.Attachment, error) {
 	found := &storagev1.VolumeAttachmentList{}
 	if err := r.Client.List(ctx, found, client.MatchingFields{indexNodeName: v.node.Name}, client.UnsafeDisableDeepCopy); err != nil {

@@ -24,7 +24,7 @@ import (
 // outcomesWaiting bounds the outcomes that wait to be written; a pool whose news finds no room is written with the next.
 const outcomesWaiting = 1024
 
-// Health remembers how the last machines of each pool fared, says so on the pool (L14), and holds back pools whose machines do
+// Health remembers how the last instances of each pool fared, says so on the pool (L14), and holds back pools whose instances do
 // not join: each failure in a row doubles the damage of the next launch, and somebody should look first.
 type Health struct {
 	Client client.Client
@@ -35,7 +35,7 @@ type Health struct {
 	news  chan event.TypedGenericEvent[types.NamespacedName]
 }
 
-// chance is what machines are made from: whenever it is another, the pool starts afresh.
+// chance is what instances are made from: whenever it is another, the pool starts afresh.
 type chance struct {
 	uid         types.UID
 	spec, class int64
@@ -74,7 +74,7 @@ func (r *Health) Register(m manager.Manager) error {
 	return builder.ControllerManagedBy(m).Named("nodepool.registrationhealth").For(&karpv1.NodePool{}).WatchesRawSource(news).Complete(r)
 }
 
-// Joined notes that the claim's machine has become a node.
+// Joined notes that the claim's instance has become a node.
 func (r *Health) Joined(claim *karpv1.NodeClaim) { r.note(claim, true, "", "") }
 
 // Failed notes that it has not in time, and why.

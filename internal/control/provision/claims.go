@@ -104,7 +104,7 @@ func newClaim(pool *karpv1.NodePool, n *pack.NewNode, resources []string) *karpv
 }
 
 // claimLabels are those of the template as the user wrote them, those that name pool and class, and the values that were
-// chosen for labels of the user's own that the pool leaves open (P90). Labels that depend on the machine come with it.
+// chosen for labels of the user's own that the pool leaves open (P90). Labels that depend on the instance come with it.
 func claimLabels(pool *karpv1.NodePool, n *pack.NewNode) map[string]string {
 	labels := maps.Clone(pool.Spec.Template.Labels)
 	if labels == nil {
@@ -125,7 +125,7 @@ func claimLabels(pool *karpv1.NodePool, n *pack.NewNode) map[string]string {
 // notInClaims are keys that the API server refuses in a claim: they belong to a node that exists (P18, P91).
 var notInClaims = []string{world.LabelHostname, world.LabelRegistered, world.LabelInitialized}
 
-// requirements is what the node's machine must satisfy, with types in the order of their price (P74) and the zone that the plan
+// requirements is what the node's instance must satisfy, with types in the order of their price (P74) and the zone that the plan
 // prefers first: of zones at the same price, the launch takes that one. A claim cannot ask for
 // more distinct values than it offers, so minValues is lowered to that; lowered says whether it was (P34).
 func requirements(n *pack.NewNode, labels map[string]string) (out []karpv1.NodeSelectorRequirementWithMinValues, lowered bool) {

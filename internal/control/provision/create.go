@@ -95,7 +95,7 @@ func (c *Creator) World(view *state.View) *world.Snapshot {
 	return view.Expect(c.Expected(view))
 }
 
-// Expected says on which claim's node pods are expected that want a place, by their UID.
+// Expected says on which claim's node pods are expected that need a node, by their UID.
 func (c *Creator) Expected(view *state.View) map[string]string {
 	return c.pins.expected(look{view: view, now: c.Clock.Now(), pins: c.pins.count()}).Expected
 }

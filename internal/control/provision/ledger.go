@@ -24,7 +24,7 @@ const (
 	noPoolsKey = "no pools"
 )
 
-// ledgerRecorder keeps what is decided in the ledger: each plan that makes nodes, and of pods without a place each group with its reason,
+// ledgerRecorder keeps what is decided in the ledger: each plan that makes nodes, and of unschedulable pods each group with its reason,
 // once for as long as that lasts.
 type ledgerRecorder struct {
 	ledger  *ledger.Ledger
@@ -33,7 +33,7 @@ type ledgerRecorder struct {
 	open map[string]refusal
 }
 
-// refusal is an entry about pods without a place.
+// refusal is an entry about unschedulable pods.
 type refusal struct {
 	id    uint64
 	first string
@@ -60,7 +60,7 @@ func (b *ledgerRecorder) begin() {
 // refusalKey begins the keys of refusals of pods.
 const refusalKey = "pods "
 
-// placed notes that no pod is without a place.
+// placed notes that no pod is unschedulable.
 func (b *ledgerRecorder) placed() {
 	if b.ledger != nil && (b.open == nil || len(b.open) > 0) {
 		b.refuse(nil)
@@ -139,7 +139,7 @@ func (b *ledgerRecorder) settle(entry uint64, list []*Draft, errs []error) {
 	}
 }
 
-// stranded is a group of pods without a place: those of one owner and reason.
+// stranded is a group of unschedulable pods: those of one owner and reason.
 type stranded struct {
 	entry ledger.Entry
 	pods  int

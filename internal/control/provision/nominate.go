@@ -162,7 +162,7 @@ type dropped struct {
 	node string
 }
 
-// Dropped is told of a pod that the scheduler has tried in vain, and dropped its nomination: for a moment there may be too many of its
+// Dropped is told of a pod that the scheduler has tried without success, and dropped its nomination: for a moment there may be too many of its
 // kind in a zone, or its node was not known to be open yet. It never blocks.
 func (n *Nominator) Dropped(pod *corev1.Pod, node string) {
 	n.mu.Lock()

@@ -48,7 +48,7 @@ type pin struct {
 	until time.Time
 	// number is its place among all that were ever added.
 	number uint64
-	// started is when the claim's node was first seen to be up, refused when the scheduler last looked at the pod in vain.
+	// started is when the claim's node was first seen to be up, refused when the scheduler last looked at the pod without success.
 	started, refused time.Time
 }
 
@@ -145,7 +145,7 @@ func (p *pins) count() uint64 {
 	return p.added
 }
 
-// apply finds where pods that want a place are expected, and forgets those that do not want one any more. It is for those who plan:
+// apply finds where pods that need a node are expected, and forgets those that need none any more. It is for those who plan:
 // others read.
 func (p *pins) apply(l look) pinned {
 	p.mu.Lock()
@@ -163,7 +163,7 @@ func (p *pins) expected(l look) pinned {
 	return out
 }
 
-// find says where pods that want a place are expected, and which expectations still hold.
+// find says where pods that need a node are expected, and which expectations still hold.
 func (p *pins) find(l look) (out pinned, keep map[types.UID]*pin) {
 	of := p.of
 	if !p.read {
@@ -280,7 +280,7 @@ func (p *pins) bind(now time.Time) {
 	p.bound = now
 }
 
-// refuse notes that the scheduler has looked at a pod and found no place for it.
+// refuse notes that the scheduler has found a pod unschedulable.
 func (p *pins) refuse(uid types.UID, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

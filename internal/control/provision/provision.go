@@ -40,7 +40,7 @@ type Gate interface {
 	Paused(pool string) (until time.Time, why string)
 }
 
-// Provisioner makes nodes for pods that find no place.
+// Provisioner makes nodes for pods that are unschedulable.
 type Provisioner struct {
 	Mirror  Mirror
 	Creator *Creator
@@ -60,12 +60,12 @@ type Provisioner struct {
 	// Ledger keeps what is decided; nil keeps nothing. Reading says how the mirror reads objects, for recordings.
 	Ledger  *ledger.Ledger
 	Reading state.Options
-	// Look, if any, is a view of Mirror with the claims whose nodes are being shut for a move: it shows their pods as if they had no place,
+	// Look, if any, is a view of Mirror with the claims whose nodes are being shut for a move: it shows their pods as if they were unschedulable,
 	// though one is about to be made for them.
 	Look func() (view *state.View, half map[string]bool)
 	// Nominator, if any, takes nominations back that lead nowhere.
 	Nominator *Nominator
-	// Planned, if any, is shown every plan with what it was made from; a nil plan when no pod is without a place.
+	// Planned, if any, is shown every plan with what it was made from; a nil plan when no pod is unschedulable.
 	Planned func(view *state.View, plan *pack.Plan, at time.Time)
 
 	informers   cache.Informers
@@ -100,7 +100,7 @@ type speculativePlan struct {
 	plan     *pack.Plan
 }
 
-// maxSpeculative is for how many pods a plan is made before the batch is complete: one that may be made in vain must cost little.
+// maxSpeculative is for how many pods a plan is made before the batch is complete: one that may be made for nothing must cost little.
 const maxSpeculative = 200
 
 // Register has the manager run the provisioner while this process leads.
@@ -303,7 +303,7 @@ func (p *Provisioner) noPools(pods []*world.Pod) {
 	p.Log.Debug("no nodepools that make nodes", "pod-count", len(pods))
 }
 
-// solve plans for the pods that want a place, and for those that are known to come beside them.
+// solve plans for the pods that need a node, and for those that are known to come beside them.
 func (p *Provisioner) solve(m *moment, pods int) (plan *pack.Plan, err error) {
 	m.snap, plan, err = m.facts.Plan(m.view, func(snap *world.Snapshot) (*pack.Plan, error) { return p.search(m, snap, pods) })
 	return plan, err

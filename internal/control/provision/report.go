@@ -178,7 +178,7 @@ func stable(err error) string {
 	return "the API server gave no answer"
 }
 
-// unplaced counts the pods that have no place, and those that none was looked for (O31, O32).
+// unplaced counts the pods that are unschedulable, and those that were not planned for (O31, O32).
 func (s *reporter) unplaced(unplaced, ignored int) {
 	s.meter.Set(meter.SchedulerUnschedulable, float64(unplaced), "controller", name)
 	s.meter.Set(meter.SchedulerIgnoredPods, float64(ignored))
@@ -209,7 +209,7 @@ func (s *reporter) placed(snap *world.Snapshot, pods []*world.Pod, to destinatio
 	}
 }
 
-// failure is a group of pods without a place.
+// failure is a group of unschedulable pods.
 type failure struct {
 	pods []*world.Pod
 	// key is the same while the pods fail for the same reasons, though the numbers in the message change with every node.
@@ -227,7 +227,7 @@ func codes(reasons []why.Reason) string {
 	return strings.Join(out, " ")
 }
 
-// failed tells pods why they have no place, and logs each reason with the pods of which it was not known.
+// failed tells pods why they are unschedulable, and logs each reason with the pods of which it was not known.
 func (s *reporter) failed(snap *world.Snapshot, all []failure) {
 	now := s.clock.Now()
 	news := map[string][]*world.Pod{}

@@ -34,7 +34,7 @@ const (
 
 // Rollouts knows which ReplicaSets do not have all their pods yet.
 type Rollouts struct {
-	// Put and Drop show the mirror an example of the pods of a ReplicaSet that has none yet, and take it away; nil shows none.
+	// Put and Drop show the mirror an example of the pods of a ReplicaSet that has none yet, and remove it; nil shows none.
 	Put, Drop func(pod *corev1.Pod)
 
 	mu   sync.Mutex

@@ -52,7 +52,7 @@ type tracked struct {
 	namespace, name string
 	created         time.Time
 	seen            time.Time // first seen, if it is one that the scheduler is to find a place for
-	acked           time.Time // first seen to find no place
+	acked           time.Time // first seen to be unschedulable
 	decided         time.Time // first decision about it
 	schedulable     time.Time // first decision that gives it a place
 	bound           bool
@@ -82,7 +82,7 @@ func newTracker(m *meter.Set) *tracker {
 	return &tracker{meter: m, pods: map[types.UID]*tracked{}, slots: map[slot]int{}}
 }
 
-// see takes note of a pod as it is now, and says whether it has found no place. That is meant broadly: what the plan does about
+// see takes note of a pod as it is now, and says whether it is unschedulable. That is meant broadly: what the plan does about
 // the pod is decided from the mirror.
 func (t *tracker) see(pod *corev1.Pod, now time.Time) (waits bool) {
 	t.mu.Lock()
@@ -121,7 +121,7 @@ const (
 	schedulerSlow  = 10 * time.Second
 )
 
-// behind says whether the scheduler still has pods to look at that came together with those that found no place. A plan for all of
+// behind says whether the scheduler still has pods to look at that came together with those that are unschedulable. A plan for all of
 // them needs fewer nodes than one for those that it has looked at so far and another for the rest.
 func (t *tracker) behind(now time.Time) bool {
 	t.mu.Lock()
@@ -147,7 +147,7 @@ func (t *tracker) arriving(now time.Time) (pods int) {
 	return pods
 }
 
-// unplaced says whether the scheduler has found no place for a pod.
+// unplaced says whether the scheduler has found a pod unschedulable.
 func unplaced(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable

@@ -15,7 +15,7 @@ import (
 	"karpenter/internal/control"
 )
 
-// watch has events trigger passes: of pods without a place (P1) and of nodes that pods have to leave (P2); and, so that nobody
+// watch has events trigger passes: of unschedulable pods (P1) and of nodes that pods have to leave (P2); and, so that nobody
 // waits for the next look, of pools that become usable and of claims that go away with the promise they were.
 func (p *Provisioner) watch(ctx context.Context, informers cache.Informers) error {
 	for _, w := range []struct {

@@ -47,7 +47,7 @@ const (
 // EventBlocked is the reason of the event which says that a repair is held back (O50).
 const EventBlocked = "NodeRepairBlocked"
 
-// Policies say which node conditions mean that a machine is broken; cloud.Judge is one.
+// Policies say which node conditions mean that an instance is broken; cloud.Judge is one.
 type Policies interface {
 	RepairPolicies() []cloud.RepairPolicy
 }
@@ -211,7 +211,7 @@ func (r *Repair) affordable(ctx context.Context, claim *karpv1.NodeClaim) (ok bo
 	return true, "", nil
 }
 
-// replace deletes the claim, with a deadline that has come: nothing on a broken machine is waited for. An earlier deadline stays.
+// replace deletes the claim, with a deadline that has come: nothing on a broken instance is waited for. An earlier deadline stays.
 func (r *Repair) replace(ctx context.Context, claim *karpv1.NodeClaim, illness life.Illness) (ok bool, err error) {
 	now := r.Clock.Now()
 	recorded, err := time.Parse(time.RFC3339, claim.Annotations[karpv1.TerminationTimestampAnnotationKey])
@@ -243,7 +243,7 @@ func (r *Repair) replace(ctx context.Context, claim *karpv1.NodeClaim, illness l
 	return true, nil
 }
 
-// blocked is what keeps a broken machine in place.
+// blocked is what keeps a broken instance in place.
 type blocked struct {
 	illness life.Illness
 	why     string

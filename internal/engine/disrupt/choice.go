@@ -90,7 +90,7 @@ func (c *cutter) run() (why.Reason, bool) {
 	return why.Reason{}, true
 }
 
-// cut is false if nothing is left. A claim asks for types, zones and markets, and the cloud may combine them as it likes: a type
+// cut is false if nothing is left. A claim asks for types, zones and capacity types, and the cloud may combine them as it likes: a type
 // that is too dear in one of the zones that are asked for goes, or if it is the one that was planned, that zone (P75).
 func (c *cutter) cut() bool {
 	first := c.n.Choices[0]

@@ -81,7 +81,7 @@ func (c *crowd) seat(n *world.Node) {
 	c.of = append(c.of, id)
 }
 
-// count adds the pods of a node, or with a sign of -1 takes them away.
+// count adds the pods of a node, or with a sign of -1 removes them.
 func (c *crowd) count(i int32, n *world.Node, sign int32) {
 	if c == nil || n == nil {
 		return

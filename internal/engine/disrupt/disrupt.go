@@ -1,4 +1,4 @@
-// Package disrupt decides which nodes are taken away by choice, and what takes their place: nodes that are empty, nodes that
+// Package disrupt decides which nodes are disrupted voluntarily, and what replaces them: nodes that are empty, nodes that
 // have drifted from what their pool asks for, and nodes whose pods can be had for less elsewhere.
 //
 // Decide is a pure function of a snapshot and of facts about its nodes. It returns moves that hold one after the other: each
@@ -20,7 +20,7 @@ import (
 	"karpenter/internal/engine/world"
 )
 
-// Reason is why a node is taken away. The values are those of budgets, conditions and metrics.
+// Reason is why a node is removed. The values are those of budgets, conditions and metrics.
 type Reason string
 
 // The reasons.
@@ -162,7 +162,7 @@ type Move struct {
 	// Saves is in dollars an hour; it may be negative for drift.
 	Saves float64
 	Why   why.Reason
-	// From is what is taken away, and what that had come from: what the new nodes should remember.
+	// From is what is removed, and what that had come from: what the new nodes should remember.
 	From []Past
 	// Scores are those of a consolidation, for each pool that it takes nodes from.
 	Scores []Score

@@ -254,7 +254,7 @@ func (c *domainCounts) enter(e entry) {
 	c.journal = append(c.journal, e)
 }
 
-// count adds a node with its pods, or with a sign of -1 takes them away.
+// count adds a node with its pods, or with a sign of -1 removes them.
 func (c *domainCounts) count(i int32, n *world.Node, sign int32) {
 	if n == nil {
 		return

@@ -11,7 +11,7 @@ import (
 const chunk = 20
 
 // drift replaces nodes that are no longer what their pool or class asks for: empty ones first, then those that drifted first
-// (D48). Several may go at once, within budgets; one whose pods find no place waits and holds nobody else up.
+// (D48). Several may go at once, within budgets; one whose pods are unschedulable waits and holds nobody else up.
 func (d *decider) drift() {
 	drifted := d.driftedNodes()
 	quota := d.quota(Drifted)

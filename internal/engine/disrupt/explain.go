@@ -123,7 +123,7 @@ func (d *decider) askUnderutilized(node int32) Verdict {
 }
 
 // Settled is the snapshot once a plan for its pods has been carried out: pods are where the plan puts them, and its new nodes are
-// on their way. Pods without a place are left out.
+// on their way. Unschedulable pods are left out.
 func Settled(s *world.Snapshot, plan *pack.Plan) *world.Snapshot {
 	d := &decider{in: &Input{World: s}}
 	out := *s

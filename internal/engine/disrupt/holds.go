@@ -70,7 +70,7 @@ func about(name string, r why.Reason) why.Reason {
 	return r
 }
 
-// same says whether no pod that needs a place has come since, apart from those that count for nothing.
+// same says whether no pod that needs a node has come since, apart from those that count for nothing.
 func (c *Check) same(m *Move, remove []int32) (why.Reason, bool) {
 	if m.Reason == Empty {
 		return why.Reason{}, true

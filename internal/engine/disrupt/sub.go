@@ -91,7 +91,7 @@ func (s *sub) without(remove []int32) *pack.Plan {
 	return s.model.Solve(ov)
 }
 
-// move is what a plan about removing nodes comes to, as one move; or why a pod has no place in it.
+// move is what a plan about removing nodes comes to, as one move; or why a pod does not fit in it.
 func (s *sub) move(reason Reason, remove []int32) (*Move, why.Reason) {
 	plan := s.without(remove)
 	for _, u := range plan.Unplaced {

@@ -38,7 +38,7 @@ func (w *walk) look() {
 	w.used, w.open = 0, len(w.room)
 }
 
-// move is what removing a node comes to, or why a pod of it would have no place.
+// move is what removing a node comes to, or why a pod of it would not fit.
 func (w *walk) move(reason Reason, node int32) (*Move, why.Reason) {
 	return w.s.move(reason, []int32{node})
 }

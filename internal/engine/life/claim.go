@@ -29,9 +29,9 @@ type Claim struct {
 	Created time.Time
 	// Deleting claims are none of this file's business: they are drained.
 	Deleting bool
-	// Finalizer says whether the claim is kept until its machine is gone.
+	// Finalizer says whether the claim is kept until its instance is gone.
 	Finalizer bool
-	// ProviderID names the machine on record, NodeName the node that it was registered as.
+	// ProviderID names the instance on record, NodeName the node that it was registered as.
 	ProviderID string
 	NodeName   string
 

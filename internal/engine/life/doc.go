@@ -1,4 +1,4 @@
-// Package life decides what happens next to a claim, its machine and its node: launch, registration, initialization,
+// Package life decides what happens next to a claim, its instance and its node: launch, registration, initialization,
 // time-outs, expiry, and whether something that cannot be found is really gone.
 //
 // Everything is a function of plain values and of now. The caller reads the objects, asks for the next step, carries it out

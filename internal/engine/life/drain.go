@@ -82,7 +82,7 @@ func DrainedAt(tainted, began time.Time) time.Time {
 // Attachment is a volume that the cluster has attached to the node.
 type Attachment struct{ Name, Volume string }
 
-// AwaitedVolumes are the attachments that must go before the machine may, sorted by name (L28). Volumes of pods that stay until
+// AwaitedVolumes are the attachments that must go before the instance may, sorted by name (L28). Volumes of pods that stay until
 // the end, in kept, stay with them; an attachment without a volume's name is not one that the cluster detaches.
 func AwaitedVolumes(attachments []Attachment, kept map[string]bool) []Attachment {
 	var awaited []Attachment
@@ -95,7 +95,7 @@ func AwaitedVolumes(attachments []Attachment, kept map[string]bool) []Attachment
 	return awaited
 }
 
-// KeepsVolumes says whether the volumes of a pod are never detached while the machine lives: the pod stays on it, or its
+// KeepsVolumes says whether the volumes of a pod are never detached while the instance lives: the pod stays on it, or its
 // kubelet no longer answers.
 func (p Pod) KeepsVolumes(deadline, now time.Time) bool {
 	return !p.Ended && p.Next(deadline, now).Do == Skip

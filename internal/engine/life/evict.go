@@ -19,7 +19,7 @@ type Pod struct {
 	// Critical pods have the priority class system-cluster-critical or system-node-critical; Daemon pods belong to a DaemonSet.
 	Critical, Daemon bool
 	// Ended pods have succeeded or failed. Mirror pods are the kubelet's own. Tolerant pods tolerate the taint of a node that
-	// is being taken away, so that they would come straight back.
+	// is being removed, so that they would come straight back.
 	Ended, Mirror, Tolerant bool
 	// Grace is the pod's own termination grace period.
 	Grace time.Duration

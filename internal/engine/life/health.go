@@ -8,11 +8,11 @@ const (
 	ringFails = 2
 )
 
-// Ring remembers how the last machines of a pool fared: whether they joined the cluster. The zero value remembers nothing.
+// Ring remembers how the last instances of a pool fared: whether they joined the cluster. The zero value remembers nothing.
 type Ring struct {
 	outcomes []bool // oldest first
 	// failures count the bursts in a row that failed, also beyond the ring. begun is when the last of them was noticed, several that more
-	// than one of its machines failed.
+	// than one of its instances failed.
 	failures int
 	begun    time.Time
 	several  bool
@@ -32,13 +32,13 @@ func SeedRing(verdict Status) Ring {
 	return r
 }
 
-// Joined remembers that a machine has joined.
+// Joined remembers that an instance has joined.
 func (r *Ring) Joined() {
 	r.add(true)
 	r.failures, r.begun, r.several = 0, time.Time{}, false
 }
 
-// Failed remembers that a machine which was asked for at a time has not. Machines that were asked for before the first failure was
+// Failed remembers that an instance which was asked for at a time has not. Instances that were asked for before the first failure was
 // noticed are one burst: they say no more than it did. A burst counts once, and twice if more than one of it has failed.
 func (r *Ring) Failed(asked, now time.Time) {
 	r.add(false)
@@ -57,7 +57,7 @@ func (r *Ring) add(joined bool) {
 	}
 }
 
-// Verdict is False when several of the last machines did not join, else True when one did.
+// Verdict is False when several of the last instances did not join, else True when one did.
 func (r *Ring) Verdict() Status {
 	good, bad := 0, 0
 	for _, joined := range r.outcomes {
@@ -76,8 +76,8 @@ func (r *Ring) Verdict() Status {
 	return Unknown
 }
 
-// pauses is how long a pool makes no more machines after so many failures in a row.
+// pauses is how long a pool makes no more instances after so many failures in a row.
 var pauses = []time.Duration{0, 0, time.Minute, 5 * time.Minute, 15 * time.Minute, time.Hour}
 
-// Pause is how long the pool should make no more machines, counted from the last outcome.
+// Pause is how long the pool should make no more instances, counted from the last outcome.
 func (r *Ring) Pause() time.Duration { return pauses[min(r.failures, len(pauses)-1)] }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// match tells the nodes that can be the claim's from those that only say so. A node object is written by its machine, so
+// match tells the nodes that can be the claim's from those that only say so. A node object is written by its instance, so
 // its provider ID may be somebody else's: one that was there before the claim, or that belongs to another claim, or that
 // came after the claim was registered with a first one, changes nothing.
 func match(c Claim, nodes []Node) (own []Node, strangers []string) {
@@ -26,7 +26,7 @@ func match(c Claim, nodes []Node) (own []Node, strangers []string) {
 	return own, strangers
 }
 
-// register is the step of a launched claim that has no node on record. Once several nodes have claimed its machine it is
+// register is the step of a launched claim that has no node on record. Once several nodes have claimed its instance it is
 // not trusted any more and ends with its deadline (L12).
 func register(c Claim, own []Node, limits Limits, now time.Time) Step {
 	wait := Step{Do: Hold, Of: Registered}

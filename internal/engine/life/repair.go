@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// repairShare is the part of a pool, one in so many, up to which unhealthy nodes are taken for broken machines. Where more are
-// unhealthy the cause lies elsewhere, and new machines would suffer from it too.
+// repairShare is the part of a pool, one in so many, up to which unhealthy nodes are taken for broken instances. Where more are
+// unhealthy the cause lies elsewhere, and new instances would suffer from it too.
 const repairShare = 5
 
 // NodeCondition is a condition of a node: what, how it stands, and since when.
@@ -15,16 +15,16 @@ type NodeCondition struct {
 	Since        time.Time
 }
 
-// RepairPolicy says for how long a condition may stand like that before the machine counts as broken.
+// RepairPolicy says for how long a condition may stand like that before the instance counts as broken.
 type RepairPolicy struct {
 	Type, Status string
 	Tolerated    time.Duration
 }
 
-// Illness is the condition of a node that condemns its machine first.
+// Illness is the condition of a node that condemns its instance first.
 type Illness struct {
 	Condition NodeCondition
-	// Due is when it condemns the machine.
+	// Due is when it condemns the instance.
 	Due time.Time
 }
 

@@ -15,7 +15,7 @@ type Snapshot struct {
 	Pools     []*Pool
 	Nodes     []*Node
 	Classes   []*Class
-	// Pending lists pods that want a place now.
+	// Pending lists pods that need a node now.
 	Pending []*Pod
 	Daemons []*Daemon
 }
@@ -91,7 +91,7 @@ type Offering struct {
 	Allocatable Resources
 }
 
-// Node is a machine that exists or that has been asked for.
+// Node is an instance that exists or that has been asked for.
 type Node struct {
 	Name  string
 	Claim string
@@ -198,7 +198,7 @@ func (o *Overlay) Shut(node int32) bool {
 	return o.Closed != nil && o.Closed[node] || o.Gone(node)
 }
 
-// Wanting lists every pod that wants a place: the pending ones, then the movable pods of deleting and removed nodes in
+// Wanting lists every pod that needs a node: the pending ones, then the movable pods of deleting and removed nodes in
 // node order.
 func (o *Overlay) Wanting() []*Pod {
 	out := slices.Clone(o.Pending)

@@ -1,4 +1,4 @@
-// Package kubelet runs the pods of Karpenter's chart for real, on a cluster whose nodes and other pods are only pretended.
+// Package kubelet runs the pods of Karpenter's chart for real, on a cluster whose nodes and other pods are only simulated.
 //
 // A pod of the controller that the scheduler has bound becomes a process of this machine, with the arguments and the environment of its
 // container as a kubelet would resolve them, a token of its service account, and the probes, restarts, logs and grace period that

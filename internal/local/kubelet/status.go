@@ -74,7 +74,7 @@ func (w *worker) write(ctx context.Context, s *state) error {
 	return nil
 }
 
-// fill brings a status to the state. Containers beside the controller's are pretended to run.
+// fill brings a status to the state. Containers beside the controller's are simulated.
 func (w *worker) fill(status *corev1.PodStatus, s *state) {
 	now := metav1.Now()
 	status.Phase = corev1.PodPending

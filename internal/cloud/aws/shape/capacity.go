@@ -46,7 +46,7 @@ const armReserve = 64 * mib
 // defaultPods is what a kubelet runs at most where addresses set no limit.
 const defaultPods = 110
 
-// enclavesPerMachine is how many Nitro enclaves EC2 lets one machine run at a time.
+// enclavesPerMachine is how many Nitro enclaves EC2 lets one instance run at a time.
 const enclavesPerMachine = 4
 
 // Capacity is all that a node of the type has.

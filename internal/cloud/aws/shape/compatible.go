@@ -6,7 +6,7 @@ import (
 	awsv1 "karpenter/api/aws/v1"
 )
 
-// Incompatible says in one sentence why nodes of the class cannot run on the machine, or returns "".
+// Incompatible says in one sentence why nodes of the class cannot run on the instance, or returns "".
 func Incompatible(m *Machine, s *Settings) string {
 	switch {
 	case s.Family == awsv1.AMIFamilyAL2023 && m.Family() == "a1":

@@ -13,7 +13,7 @@ import (
 )
 
 // category splits names such as m7i-flex, u-6tb1 and p6-b300 into letters and generation. The part with tb is the size of the
-// memory of the older u machines.
+// memory of the older u instances.
 var category = regexp.MustCompile(`^([a-z]+)(?:-[0-9]+tb)?([0-9]+)`)
 
 // Labels returns the labels that every node of the type carries, in the region and with the family's operating system.
@@ -57,7 +57,7 @@ func Labels(m *Machine, family, region string) world.Labels {
 	return world.NewLabels(labels)
 }
 
-// addDeviceLabels describes accelerators where the machine has one kind; of several kinds no label could name one.
+// addDeviceLabels describes accelerators where the instance has one kind; of several kinds no label could name one.
 func addDeviceLabels(labels map[string]string, m *Machine) {
 	if len(m.GPUs) == 1 {
 		gpu := m.GPUs[0]

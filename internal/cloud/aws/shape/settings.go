@@ -2,7 +2,7 @@ package shape
 
 import awsv1 "karpenter/api/aws/v1"
 
-// Settings is what decides, beside the machine, how much room a node has.
+// Settings is what decides, beside the instance, how much room a node has.
 type Settings struct {
 	// Family is an AMI family of package awsv1.
 	Family     string
@@ -15,7 +15,7 @@ type Settings struct {
 	ConnectionTracking   bool
 	NestedVirtualization bool
 	Placement            string
-	// MemoryOverhead is the share of memory that the machine is expected to lack, such as 0.075.
+	// MemoryOverhead is the share of memory that the instance is expected to lack, such as 0.075.
 	MemoryOverhead float64
 	// ReservedENIs is how many interfaces pods cannot use.
 	ReservedENIs int64

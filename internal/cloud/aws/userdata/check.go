@@ -21,7 +21,7 @@ var (
 	settingKey  = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9.-]*$`)
 )
 
-// check refuses whatever could not be carried to the machine unharmed, in an order that does not depend on maps.
+// check refuses whatever could not be carried to the instance unharmed, in an order that does not depend on maps.
 func (o *Options) check() error {
 	for _, step := range []func() error{o.checkCluster, o.checkLabels, o.checkTaints, o.Kubelet.check} {
 		if err := step(); err != nil {

@@ -10,7 +10,7 @@ import (
 // fieldUserData is the field that most errors are about.
 const fieldUserData = "spec.userData"
 
-// InputError says that something cannot go into user data because the machine would not boot with it.
+// InputError says that something cannot go into user data because the instance would not boot with it.
 type InputError struct {
 	// Field is where it was given, for example spec.userData or spec.kubelet.evictionHard[memory.available].
 	Field string

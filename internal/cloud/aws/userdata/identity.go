@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// What every machine joins with. Without the taint pods would land on it before it is registered; the label keeps the
-// node's taints as the machine set them.
+// What every instance joins with. Without the taint pods would land on it before it is registered; the label keeps the
+// node's taints as the instance set them.
 var (
 	unregistered = Taint{Key: "karpenter.sh/unregistered", Effect: "NoExecute"}
 	markedLabels = map[string]string{"karpenter.sh/do-not-sync-taints": "true"}
@@ -16,7 +16,7 @@ var (
 // keys of them. Karpenter puts such labels on the node when it registers.
 var closedDomains = []string{"kubernetes.io", "k8s.io"}
 
-// joinLabels are the labels that the machine itself puts on its node.
+// joinLabels are the labels that the instance itself puts on its node.
 func (o *Options) joinLabels() map[string]string {
 	labels := make(map[string]string, len(o.Labels)+len(markedLabels))
 	for key, value := range o.Labels {

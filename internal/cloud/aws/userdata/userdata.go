@@ -28,19 +28,19 @@ const warnBytes = MaxBytes * 9 / 10
 // maxInput bounds what is taken apart. Merging can shorten user data, as TOML loses its comments, but not by so much.
 const maxInput = 4 * MaxBytes
 
-// InstanceStorePolicy says what becomes of the disks that are built into a machine.
+// InstanceStorePolicy says what becomes of the disks that are built into an instance.
 type InstanceStorePolicy string
 
 // RAID0 joins the built-in disks into one, which holds the node's ephemeral storage. The zero value leaves them alone.
 const RAID0 InstanceStorePolicy = "RAID0"
 
-// Options is everything that goes into user data. Labels and Taints are those of the claim; what every machine of
+// Options is everything that goes into user data. Labels and Taints are those of the claim; what every instance of
 // Karpenter carries in addition is added by Render, and labels that a kubelet may not set on itself are left out.
 type Options struct {
 	ClusterName string
 	// Endpoint is the URL of the API server.
 	Endpoint string
-	// CABundle is the certificate of the API server in base64, or empty where the machine can find it by itself.
+	// CABundle is the certificate of the API server in base64, or empty where the instance can find it by itself.
 	CABundle string
 	// ServiceCIDR is the address range of Services. Only AL2023 needs it.
 	ServiceCIDR string
@@ -82,12 +82,12 @@ type Kubelet struct {
 	Extra map[string]string
 }
 
-// Document is user data for a machine.
+// Document is user data for an instance.
 type Document struct {
-	// Text is what the machine reads.
+	// Text is what the instance reads.
 	Text string
 	// Ignored has a sentence for each setting that was asked for and left out because the image would refuse it or has
-	// no use for it. The machine boots without them.
+	// no use for it. The instance boots without them.
 	Ignored []string
 }
 
@@ -101,7 +101,7 @@ func (d Document) NearLimit() bool {
 	return len(d.Text) >= warnBytes
 }
 
-// Render writes the user data of a machine. The error is an *InputError or a *SizeError.
+// Render writes the user data of an instance. The error is an *InputError or a *SizeError.
 func Render(family Family, o Options) (Document, error) {
 	if len(o.UserData) > maxInput {
 		return Document{}, &SizeError{Size: len(o.UserData), OfUser: len(o.UserData)}
