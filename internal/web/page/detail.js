@@ -133,7 +133,7 @@ export function podPage({store, args}) {
       ['Node', node && h('a', {href: nodeLink(node.key)}, shortName(node))],
       ['Node type', node && [node.type, node.zone, node.market].filter(Boolean).join(' · ')],
       ['CPU', (pod || wait) && cores((pod || wait).cpu)], ['Memory', (pod || wait) && memory((pod || wait).memory)],
-      ['Pending for', wait && wait.wait],
+      ['Reason', wait && wait.wait],
     ]));
     const state = `${node && node.key} ${wait && wait.wait}`;
     if (seen && seen !== state) why.again();

@@ -37,7 +37,7 @@ export function overview({store}) {
     columns: [
       {id: 'pods', label: 'Pods', wide: true, cell: (g) => [h('a', {href: podLink(g.pods[0])}, splitPod(g.pods[0])[1]), h('div', {class: 'quiet small'}, g.count > 1 ? `and ${plural(g.count - 1, 'other')}, each ` : '', `${cores(g.cpu)} CPU, ${memory(g.memory)}`)], value: (g) => g.pods[0]},
       {id: 'state', label: '', cell: (g) => badge(...words[g.state]), value: (g) => g.state},
-      {id: 'wait', label: 'Pending for', wide: true, cell: (g) => ((g.why || []).length > 0 ? h('details', {class: 'inline'}, h('summary', {}, brief(g.wait)), tree(g.why)) : brief(g.wait)), value: (g) => g.wait},
+      {id: 'wait', label: 'Reason', wide: true, cell: (g) => ((g.why || []).length > 0 ? h('details', {class: 'inline'}, h('summary', {}, brief(g.wait)), tree(g.why)) : brief(g.wait)), value: (g) => g.wait},
       {id: 'since', label: 'Since', numeric: true, cell: (g) => span(store.now() - g.since), value: (g) => g.since},
     ],
   });
