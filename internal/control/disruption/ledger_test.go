@@ -65,7 +65,7 @@ func TestMovesAreKept(t *testing.T) {
 	if m := e.Add[0]; m.Claim != name || m.Type == "" || m.Price <= 0 || m.Price >= e.Remove[0].Price {
 		t.Errorf("it adds %+v", m)
 	}
-	if !strings.HasPrefix(e.Summary, "underused node ") || !strings.Contains(e.Summary, "is replaced by a new ") || !strings.Contains(e.Summary, ", 1 pod restart, saving $") {
+	if !strings.HasPrefix(e.Summary, "underused node ") || !strings.Contains(e.Summary, "is replaced by a new ") || !strings.Contains(e.Summary, ", 1 pod restarts, saving $") {
 		t.Errorf("summary %q", e.Summary)
 	}
 	b.restart() // and another process brings it to its end

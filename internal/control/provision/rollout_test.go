@@ -296,7 +296,7 @@ func TestPlansHaveRoomForPodsThatAreToCome(t *testing.T) {
 	if len(list) != 1 || len(list[0].Add) != 1 || list[0].Add[0].Type != "m5.16x" || len(list[0].Add[0].Pods) != 7 {
 		t.Fatalf("entries %+v", list)
 	}
-	want(t, 1, []string{fmt.Sprint(list[0].Why)}, "with room for 9 pods that are known to come")
+	want(t, 1, []string{fmt.Sprint(list[0].Why)}, "with room for 9 pods that are expected")
 	r, err := l.Recording(list[0].Input)
 	if err != nil {
 		t.Fatal(err)
