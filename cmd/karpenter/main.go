@@ -55,12 +55,14 @@ the kubeconfig as kubectl does, and change nothing.`,
 		cli.NewAWSSim(),
 		operator.NewCommand(version),
 		cli.NewConvert(),
+		cli.NewDecisions(),
 		cli.NewExplain(),
 		cli.NewImport(version),
 		local.NewCommand(),
 		cli.NewPlan(),
 		cli.NewReplay(version),
 		cli.NewTop(),
+		cli.NewVersion(version),
 	)
 	cli.Guide(root)
 	return root

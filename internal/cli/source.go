@@ -46,12 +46,17 @@ type flagSet interface {
 
 // AddFlags adds the flags that say where the cluster is.
 func (s *Source) AddFlags(f flagSet) {
-	f.StringVar(&s.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; like kubectl without it")
-	f.StringVar(&s.context, "context", "", "context of the kubeconfig; the current one without it")
-	f.StringVar(&s.controller, "controller", "", "address of the controller's metrics port, such as http://127.0.0.1:8080; $"+controllerEnv+" without it, else it is found through the cluster")
+	s.addClusterFlags(f)
 	f.StringVar(&s.snapshot, "snapshot", "", "read a file instead of a cluster: a recording, or a Kubernetes List in JSON; - is standard input")
 	f.StringVar(&s.catalog, "catalog", "", "instance types, offerings and prices in JSON, instead of the controller's or the built-in ones")
 	f.BoolVar(&s.offline, "offline", false, "ask no controller: read the cluster's objects, with the built-in catalogue")
+}
+
+// addClusterFlags adds those that lead to a live cluster.
+func (s *Source) addClusterFlags(f flagSet) {
+	f.StringVar(&s.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; like kubectl without it")
+	f.StringVar(&s.context, "context", "", "context of the kubeconfig; the current one without it")
+	f.StringVar(&s.controller, "controller", "", "address of the controller's metrics port, such as http://127.0.0.1:8080; $"+controllerEnv+" without it, else it is found through the cluster")
 }
 
 var errNoKubeconfig = errors.New("no cluster is known: there is no kubeconfig at ~/.kube/config, and $KUBECONFIG is not set; give --kubeconfig, --controller or --snapshot")
@@ -162,10 +167,10 @@ func (s *Source) load(ctx context.Context, stdin io.Reader, ask asking) (*Loaded
 		return s.loadFile(ctx, stdin)
 	}
 	if url := cmp.Or(s.controller, os.Getenv(controllerEnv)); url != "" && !s.offline {
-		if !strings.HasPrefix(url, "http://") && !strings.HasPrefix(url, "https://") {
-			return nil, fmt.Errorf("--controller is %q; give an address such as http://127.0.0.1:8080", url)
+		e, err := endpointAt(url)
+		if err != nil {
+			return nil, err
 		}
-		e := &endpoint{base: url, name: "controller at " + url}
 		return ask(e, ctx)
 	}
 	return s.loadCluster(ctx, ask)

@@ -36,6 +36,14 @@ type endpoint struct {
 	base, name string
 }
 
+// endpointAt is the controller at an address that somebody has given.
+func endpointAt(url string) (*endpoint, error) {
+	if !strings.HasPrefix(url, "http://") && !strings.HasPrefix(url, "https://") {
+		return nil, fmt.Errorf("--controller is %q; give an address such as http://127.0.0.1:8080", url)
+	}
+	return &endpoint{base: url, name: "controller at " + url}, nil
+}
+
 // get asks for a path below /api/v1.
 func (e *endpoint) get(ctx context.Context, path string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)

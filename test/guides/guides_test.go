@@ -24,13 +24,13 @@ import (
 // guides are the pages in the order in which somebody may read them.
 var guides = []string{
 	"README.md", "docs/start/README.md", "docs/start/local.md", "docs/concepts/pools.md", "docs/concepts/claims.md", "docs/concepts/classes.md", "docs/concepts/provisioning.md",
-	"docs/concepts/consolidation.md", "docs/concepts/conditions.md", "docs/concepts/v1beta1.md", "docs/reference/README.md", "docs/reference/plan.md", "docs/reference/top.md",
+	"docs/concepts/consolidation.md", "docs/concepts/conditions.md", "docs/concepts/v1beta1.md", "docs/reference/README.md", "docs/reference/plan.md", "docs/reference/top.md", "docs/reference/decisions.md",
 	"docs/tasks/choose-pools.md", "docs/tasks/spot.md", "docs/tasks/gpu.md", "docs/tasks/hpa-keda.md", "docs/operate/README.md", "docs/operate/troubleshooting.md",
 	"docs/operate/security.md", "docs/operate/upgrades.md", "docs/operate/sizing.md",
 }
 
 func TestMain(m *testing.M) {
-	program.Act(operator.NewCommand("test"), cli.NewConvert(), cli.NewPlan(), cli.NewExplain(), cli.NewTop(), cli.NewImport("test"), local.NewCommand())
+	program.Act(operator.NewCommand("test"), cli.NewConvert(), cli.NewPlan(), cli.NewExplain(), cli.NewTop(), cli.NewDecisions(), cli.NewImport("test"), local.NewCommand())
 	os.Exit(m.Run())
 }
 
