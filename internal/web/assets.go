@@ -29,6 +29,9 @@ var types = map[string]string{
 	".svg":  "image/svg+xml",
 }
 
+// Page serves the dashboard without data, which it asks for below /api/ at the same address.
+func Page() http.Handler { return assets() }
+
 // assets serves the files of the page. They hold no data, so everybody may have them; a browser asks each time whether its copy
 // is still good.
 func assets() http.Handler {

@@ -3,8 +3,11 @@
 package guides
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,7 +33,7 @@ var guides = []string{
 }
 
 func TestMain(m *testing.M) {
-	program.Act(operator.NewCommand("test"), cli.NewConvert(), cli.NewPlan(), cli.NewExplain(), cli.NewTop(), cli.NewDecisions(), cli.NewImport("test"), local.NewCommand())
+	program.Act(operator.NewCommand("test"), cli.NewConvert(), cli.NewPlan(), cli.NewExplain(), cli.NewTop(), cli.NewDecisions(), cli.NewDashboard(), cli.NewImport("test"), local.NewCommand())
 	os.Exit(m.Run())
 }
 
@@ -161,5 +164,45 @@ func TestGuides(t *testing.T) {
 	}
 	if count < 10 {
 		t.Errorf("%d blocks were run", count)
+	}
+	t.Run("karpenter dashboard", (&reader{t: t, dir: r.dir, env: r.env}).dashboard)
+}
+
+// dashboard starts the dashboard as somebody would, and looks at the data that the page asks for.
+func (r *reader) dashboard(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), filepath.Join(r.dir, "bin", "karpenter"), "dashboard", "--open=false")
+	cmd.Dir, cmd.Env, cmd.Stderr = r.dir, r.env, os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	at := regexp.MustCompile(`http://127\.0\.0\.1:\d+`).FindString(line)
+	if at == "" {
+		t.Fatalf("it says %q (%v), and no address", line, err)
+	}
+	for path, want := range map[string]string{"/": "<html", "/api/v1/fleet": `"nodes":`, "/api/v1/decisions?kind=Plan": `"kind":"Plan"`} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, at+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		if err != nil || response.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
+			t.Errorf("%s: %s, %v, and no %s in %.200s", path, response.Status, err, want, body)
+		}
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("interrupted, it ends with %v", err)
 	}
 }
