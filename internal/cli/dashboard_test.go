@@ -1,35 +1,14 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 )
-
-// syncBuffer is written to while it is read.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
-}
 
 // The dashboard is served from the program itself, data come from the controller, and only this computer's own pages get them.
 func TestDashboardIsServedLocally(t *testing.T) {
@@ -41,17 +20,17 @@ func TestDashboardIsServedLocally(t *testing.T) {
 	t.Cleanup(controller.Close)
 	ctx, stop := context.WithCancel(t.Context())
 	cmd := NewDashboard()
-	out := &syncBuffer{}
+	out := make(followed, 10)
 	cmd.SetOut(out)
 	cmd.SetArgs([]string{"--open=false", "--controller", controller.URL})
-	ended := make(chan error)
+	ended := make(chan error, 1)
 	go func() { ended <- cmd.ExecuteContext(ctx) }()
 	var at string
-	for deadline := time.Now().Add(time.Minute); at == ""; time.Sleep(10 * time.Millisecond) {
-		at = regexp.MustCompile(`http://127\.0\.0\.1:\d+`).FindString(strings.TrimPrefix(out.String(), "from "))
-		if time.Now().After(deadline) {
-			t.Fatalf("no address in %q", out.String())
-		}
+	select {
+	case line := <-out:
+		at = regexp.MustCompile(`http://127\.0\.0\.1:\d+`).FindString(line)
+	case err := <-ended:
+		t.Fatalf("it ended with %v", err)
 	}
 	if got := <-asked; !strings.HasPrefix(got, "/api/v1/decisions?limit=1") {
 		t.Errorf("the controller is asked %q first", got)

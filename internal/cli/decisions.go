@@ -294,17 +294,20 @@ func (s *Source) askController(ctx context.Context, ask func(*endpoint) error) e
 	if err != nil {
 		return err
 	}
-	var failures []error
-	for _, e := range cluster.controllers(ctx) {
+	var missing *statusError
+	silence := cluster.ask(ctx, func(e *endpoint) error {
 		err := ask(e)
-		var status *statusError
-		if err == nil || errors.As(err, &status) && status.code == http.StatusNotFound {
-			return err
+		if errors.As(err, &missing) && missing.code == http.StatusNotFound { // which is an answer
+			return nil
 		}
-		failures = append(failures, err)
+		missing = nil
+		return err
+	})
+	switch {
+	case missing != nil:
+		return missing
+	case silence != "":
+		return fmt.Errorf("cluster %s: %s; is Karpenter installed?", cluster.name, silence)
 	}
-	if len(failures) == 0 {
-		return fmt.Errorf("cluster %s has no controller that could be asked; is Karpenter installed?", cluster.name)
-	}
-	return fmt.Errorf("no controller of cluster %s answers: %s", cluster.name, oneLine(errors.Join(failures...)))
+	return nil
 }

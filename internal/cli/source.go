@@ -282,18 +282,14 @@ func (s *Source) loadCluster(ctx context.Context, ask asking) (*Loaded, error) {
 	}
 	silence := "--offline is given"
 	if !s.offline {
-		var failures []error
-		for _, e := range cluster.controllers(ctx) {
-			loaded, err := ask(e, ctx)
-			if err == nil {
-				loaded.nodeClasses, loaded.policies, loaded.exists = cluster.nodeClasses, cluster.policies, cluster.exists
-				return loaded, nil
-			}
-			failures = append(failures, err)
-		}
-		silence = "no controller answers"
-		if len(failures) > 0 {
-			silence += " (" + oneLine(errors.Join(failures...)) + ")"
+		var loaded *Loaded
+		silence = cluster.ask(ctx, func(e *endpoint) (err error) {
+			loaded, err = ask(e, ctx)
+			return err
+		})
+		if silence == "" {
+			loaded.nodeClasses, loaded.policies, loaded.exists = cluster.nodeClasses, cluster.policies, cluster.exists
+			return loaded, nil
 		}
 	}
 	data, err := cluster.list(ctx)

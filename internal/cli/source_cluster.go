@@ -235,6 +235,22 @@ func (c *cluster) controllers(ctx context.Context) []*endpoint {
 	return out
 }
 
+// ask asks the controllers, one after the other, until one answers; if none does, it says so in words.
+func (c *cluster) ask(ctx context.Context, ask func(*endpoint) error) (silence string) {
+	var failures []error
+	for _, e := range c.controllers(ctx) {
+		err := ask(e)
+		if err == nil {
+			return ""
+		}
+		failures = append(failures, err)
+	}
+	if len(failures) == 0 {
+		return "no controller answers"
+	}
+	return "no controller answers (" + oneLine(errors.Join(failures...)) + ")"
+}
+
 // through reaches a pod of the controller by the API server's proxy.
 func (c *cluster) through(namespace, pod string) *endpoint {
 	return &endpoint{

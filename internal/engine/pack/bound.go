@@ -260,7 +260,7 @@ func (p *problem) leastOf(by measure, planned float64, fresh *ledger) float64 {
 	}
 	bins, _, _ := q.newDivision(true).best()
 	least := cost(bins)
-	if p.plain || least >= planned-sameCost {
+	if p.plain || least >= planned-sameCost || p.m.opt.BestEffortMinValues { // best effort asks for less where there is less to choose from
 		return least
 	}
 	within := q.newDivision(false)
