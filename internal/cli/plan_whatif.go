@@ -15,9 +15,9 @@ import (
 
 	awsv1 "karpenter/api/aws/v1"
 	"karpenter/api/convert"
-	"karpenter/internal/cli/forecast"
 	"karpenter/internal/engine/disrupt"
 	"karpenter/internal/explain"
+	"karpenter/internal/forecast"
 	"karpenter/internal/ledger"
 	"karpenter/internal/state"
 )

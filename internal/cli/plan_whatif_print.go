@@ -8,8 +8,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"karpenter/internal/cli/forecast"
 	"karpenter/internal/explain"
+	"karpenter/internal/forecast"
 )
 
 // write prints what the change comes to.

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	awsv1 "karpenter/api/aws/v1"
-	"karpenter/internal/cli/forecast"
+	"karpenter/internal/forecast"
 	"karpenter/internal/ledger"
 	"karpenter/internal/state"
 )

@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	awsv1 "karpenter/api/aws/v1"
-	"karpenter/internal/cli/forecast"
 	"karpenter/internal/explain"
+	"karpenter/internal/forecast"
 	"karpenter/internal/ledger"
 	"karpenter/internal/state"
 )

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/cli/forecast"
+	"karpenter/internal/forecast"
 )
 
 // policies lists the cluster's LimitRanges and ResourceQuotas.

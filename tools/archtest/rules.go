@@ -108,6 +108,11 @@ var Rules = []Rule{
 		Reason: "the provider interface",
 	},
 	{
+		Package: "internal/cloud/kit", Imports: imports(kubernetes, []string{"internal/cloud", "internal/engine/world", "internal/engine/req", "api/karpenter/..."}),
+		Bans:   bans(banClock, banRandom, banEnv, banContext),
+		Reason: "what every provider needs knows no cloud",
+	},
+	{
 		Package: "internal/cloud/simaws/...", Imports: []string{"internal/cloud/simaws/..."},
 		Bans:   bans(banSeeded, banEnv),
 		Reason: "speaks AWS's protocols without AWS's types, so that an error shared with the SDK cannot hide",
@@ -123,7 +128,7 @@ var Rules = []Rule{
 	},
 	{
 		Package: "internal/cloud/aws/...",
-		Imports: imports(kubernetes, clients, []string{"internal/cloud", "internal/cloud/aws/...", "internal/meter", "internal/engine/world", "internal/engine/req", "api/...", "github.com/aws"}),
+		Imports: imports(kubernetes, clients, []string{"internal/cloud", "internal/cloud/kit", "internal/cloud/aws/...", "internal/meter", "internal/engine/world", "internal/engine/req", "api/...", "github.com/aws"}),
 		Bans:    bans(banClock, banRandom, banEnv, banContext),
 		Reason:  "the only importer of the AWS SDK",
 	},
@@ -173,8 +178,13 @@ var Rules = []Rule{
 		Reason:  "a whole cluster on one machine",
 	},
 	{
+		Package: "internal/forecast", Imports: imports(kubernetes, []string{"k8s.io/apiextensions-apiserver", "internal/ledger", "internal/state", "internal/engine/...", "api/..."}),
+		Bans:   bans(banClock, banRandom, banEnv, banContext),
+		Reason: "carries decisions out on copies of objects, and nowhere else",
+	},
+	{
 		Package: "internal/cli/...",
-		Imports: imports(kubernetes, clients, []string{"internal/cli/...", "internal/operator", "internal/web", "internal/ledger", "internal/explain", "internal/state", "internal/engine/...", "internal/cloud/simaws", "api/...", "golang.org/x/term", "github.com/spf13/cobra"}),
+		Imports: imports(kubernetes, clients, []string{"internal/cli/...", "internal/forecast", "internal/operator", "internal/web", "internal/ledger", "internal/explain", "internal/state", "internal/engine/...", "internal/cloud/simaws", "api/...", "golang.org/x/term", "github.com/spf13/cobra"}),
 		Bans:    bans(banRandom, banContext),
 		Reason:  "commands stop before anything is carried out",
 	},

@@ -21,7 +21,7 @@ import (
 // lookUp finds every instance that was made for a batch, in whatever state. Batches that are looked for at the same time share
 // a call.
 func (p *Provider) lookUp(ctx context.Context, batch string) ([]*cloud.Instance, error) {
-	list, _, err := p.looking.get(ctx, batch)
+	list, _, err := p.looking.Get(ctx, batch)
 	return list, readError("look for batch "+batch, err)
 }
 
@@ -68,9 +68,9 @@ func (p *Provider) unsaid(ctx context.Context, o *order, fleet string) []cloud.R
 	case len(found) > 0:
 		return p.adopt(batch, found)
 	case len(refused) > 0:
-		p.attempts.raise(batch.ID)
+		p.attempts.Raise(batch.ID)
 		return all(results, refusal(batch.ID, refused))
-	case p.opt.Clock.Now().Sub(p.attempts.unsaid(batch.ID, p.opt.Clock.Now())) < settled:
+	case p.opt.Clock.Now().Sub(p.attempts.Unsaid(batch.ID, p.opt.Clock.Now())) < settled:
 		return all(results, &cloud.Error{Class: cloud.Unknown, Op: "launch batch " + batch.ID, Reason: "LaunchedBefore", Err: fmt.Errorf("EC2 says neither what fleet %s has launched nor why it has not", fleet)})
 	}
 	return all(results, noneLeft(batch.ID))
@@ -99,7 +99,7 @@ func (p *Provider) fleetRecord(ctx context.Context, o *order, fleet string) (fou
 		refused = append(refused, types.CreateFleetError{ErrorCode: e.ErrorCode, ErrorMessage: e.ErrorMessage, LaunchTemplateAndOverrides: e.LaunchTemplateAndOverrides})
 	}
 	for _, id := range ids {
-		raw, shown, err := p.describing.get(ctx, id)
+		raw, shown, err := p.describing.Get(ctx, id)
 		if err != nil {
 			return nil, nil, readError(op, err)
 		}

@@ -11,6 +11,7 @@ import (
 
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/cloud/kit"
 	"karpenter/internal/cloud/simaws"
 	"karpenter/internal/engine/world"
 )
@@ -79,11 +80,11 @@ func TestAWS_2_2_Filters(t *testing.T) {
 		if c, err := choose(tt.types, w); err != nil {
 			got = err.Error()
 		} else {
-			got = c.market
-			for _, o := range c.options {
-				got += " " + o.typ.Name + "@" + o.off.Zone
-				if o.off.Reservation != "" {
-					got += "/" + o.off.Reservation
+			got = c.CapacityType
+			for _, o := range c.Options {
+				got += " " + o.Type.Name + "@" + o.Offering.Zone
+				if o.Offering.Reservation != "" {
+					got += "/" + o.Offering.Reservation
 				}
 			}
 		}
@@ -94,7 +95,7 @@ func TestAWS_2_2_Filters(t *testing.T) {
 }
 
 // TestChoose_Properties holds for any market: what is chosen was asked for, is in stock and of one market, at most
-// maxChoices types, and the order of the input does not matter.
+// kit.MaxChoices types, and the order of the input does not matter.
 func TestChoose_Properties(t *testing.T) {
 	markets := []string{"spot", "on-demand", "reserved"}
 	rapid.Check(t, func(t *rapid.T) {
@@ -114,22 +115,22 @@ func TestChoose_Properties(t *testing.T) {
 		}
 		got, err := choose(list, w)
 		types := map[string]bool{}
-		for _, o := range got.options {
-			types[o.typ.Name] = true
-			if !o.off.Available || o.off.CapacityType != got.market || o.off.Zone > "c" {
-				t.Fatalf("chose %+v", o.off)
+		for _, o := range got.Options {
+			types[o.Type.Name] = true
+			if !o.Offering.Available || o.Offering.CapacityType != got.CapacityType || o.Offering.Zone > "c" {
+				t.Fatalf("chose %+v", o.Offering)
 			}
 		}
-		if len(types) > maxChoices || err == nil && len(types) == 0 {
+		if len(types) > kit.MaxChoices || err == nil && len(types) == 0 {
 			t.Fatalf("%d types", len(types))
 		}
 		slices.Reverse(list)
 		again, err2 := choose(list, w)
-		if (err == nil) != (err2 == nil) || again.market != got.market || len(again.options) != len(got.options) {
+		if (err == nil) != (err2 == nil) || again.CapacityType != got.CapacityType || len(again.Options) != len(got.Options) {
 			t.Fatal("the order of types matters")
 		}
-		for i := range got.options {
-			if got.options[i].typ != again.options[i].typ || got.options[i].off.Zone != again.options[i].off.Zone {
+		for i := range got.Options {
+			if got.Options[i].Type != again.Options[i].Type || got.Options[i].Offering.Zone != again.Options[i].Offering.Zone {
 				t.Fatal("the order of types matters")
 			}
 		}
@@ -140,7 +141,7 @@ func TestAWS_2_2_OnDemandFlexibility(t *testing.T) {
 	w := newWorld(t)
 	w.load()
 	w.must(w.sim.SetStock(simaws.StockRule{Type: "*", Zone: "*", Market: "spot", Count: 0}))
-	w.stock.emptySpot()
+	w.stock.EmptySpot()
 	few := typeIs("m5.large", "m5.xlarge")
 	many := typeIs("m5.large", "m5.xlarge", "c5.large", "c5.xlarge", "r5.large")
 	for _, tt := range []struct {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"karpenter/internal/cloud/kit"
 	"karpenter/internal/cloud/simaws"
 )
 
@@ -93,7 +94,7 @@ func crashAt(w *testWorld, c *crasher, rng *rand.Rand, name string, step Step, d
 		return fmt.Errorf("the launch never came to that step")
 	}
 	if rng.IntN(2) == 0 {
-		w.stock.empty(pool{market: "on-demand", typ: "m5.large", zone: "us-west-2" + string("abc"[rng.IntN(3)])})
+		w.stock.Empty(kit.Pool{CapacityType: "on-demand", Type: "m5.large", Zone: "us-west-2" + string("abc"[rng.IntN(3)])})
 	}
 	w.advance(time.Duration(rng.IntN(40)) * time.Second)
 	c.run(w, claims, Steps[rng.IntN(len(Steps))], rng.IntN(2) == 0)

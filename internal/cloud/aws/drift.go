@@ -49,7 +49,7 @@ func (p *Provider) Drifted(ctx context.Context, claim *karpv1.NodeClaim) (reason
 		return "", nil
 	}
 	op := "judge drift of claim " + claim.Name
-	raw, found, err := p.describing.get(ctx, id)
+	raw, found, err := p.describing.Get(ctx, id)
 	switch {
 	case err != nil:
 		return "", readError(op, err)

@@ -14,6 +14,7 @@ import (
 
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/cloud"
+	"karpenter/internal/cloud/kit"
 	"karpenter/internal/cloud/simaws"
 	"karpenter/test/harness/sdk"
 )
@@ -165,7 +166,7 @@ func TestT2_CutLine(t *testing.T) {
 			w.reborn()
 			if rng.IntN(2) == 0 {
 				w.prices.setSpot(map[string]map[string]float64{"m5.large": {"us-west-2a": rng.Float64()}}, w.clock.Now())
-				w.stock.empty(pool{market: "on-demand", typ: "m5.large", zone: "us-west-2" + string("abc"[rng.IntN(3)])})
+				w.stock.Empty(kit.Pool{CapacityType: "on-demand", Type: "m5.large", Zone: "us-west-2" + string("abc"[rng.IntN(3)])})
 			}
 			w.advance(time.Duration(rng.IntN(40)) * time.Second)
 		}
@@ -244,7 +245,7 @@ func TestT4_ReplayWithOtherParameters(t *testing.T) {
 	if got := cloud.ClassOf(w.Launch(w.ctx, b)[0].Err); got != cloud.Unknown {
 		t.Fatalf("got %s, want Unknown", got)
 	}
-	w.stock.empty(pool{market: "on-demand", typ: "m5.large", zone: "us-west-2a"})
+	w.stock.Empty(kit.Pool{CapacityType: "on-demand", Type: "m5.large", Zone: "us-west-2a"})
 	r := w.Launch(w.ctx, b)
 	if cloud.ReasonOf(r[0].Err) != "LaunchedBefore" && r[0].Err != nil {
 		t.Fatalf("got %v, want that it was launched before", r[0].Err)
@@ -267,7 +268,7 @@ func TestT4_TokenUsedForNothing(t *testing.T) {
 	w.must(w.sim.AddFault(simaws.Fault{Kind: simaws.FaultDrop, Action: "ec2:CreateFleet", Nth: 1}))
 	b := w.batch("b", 1, onDemandOnly, typeIs("m5.large", "c5.large"))
 	w.Launch(w.ctx, b)
-	w.stock.empty(pool{market: "on-demand", typ: "m5.large", zone: "us-west-2a"})
+	w.stock.Empty(kit.Pool{CapacityType: "on-demand", Type: "m5.large", Zone: "us-west-2a"})
 	for range 20 {
 		w.advance(15 * time.Second)
 		if r := w.Launch(w.ctx, b)[0]; cloud.ClassOf(r.Err) == cloud.NoCapacity {

@@ -13,11 +13,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
-	corev1 "k8s.io/api/core/v1"
 
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/cloud"
+	"karpenter/internal/cloud/kit"
 	"karpenter/internal/engine/world"
 )
 
@@ -26,7 +26,7 @@ type order struct {
 	in      inputs
 	batch   cloud.Batch
 	wish    *wish
-	choice  choice
+	choice  kit.Choice
 	tags    map[string]string
 	subnets map[string]string // by zone
 	// debit is how many addresses were taken from each of the subnets.
@@ -37,20 +37,6 @@ type order struct {
 	templates []string
 	// kubelets has kubelet settings by what they reserve; in all else but pods, which templates keep apart, they are equal.
 	kubelets map[string]*awsv1.KubeletConfiguration
-}
-
-// labelOf is a label that a node from the option will carry.
-func labelOf(o option, key string) (string, bool) {
-	switch key {
-	case corev1.LabelTopologyZone:
-		return o.off.Zone, true
-	case karpv1.CapacityTypeLabelKey:
-		return o.off.CapacityType, true
-	}
-	if v, ok := o.off.Labels.Get(key); ok {
-		return v, true
-	}
-	return o.typ.Labels.Get(key)
 }
 
 // groupKey is what options must share to share a launch template.
@@ -67,12 +53,12 @@ func (p *Provider) arrange(ctx context.Context, o *order) error {
 	images := imageNeeds(o.in.class.Status.AMIs)
 	kubelets, _ := p.kubelets(p.settings(o.in))
 	o.kubelets = map[string]*awsv1.KubeletConfiguration{}
-	groups := map[groupKey][]option{}
+	groups := map[groupKey][]kit.Option{}
 	var keys []groupKey
 	pods := int64(math.MaxInt32)
-	for _, opt := range o.choice.options {
-		k := groupKey{image: pickImage(images, opt.typ.Labels), pods: opt.typ.Capacity.Get(world.PodSlot), reservation: opt.off.Reservation}
-		machine := o.in.machines.get(opt.typ.Name)
+	for _, opt := range o.choice.Options {
+		k := groupKey{image: pickImage(images, opt.Type.Labels), pods: opt.Type.Capacity.Get(world.PodSlot), reservation: opt.Offering.Reservation}
+		machine := o.in.machines.get(opt.Type.Name)
 		if k.image < 0 || machine == nil {
 			continue
 		}
@@ -83,10 +69,10 @@ func (p *Provider) arrange(ctx context.Context, o *order) error {
 		k.reserved = reserves(kubelet)
 		o.kubelets[k.reserved] = kubelet
 		if o.wish.partitioned() {
-			k.partition, _ = opt.off.Labels.Get(awsv1.LabelPlacementGroupPartition)
+			k.partition, _ = opt.Offering.Labels.Get(awsv1.LabelPlacementGroupPartition)
 		}
 		if o.wish.efa && len(o.in.class.Spec.NetworkInterfaces) == 0 {
-			k.efas = opt.typ.Capacity.Get(slices.Index(shapeResources, string(awsv1.ResourceEFA)))
+			k.efas = opt.Type.Capacity.Get(slices.Index(shapeResources, string(awsv1.ResourceEFA)))
 		}
 		if groups[k] == nil {
 			keys = append(keys, k)
@@ -124,15 +110,15 @@ func onePartition(keys []groupKey) []groupKey {
 }
 
 // addConfig adds a launch template with the overrides that use it.
-func (p *Provider) addConfig(ctx context.Context, o *order, k groupKey, options []option) error {
+func (p *Provider) addConfig(ctx context.Context, o *order, k groupKey, options []kit.Option) error {
 	overrides := o.overrides(options, k)
 	if len(overrides) == 0 {
 		return nil
 	}
 	b := blueprint{
-		class: o.in.class, claim: o.batch.Claims[0], tags: o.templateTags(), market: o.choice.market, tenancy: o.wish.tenancy(),
+		class: o.in.class, claim: o.batch.Claims[0], tags: o.templateTags(), market: o.choice.CapacityType, tenancy: o.wish.tenancy(),
 		image: o.in.class.Status.AMIs[k.image], pods: k.pods, kubelet: o.kubelets[k.reserved], efas: k.efas, enclave: o.wish.enclave,
-		reservation: k.reservation, kind: reservationKind(options[0].off),
+		reservation: k.reservation, kind: reservationKind(options[0].Offering),
 	}
 	if o.in.placement != nil {
 		b.group = o.in.placement.id
@@ -156,19 +142,19 @@ func (p *Provider) addConfig(ctx context.Context, o *order, k groupKey, options 
 }
 
 // overrides lists each type and zone once, with the subnet that was chosen for the zone.
-func (o *order) overrides(options []option, k groupKey) []types.FleetLaunchTemplateOverridesRequest {
+func (o *order) overrides(options []kit.Option, k groupKey) []types.FleetLaunchTemplateOverridesRequest {
 	type pair struct{ typ, zone string }
 	seen := map[pair]bool{}
 	var out []types.FleetLaunchTemplateOverridesRequest
 	for _, opt := range options {
-		subnet, ok := o.subnets[opt.off.Zone]
-		if at := (pair{opt.typ.Name, opt.off.Zone}); !ok || seen[at] {
+		subnet, ok := o.subnets[opt.Offering.Zone]
+		if at := (pair{opt.Type.Name, opt.Offering.Zone}); !ok || seen[at] {
 			continue
 		} else {
 			seen[at] = true
 		}
 		out = append(out, types.FleetLaunchTemplateOverridesRequest{
-			InstanceType: types.InstanceType(opt.typ.Name), AvailabilityZone: aws.String(opt.off.Zone), SubnetId: aws.String(subnet),
+			InstanceType: types.InstanceType(opt.Type.Name), AvailabilityZone: aws.String(opt.Offering.Zone), SubnetId: aws.String(subnet),
 			ImageId: aws.String(o.in.class.Status.AMIs[k.image].ID), Priority: aws.Float64(o.priority(opt)),
 		})
 	}
@@ -178,17 +164,17 @@ func (o *order) overrides(options []option, k groupKey) []types.FleetLaunchTempl
 // byZone says whether EC2 is told which zone to take where prices are equal. On-demand prices are the same all over a region, and
 // the strategy for the lowest price takes any of them, mostly the same for every instance.
 func (o *order) byZone() bool {
-	return o.choice.market == karpv1.CapacityTypeOnDemand && len(o.wish.zones) > 1
+	return o.choice.CapacityType == karpv1.CapacityTypeOnDemand && len(o.wish.Zones) > 1
 }
 
 // priority is what EC2 orders an option by where a strategy heeds priorities, the lowest first: its price, or with zones to tell
 // apart its place among the options by price and zone.
-func (o *order) priority(opt option) float64 {
+func (o *order) priority(opt kit.Option) float64 {
 	if !o.byZone() {
-		return opt.off.Price
+		return opt.Offering.Price
 	}
 	if o.places == nil {
-		for _, x := range o.choice.options {
+		for _, x := range o.choice.Options {
 			o.places = append(o.places, o.place(x))
 		}
 		slices.SortFunc(o.places, place.compare)
@@ -204,7 +190,9 @@ type place struct {
 	zone  int
 }
 
-func (o *order) place(opt option) place { return place{opt.off.Price, o.wish.zoneRank(opt.off.Zone)} }
+func (o *order) place(opt kit.Option) place {
+	return place{opt.Offering.Price, o.wish.ZoneRank(opt.Offering.Zone)}
+}
 
 func (p place) compare(q place) int {
 	return cmp.Or(cmp.Compare(p.price, q.price), cmp.Compare(p.zone, q.zone))
@@ -227,25 +215,25 @@ func (p *Provider) request(o *order) *ec2.CreateFleetInput {
 	for _, kind := range []types.ResourceType{types.ResourceTypeInstance, types.ResourceTypeVolume, types.ResourceTypeFleet} {
 		in.TagSpecifications = append(in.TagSpecifications, types.TagSpecification{ResourceType: kind, Tags: toTags(o.tags)})
 	}
-	if !o.wish.relaxed {
+	if !o.wish.Relaxed {
 		in.Context = o.in.class.Spec.Context
 	}
 	onDemand := &types.OnDemandOptionsRequest{AllocationStrategy: types.FleetOnDemandAllocationStrategyLowestPrice}
 	spot := &types.SpotOptionsRequest{AllocationStrategy: types.SpotAllocationStrategyPriceCapacityOptimized}
-	if o.wish.overlaid || o.byZone() {
+	if o.wish.Overlaid || o.byZone() {
 		onDemand.AllocationStrategy = types.FleetOnDemandAllocationStrategyPrioritized
 	}
-	if o.wish.overlaid {
+	if o.wish.Overlaid {
 		spot.AllocationStrategy = types.SpotAllocationStrategyCapacityOptimizedPrioritized
 	}
 	target := in.TargetCapacitySpecification
-	kind := reservationKind(o.choice.options[0].off)
+	kind := reservationKind(o.choice.Options[0].Offering)
 	switch {
-	case o.choice.market == karpv1.CapacityTypeSpot:
+	case o.choice.CapacityType == karpv1.CapacityTypeSpot:
 		target.DefaultTargetCapacityType, in.SpotOptions = types.DefaultTargetCapacityTypeSpot, spot
-	case o.choice.market == karpv1.CapacityTypeReserved && kind == kindBlock:
+	case o.choice.CapacityType == karpv1.CapacityTypeReserved && kind == kindBlock:
 		target.DefaultTargetCapacityType = types.DefaultTargetCapacityTypeCapacityBlock
-	case o.choice.market == karpv1.CapacityTypeReserved && kind == kindInterruptible:
+	case o.choice.CapacityType == karpv1.CapacityTypeReserved && kind == kindInterruptible:
 		target.DefaultTargetCapacityType = types.DefaultTargetCapacityTypeReservedCapacity
 		in.ReservedCapacityOptions = &types.ReservedCapacityOptionsRequest{ReservationTypes: []types.FleetReservationType{types.FleetReservationTypeInterruptibleCapacityReservation}}
 	default:
@@ -256,12 +244,12 @@ func (p *Provider) request(o *order) *ec2.CreateFleetInput {
 
 // token is the client token of the batch's current attempt. Clusters of one name in one account are told apart by their UID.
 func (p *Provider) token(batch string) string {
-	return cloud.Token(cmp.Or(p.opt.Cluster.UID, p.opt.Cluster.Name), batch, p.attempts.of(batch))
+	return cloud.Token(cmp.Or(p.opt.Cluster.UID, p.opt.Cluster.Name), batch, p.attempts.Of(batch))
 }
 
 // learn takes over what an answer says of stock and addresses, once per answer however many claims share it.
 func (p *Provider) learn(o *order, out *ec2.CreateFleetOutput) {
-	var empty, had []pool
+	var empty, had []kit.Pool
 	full := map[string]bool{}
 	for _, e := range out.Errors {
 		m, _ := lookup(aws.ToString(e.ErrorCode), aws.ToString(e.ErrorMessage))
@@ -271,7 +259,7 @@ func (p *Provider) learn(o *order, out *ec2.CreateFleetOutput) {
 		case scopeOffering:
 			empty = append(empty, o.pools(at)...)
 		case scopeSpot:
-			p.stock.emptySpot()
+			p.stock.EmptySpot()
 		case scopeSubnet:
 			p.addresses.exhaust(aws.ToString(at.SubnetId))
 			full[aws.ToString(at.AvailabilityZone)] = true
@@ -287,15 +275,15 @@ func (p *Provider) learn(o *order, out *ec2.CreateFleetOutput) {
 		at := overridden(i.LaunchTemplateAndOverrides)
 		used[aws.ToString(at.SubnetId)] = true
 		had = append(had, o.pools(at)...)
-		if opt, ok := o.option(at); ok && opt.off.Reservation != "" {
-			p.stock.takeReserved(opt.off.Reservation, len(i.InstanceIds))
+		if opt, ok := o.option(at); ok && opt.Offering.Reservation != "" {
+			p.stock.TakeReserved(opt.Offering.Reservation, len(i.InstanceIds))
 		}
 	}
 	if len(full) > 0 {
 		empty = append(empty, p.fullZones(o, full)...)
 	}
-	p.stock.empty(empty...)
-	p.stock.had(had...)
+	p.stock.Empty(empty...)
+	p.stock.Had(had...)
 	for _, id := range o.subnets {
 		if !used[id] {
 			p.addresses.giveBack(id, o.debit)
@@ -304,20 +292,20 @@ func (p *Provider) learn(o *order, out *ec2.CreateFleetOutput) {
 }
 
 // fullZones are the pools of zones in which the class has no subnet with addresses left.
-func (p *Provider) fullZones(o *order, full map[string]bool) []pool {
+func (p *Provider) fullZones(o *order, full map[string]bool) []kit.Pool {
 	open := p.addresses.choose(o.in.class.Status.Subnets, 0)
-	var out []pool
-	for _, opt := range o.choice.options {
-		if _, has := open[opt.off.Zone]; full[opt.off.Zone] && !has {
-			out = append(out, pool{market: o.choice.market, typ: opt.typ.Name, zone: opt.off.Zone})
+	var out []kit.Pool
+	for _, opt := range o.choice.Options {
+		if _, has := open[opt.Offering.Zone]; full[opt.Offering.Zone] && !has {
+			out = append(out, kit.Pool{CapacityType: o.choice.CapacityType, Type: opt.Type.Name, Zone: opt.Offering.Zone})
 		}
 	}
 	return out
 }
 
 func (p *Provider) emptyReservation(o *order, at types.FleetLaunchTemplateOverrides) {
-	if opt, ok := o.option(at); ok && opt.off.Reservation != "" {
-		p.stock.setReserved(map[string]int{opt.off.Reservation: 0})
+	if opt, ok := o.option(at); ok && opt.Offering.Reservation != "" {
+		p.stock.SetReserved(map[string]int{opt.Offering.Reservation: 0})
 	}
 }
 
@@ -329,44 +317,44 @@ func overridden(l *types.LaunchTemplateAndOverridesResponse) types.FleetLaunchTe
 }
 
 // pools is where an override takes its instances from. In a placement group it is the partition that was asked for, or else any.
-func (o *order) pools(at types.FleetLaunchTemplateOverrides) []pool {
-	p := pool{market: o.choice.market, typ: string(at.InstanceType), zone: aws.ToString(at.AvailabilityZone)}
+func (o *order) pools(at types.FleetLaunchTemplateOverrides) []kit.Pool {
+	p := kit.Pool{CapacityType: o.choice.CapacityType, Type: string(at.InstanceType), Zone: aws.ToString(at.AvailabilityZone)}
 	if o.in.placement == nil {
-		return []pool{p}
+		return []kit.Pool{p}
 	}
 	partitions := o.in.placement.partitions()
 	if opt, ok := o.option(at); ok && o.wish.partitioned() {
-		one, _ := opt.off.Labels.Get(awsv1.LabelPlacementGroupPartition)
+		one, _ := opt.Offering.Labels.Get(awsv1.LabelPlacementGroupPartition)
 		partitions = []string{one}
 	}
-	var out []pool
+	var out []kit.Pool
 	for _, partition := range partitions {
-		p.group = o.in.placement.id + "/" + partition
+		p.Group = o.in.placement.id + "/" + partition
 		out = append(out, p)
 	}
 	return out
 }
 
 // zonePools are the pools of everything that the order offered in a zone.
-func (o *order) zonePools(zone string) []pool {
-	var out []pool
-	for _, opt := range o.choice.options {
-		if opt.off.Zone == zone {
-			out = append(out, o.pools(types.FleetLaunchTemplateOverrides{InstanceType: types.InstanceType(opt.typ.Name), AvailabilityZone: aws.String(zone)})...)
+func (o *order) zonePools(zone string) []kit.Pool {
+	var out []kit.Pool
+	for _, opt := range o.choice.Options {
+		if opt.Offering.Zone == zone {
+			out = append(out, o.pools(types.FleetLaunchTemplateOverrides{InstanceType: types.InstanceType(opt.Type.Name), AvailabilityZone: aws.String(zone)})...)
 		}
 	}
 	return out
 }
 
 // option is the one that an override came from.
-func (o *order) option(at types.FleetLaunchTemplateOverrides) (option, bool) {
-	i := slices.IndexFunc(o.choice.options, func(opt option) bool {
-		return opt.typ.Name == string(at.InstanceType) && opt.off.Zone == aws.ToString(at.AvailabilityZone)
+func (o *order) option(at types.FleetLaunchTemplateOverrides) (kit.Option, bool) {
+	i := slices.IndexFunc(o.choice.Options, func(opt kit.Option) bool {
+		return opt.Type.Name == string(at.InstanceType) && opt.Offering.Zone == aws.ToString(at.AvailabilityZone)
 	})
 	if i < 0 {
-		return option{}, false
+		return kit.Option{}, false
 	}
-	return o.choice.options[i], true
+	return o.choice.Options[i], true
 }
 
 // refusal sums up why a fleet did not give what was asked for: out of stock if every pool said so, or else the first other

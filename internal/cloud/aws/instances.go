@@ -69,7 +69,7 @@ func (p *Provider) List(ctx context.Context) (list []*cloud.Instance, err error)
 // ago and does not show yet is a Transient error. One that its tags give to another cluster is Denied: it is there.
 func (p *Provider) Get(ctx context.Context, id string) (in *cloud.Instance, err error) {
 	op := "get instance " + id
-	raw, found, err := p.describing.get(ctx, id)
+	raw, found, err := p.describing.Get(ctx, id)
 	if err != nil {
 		return nil, readError(op, err)
 	}
@@ -89,7 +89,7 @@ func (p *Provider) absent(op, id string) error {
 	if away := p.shifts.look(); len(away.until) > 0 {
 		return &cloud.Error{Class: cloud.Transient, Op: op, Reason: "ZoneShiftedAway", Err: errors.New("EC2 does not show the instance, which proves nothing while a zone is shifted away from")}
 	}
-	return p.recent.absent(op, id)
+	return p.recent.Absent(op, id)
 }
 
 // reachable says why nothing may be done with an instance that was looked up by its id: it has ended, or is another cluster's.
@@ -135,7 +135,7 @@ func (p *Provider) foreign(in *cloud.Instance) bool {
 // EC2 does not show yet is ended all the same: it may have been made a moment ago.
 func (p *Provider) Delete(ctx context.Context, id string) (err error) {
 	op := "terminate instance " + id
-	raw, found, err := p.describing.get(ctx, id)
+	raw, found, err := p.describing.Get(ctx, id)
 	if err != nil {
 		return readError(op, err)
 	}
@@ -147,7 +147,7 @@ func (p *Provider) Delete(ctx context.Context, id string) (err error) {
 		}
 		reservation, zone, zoneID = in.Labels[awsv1.LabelCapacityReservationID], in.Zone, in.Labels[awsv1.LabelZoneID]
 	}
-	outcome, answered, err := p.terminating.get(ctx, id)
+	outcome, answered, err := p.terminating.Get(ctx, id)
 	if err == nil {
 		err = outcome
 	}
@@ -157,7 +157,7 @@ func (p *Provider) Delete(ctx context.Context, id string) (err error) {
 	case err != nil:
 		p.opt.Meter.Add(meter.TerminationFailures, 1, "zone", zone, "zone_id", zoneID)
 	case reservation != "":
-		p.stock.takeReserved(reservation, -1)
+		p.stock.TakeReserved(reservation, -1)
 	}
 	return err
 }
@@ -173,7 +173,7 @@ func (p *Provider) describeByID(ctx context.Context, ids []string) (map[string]*
 // call, so after that each half is asked for alone. Any other failure says nothing of single ids.
 func (p *Provider) terminate(ctx context.Context, ids []string) (map[string]error, error) {
 	var out *ec2.TerminateInstancesOutput
-	err := p.ends.do(ctx, fmt.Sprintf("terminate %d instances", len(ids)), func() (err error) {
+	err := p.ends.Do(ctx, fmt.Sprintf("terminate %d instances", len(ids)), func() (err error) {
 		out, err = p.opt.Clients.EC2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: ids}, once)
 		return err
 	})
@@ -199,7 +199,7 @@ func (p *Provider) terminate(ctx context.Context, ids []string) (map[string]erro
 // Tag implements cloud.Fleet.
 func (p *Provider) Tag(ctx context.Context, id string, tags map[string]string) error {
 	op := "tag instance " + id
-	raw, found, err := p.describing.get(ctx, id)
+	raw, found, err := p.describing.Get(ctx, id)
 	switch {
 	case err != nil:
 		return readError(op, err)
@@ -217,7 +217,7 @@ func (p *Provider) Tag(ctx context.Context, id string, tags map[string]string) e
 	if len(lacking) == 0 {
 		return nil
 	}
-	return p.tags.do(ctx, op, func() error {
+	return p.tags.Do(ctx, op, func() error {
 		_, err := p.opt.Clients.EC2.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{id}, Tags: toTags(lacking)}, once)
 		return err
 	})
@@ -227,7 +227,7 @@ func (p *Provider) eachInstance(ctx context.Context, filters []types.Filter, vis
 	pages := ec2.NewDescribeInstancesPaginator(p.opt.Clients.EC2, &ec2.DescribeInstancesInput{Filters: filters, MaxResults: aws.Int32(instancesPage)})
 	for pages.HasMorePages() {
 		var page *ec2.DescribeInstancesOutput
-		err := p.reads.do(ctx, "describe instances", func() (err error) {
+		err := p.reads.Do(ctx, "describe instances", func() (err error) {
 			page, err = pages.NextPage(ctx, lean)
 			return err
 		})

@@ -17,6 +17,7 @@ import (
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/cloud"
 	"karpenter/internal/cloud/aws/shape"
+	"karpenter/internal/cloud/kit"
 )
 
 // shapeResources names the entries of the vectors of instance types.
@@ -40,8 +41,8 @@ func (p *Provider) Launch(ctx context.Context, batch cloud.Batch) []cloud.Result
 	unlock := p.launches.lock(batch.ID)
 	defer unlock()
 	switch {
-	case p.attempts.spent(batch):
-		p.attempts.raise(batch.ID) // these have come late, when the others had been launched
+	case p.attempts.Spent(batch):
+		p.attempts.Raise(batch.ID) // these have come late, when the others had been launched
 	case p.age(batch) >= lookAfter:
 		p.reach(StepLook, false)
 		found, err := p.lookUp(ctx, batch.ID)
@@ -192,7 +193,7 @@ func once(o *ec2.Options) { o.RetryMaxAttempts = 1 }
 
 func (p *Provider) createFleet(ctx context.Context, o *order) (out *ec2.CreateFleetOutput, err error) {
 	request, begun := p.request(o), p.opt.Clock.Now()
-	err = p.fleets.do(ctx, "launch batch "+o.batch.ID, func() (err error) {
+	err = p.fleets.Do(ctx, "launch batch "+o.batch.ID, func() (err error) {
 		p.gathered(batcherFleet, len(o.batch.Claims), p.opt.Clock.Now().Sub(begun))
 		p.reach(StepFleet, false)
 		out, err = p.opt.Clients.EC2.CreateFleet(ctx, request, once)
@@ -214,9 +215,9 @@ func (p *Provider) handOut(o *order, out *ec2.CreateFleetOutput) []cloud.Result 
 	slices.SortFunc(got, byID)
 	results := make([]cloud.Result, len(o.batch.Claims))
 	for i := range results {
-		results[i].Advice = advice(o.choice, o.wish)
+		results[i].Advice = kit.Advice(o.choice, &o.wish.Wish)
 		if i < len(got) {
-			p.recent.add(got[i].ID)
+			p.recent.Add(got[i].ID)
 			p.describe(got[i], o.in, o.wish)
 			results[i].Instance = got[i]
 		} else {
@@ -224,9 +225,9 @@ func (p *Provider) handOut(o *order, out *ec2.CreateFleetOutput) []cloud.Result 
 		}
 	}
 	if len(got) == 0 {
-		p.attempts.raise(o.batch.ID)
+		p.attempts.Raise(o.batch.ID)
 	} else {
-		p.attempts.answered(o.batch.ID, ids)
+		p.attempts.Answered(o.batch.ID, ids)
 	}
 	return results
 }
@@ -240,11 +241,11 @@ func (p *Provider) launched(o *order, i types.CreateFleetInstance) []*cloud.Inst
 	for _, id := range i.InstanceIds {
 		in := &cloud.Instance{
 			ID: id, ProviderID: providerID(zone, id), State: cloud.Pending, Launched: p.opt.Clock.Now(),
-			Type: string(i.InstanceType), Zone: zone, CapacityType: o.choice.market, ImageID: aws.ToString(at.ImageId),
+			Type: string(i.InstanceType), Zone: zone, CapacityType: o.choice.CapacityType, ImageID: aws.ToString(at.ImageId),
 			Batch: o.batch.ID, Pool: o.tags[awsv1.TagNodePool], Class: o.in.class.Name, Tags: o.tags, Labels: map[string]string{},
 		}
-		if opt.off != nil {
-			for _, l := range opt.off.Labels {
+		if opt.Offering != nil {
+			for _, l := range opt.Offering.Labels {
 				in.Labels[l.Key] = l.Value
 			}
 		}

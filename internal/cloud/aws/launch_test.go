@@ -16,6 +16,7 @@ import (
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/cloud"
+	"karpenter/internal/cloud/kit"
 	"karpenter/internal/cloud/simaws"
 )
 
@@ -211,7 +212,7 @@ func TestAWS_2_4_11_2_StockOut(t *testing.T) {
 		t.Errorf("got %s, want what is left", in.Type)
 	}
 	w.sim.ClearStock()
-	w.advance(firstOutage)
+	w.advance(kit.FirstOutage)
 	w.one("back", onDemandOnly, typeIs("m5.large"))
 }
 

@@ -26,7 +26,7 @@ func (p *Provider) gathered(batcher string, size int, waited time.Duration) {
 
 // launchFailed counts what EC2 refused, once per answer however many claims share it.
 func (p *Provider) launchFailed(o *order, zone, reason string) {
-	p.opt.Meter.Add(meter.LaunchFailures, 1, "zone", zone, "zone_id", zoneIDOf(o.in, zone), "capacity_type", o.choice.market, "reason", reason)
+	p.opt.Meter.Add(meter.LaunchFailures, 1, "zone", zone, "zone_id", zoneIDOf(o.in, zone), "capacity_type", o.choice.CapacityType, "reason", reason)
 }
 
 // zoneIDOf is the id of a zone as the class's subnets tell it, or "".

@@ -10,6 +10,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	awsv1 "karpenter/api/aws/v1"
+	"karpenter/internal/cloud/kit"
 	"karpenter/internal/cloud/simaws"
 	"karpenter/internal/meter"
 )
@@ -89,7 +90,7 @@ func TestAWS_7_5_OfferingMetrics(t *testing.T) {
 		}
 		return got[0].GetGauge().GetValue(), true
 	}
-	w.stock.empty(pool{market: "on-demand", typ: "m5.large", zone: "us-west-2a"})
+	w.stock.Empty(kit.Pool{CapacityType: "on-demand", Type: "m5.large", Zone: "us-west-2a"})
 	classes := []string{"default", "no-such-class"}
 	w.Report(func() []string { return classes })
 	if v, ok := gauge("karpenter_cloudprovider_instance_type_offering_price_estimate", at...); !ok || v != 0.096 {
@@ -104,7 +105,7 @@ func TestAWS_7_5_OfferingMetrics(t *testing.T) {
 	if v, _ := gauge("karpenter_cloudprovider_instance_type_memory_bytes", "instance_type=m5.large"); v != 8<<30 {
 		t.Errorf("memory %v", v)
 	}
-	w.advance(firstOutage)
+	w.advance(kit.FirstOutage)
 	classes = []string{"default"}
 	if v, _ := gauge("karpenter_cloudprovider_instance_type_offering_available", at...); v != 1 {
 		t.Errorf("available %v after the outage", v)

@@ -15,7 +15,7 @@ import (
 // untag takes tags off an instance, whatever their values.
 func (w *testWorld) untag(id string, keys ...string) {
 	w.t.Helper()
-	raw, found, err := w.describing.get(w.ctx, id)
+	raw, found, err := w.describing.Get(w.ctx, id)
 	w.must(err)
 	if !found {
 		w.t.Fatalf("no instance %s", id)

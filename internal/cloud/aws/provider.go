@@ -28,15 +28,12 @@ import (
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/cloud"
+	"karpenter/internal/cloud/kit"
 	"karpenter/internal/meter"
 )
 
 // Clock is the time that the provider lives in.
-type Clock interface {
-	Now() time.Time
-	// After delivers once when d has passed.
-	After(d time.Duration) <-chan time.Time
-}
+type Clock = kit.Clock
 
 // Clients are the services that the provider calls.
 type Clients struct {
@@ -109,12 +106,15 @@ type Options struct {
 	OnStep func(step Step, done bool)
 }
 
+// maxGathered is how many ids one call carries; EC2 takes 200 values in a filter.
+const maxGathered = 200
+
 // Provider is the AWS provider. Its methods are safe for concurrent use.
 type Provider struct {
 	opt       Options
 	catalogue *catalogue
 	prices    *prices
-	stock     *stock
+	stock     *kit.Stock
 	shifts    *shifts
 	addresses *addresses
 	templates *templates
@@ -123,19 +123,19 @@ type Provider struct {
 	// placements has the placement group that each class was found to name, by class; parameters what SSM answered.
 	placements sync.Map
 	parameters *parameters
-	recent     *recent
+	recent     *kit.Recent
 	listed     *listed
-	attempts   attempts
+	attempts   kit.Attempts
 	learned    atomic.Pointer[memories]
 	// tried has, by class, the trial that passed last.
 	tried sync.Map
 
-	describing  gather[*types.Instance]
-	terminating gather[error]
-	looking     gather[[]*cloud.Instance] // by batch
+	describing  kit.Gather[*types.Instance]
+	terminating kit.Gather[error]
+	looking     kit.Gather[[]*cloud.Instance] // by batch
 
 	// fleets, tags, reads and ends pace the calls that a burst of claims makes many of; templates have a pace of their own.
-	fleets, tags, reads, ends *pace
+	fleets, tags, reads, ends *kit.Pace
 
 	// launches holds one lock per batch that is being launched, so that two calls for one batch follow each other.
 	launches keyed
@@ -144,19 +144,20 @@ type Provider struct {
 // New makes a provider that knows nothing yet: RefreshTypes and RefreshPrices fill it.
 func New(opt Options) *Provider {
 	p := &Provider{
-		opt: opt, catalogue: &catalogue{}, prices: newPrices(opt.Region), stock: newStock(opt.Clock), shifts: newShifts(opt.Clock), addresses: newAddresses(), types: &typeCache{},
+		opt: opt, catalogue: &catalogue{}, prices: newPrices(opt.Region), stock: kit.NewStock(opt.Clock), shifts: newShifts(opt.Clock), addresses: newAddresses(), types: &typeCache{},
 	}
 	p.templates = newTemplates(opt.Clients.EC2, opt.Cluster.Name, opt.Clock)
 	p.parameters = newParameters(opt.Clients.SSM, opt.Clock)
-	p.recent, p.listed = newRecent(opt.Clock), &listed{clock: opt.Clock}
-	p.describing.ask, p.terminating.ask, p.looking.ask = p.describeByID, p.terminate, p.lookUpAll
+	p.recent, p.listed = kit.NewRecent(opt.Clock, settled), &listed{clock: opt.Clock}
+	p.describing.Ask, p.terminating.Ask, p.looking.Ask = p.describeByID, p.terminate, p.lookUpAll
 	for batcher, note := range map[string]*func(int, time.Duration){
-		batcherDescribe: &p.describing.made, batcherTerminate: &p.terminating.made, batcherLook: &p.looking.made,
+		batcherDescribe: &p.describing.Made, batcherTerminate: &p.terminating.Made, batcherLook: &p.looking.Made,
 	} {
 		*note = func(size int, waited time.Duration) { p.gathered(batcher, size, waited) }
 	}
-	p.describing.clock, p.terminating.clock, p.looking.clock = opt.Clock, opt.Clock, opt.Clock
-	p.fleets, p.tags, p.reads, p.ends = newPace(opt.Clock), newPace(opt.Clock), newPace(opt.Clock), newPace(opt.Clock)
+	p.describing.Clock, p.terminating.Clock, p.looking.Clock = opt.Clock, opt.Clock, opt.Clock
+	p.describing.Most, p.terminating.Most, p.looking.Most = maxGathered, maxGathered, maxGathered
+	p.fleets, p.tags, p.reads, p.ends = kit.NewPace(opt.Clock, writeError), kit.NewPace(opt.Clock, writeError), kit.NewPace(opt.Clock, writeError), kit.NewPace(opt.Clock, writeError)
 	p.templates.onMake = func(done bool) { p.reach(StepTemplate, done) }
 	return p
 }

@@ -14,6 +14,7 @@ import (
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/cloud"
+	"karpenter/internal/cloud/kit"
 )
 
 // How the queue is polled: as many messages and as long a wait as SQS allows, hidden from others for as long as handling may
@@ -87,8 +88,8 @@ func (q *Queue) address(ctx context.Context) (*string, error) {
 func (p *Provider) Interrupted(labels map[string]string) {
 	switch labels[karpv1.CapacityTypeLabelKey] {
 	case karpv1.CapacityTypeSpot:
-		p.stock.empty(pool{market: karpv1.CapacityTypeSpot, typ: labels[corev1.LabelInstanceTypeStable], zone: labels[corev1.LabelTopologyZone]})
+		p.stock.Empty(kit.Pool{CapacityType: karpv1.CapacityTypeSpot, Type: labels[corev1.LabelInstanceTypeStable], Zone: labels[corev1.LabelTopologyZone]})
 	case karpv1.CapacityTypeReserved:
-		p.stock.setReserved(map[string]int{labels[awsv1.LabelCapacityReservationID]: 0})
+		p.stock.SetReserved(map[string]int{labels[awsv1.LabelCapacityReservationID]: 0})
 	}
 }

@@ -54,7 +54,7 @@ func (p *Provider) findReservations(ctx context.Context, class *awsv1.EC2NodeCla
 		left[id] = int(aws.ToInt32(r.AvailableInstanceCount))
 		out = append(out, toReservation(r, now))
 	}
-	p.stock.setReserved(left)
+	p.stock.SetReserved(left)
 	slices.SortFunc(out, func(a, b awsv1.CapacityReservation) int { return strings.Compare(a.ID, b.ID) })
 	return out, nil
 }

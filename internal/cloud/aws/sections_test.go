@@ -27,7 +27,7 @@ func TestAWS_1_3_Tags(t *testing.T) {
 	in := w.one("web", spotOnly, typeIs("m5.large"))
 	client, byID := w.admin.EC2, []types.Filter{filter("attachment.instance-id", in.ID)}
 	tagged := map[string][]types.Tag{}
-	instance, found, err := w.describing.get(w.ctx, in.ID)
+	instance, found, err := w.describing.Get(w.ctx, in.ID)
 	if err != nil || !found {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	awsv1 "karpenter/api/aws/v1"
 	"karpenter/internal/cloud"
+	"karpenter/internal/cloud/kit"
 )
 
 const (
@@ -27,7 +28,7 @@ type templates struct {
 	cluster string
 	clock   Clock
 	making  keyed
-	pace    *pace
+	pace    *kit.Pace
 	// onMake is told when making one begins, and when it is done.
 	onMake func(done bool)
 
@@ -36,7 +37,7 @@ type templates struct {
 }
 
 func newTemplates(client *ec2.Client, cluster string, clock Clock) *templates {
-	return &templates{client: client, cluster: cluster, clock: clock, pace: newPace(clock), used: map[string]time.Time{}}
+	return &templates{client: client, cluster: cluster, clock: clock, pace: kit.NewPace(clock, writeError), used: map[string]time.Time{}}
 }
 
 // ensure makes the template unless it exists.
@@ -53,7 +54,7 @@ func (t *templates) ensure(ctx context.Context, want *template) error {
 		LaunchTemplateName: aws.String(want.name), LaunchTemplateData: want.data,
 		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeLaunchTemplate, Tags: toTags(want.tags)}},
 	}
-	err := t.pace.do(ctx, "create launch template "+want.name, func() error {
+	err := t.pace.Do(ctx, "create launch template "+want.name, func() error {
 		t.onMake(false)
 		_, err := t.client.CreateLaunchTemplate(ctx, request, once)
 		t.onMake(true)

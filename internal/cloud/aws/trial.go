@@ -159,7 +159,7 @@ func (p *Provider) specimens(class *awsv1.EC2NodeClass) (out []specimen, verdict
 	wishes := p.poolWishes(class.Name)
 	for _, w := range append(wishes, &wish{}) {
 		at := pickSpecimen(in, shapes, w)
-		if at < 0 || w.need == nil && len(out) > 0 {
+		if at < 0 || w.Need == nil && len(out) > 0 {
 			continue
 		}
 		one := p.specimen(in, shapes[at], w.tenancy())
@@ -204,9 +204,9 @@ func pickSpecimen(in inputs, shapes []shaped, w *wish) int {
 		if !shapes[i].usable || at >= 0 && (!common || slices.Contains(commonTypes, shapes[at].typ.Name)) {
 			continue
 		}
-		sold := w.need == nil || slices.ContainsFunc(zones, func(z zone) bool {
+		sold := w.Need == nil || slices.ContainsFunc(zones, func(z zone) bool {
 			return in.machines.zones[name][z.name] && slices.ContainsFunc([]string{karpv1.CapacityTypeOnDemand, karpv1.CapacityTypeSpot, karpv1.CapacityTypeReserved}, func(market string) bool {
-				return w.admits(&shapes[i].typ, &world.Offering{Zone: z.name, CapacityType: market, Labels: z.labels})
+				return w.Admits(&shapes[i].typ, &world.Offering{Zone: z.name, CapacityType: market, Labels: z.labels})
 			})
 		})
 		if sold {

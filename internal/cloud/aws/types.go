@@ -15,6 +15,7 @@ import (
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/cloud"
 	"karpenter/internal/cloud/aws/shape"
+	"karpenter/internal/cloud/kit"
 	"karpenter/internal/engine/req"
 	"karpenter/internal/engine/world"
 	"karpenter/internal/meter"
@@ -58,7 +59,7 @@ type inputs struct {
 	declared  *awsv1.EC2NodeClass
 	machines  *machines
 	prices    *priceTable
-	stock     *view
+	stock     *kit.StockView
 	shifts    *shiftView
 	placement *placement
 	learned   *memories
@@ -130,7 +131,7 @@ func (p *Provider) inputs(class, kubelet string) (inputs, error) {
 	if m == nil {
 		return inputs{}, &cloud.Error{Class: cloud.Transient, Op: "list instance types of class " + class, Reason: cloud.ReasonNotLoaded}
 	}
-	in := inputs{class: c, declared: declared, machines: m, prices: p.prices.table(), stock: p.stock.look(), shifts: p.shifts.look(), learned: p.learned.Load()}
+	in := inputs{class: c, declared: declared, machines: m, prices: p.prices.table(), stock: p.stock.Look(), shifts: p.shifts.look(), learned: p.learned.Load()}
 	if group, ok := p.placements.Load(class); ok {
 		in.placement = group.(*placement)
 	}
@@ -242,10 +243,10 @@ func (o *offers) addZone(z zone) {
 func (o *offers) add(offering world.Offering, z zone) {
 	offering.Labels = z.labels
 	group := o.in.placement
-	from := pool{market: offering.CapacityType, typ: o.machine.Name, zone: offering.Zone}
-	left := o.usable && !o.in.shifted(z) && !(o.in.stock.noSpot && offering.CapacityType == karpv1.CapacityTypeSpot)
+	from := kit.Pool{CapacityType: offering.CapacityType, Type: o.machine.Name, Zone: offering.Zone}
+	left := o.usable && !o.in.shifted(z) && !(o.in.stock.NoSpot && offering.CapacityType == karpv1.CapacityTypeSpot)
 	if group == nil {
-		offering.Available = left && !o.in.stock.out[from]
+		offering.Available = left && !o.in.stock.Out[from]
 		o.list = append(o.list, offering)
 		return
 	}
@@ -255,8 +256,8 @@ func (o *offers) add(offering world.Offering, z zone) {
 		if partition != "" {
 			one.Labels = offering.Labels.With(awsv1.LabelPlacementGroupPartition, partition)
 		}
-		from.group = group.id + "/" + partition
-		one.Available = left && !o.in.stock.out[from]
+		from.Group = group.id + "/" + partition
+		one.Available = left && !o.in.stock.Out[from]
 		o.list = append(o.list, one)
 	}
 }
@@ -268,7 +269,7 @@ func (o *offers) addReservation(r *awsv1.CapacityReservation, zones []zone) {
 		return
 	}
 	price, _ := o.in.prices.onDemandPrice(r.InstanceType) // what is paid for already is offered whether or not it has a list price
-	left := o.in.stock.reserved[r.ID]
+	left := o.in.stock.Reserved[r.ID]
 	offering := world.Offering{
 		Zone: r.AvailabilityZone, CapacityType: karpv1.CapacityTypeReserved, Price: price / reservedDiscount, Reservation: r.ID, Remaining: left,
 		Available: o.usable && !o.in.shifted(zones[i]) && left > 0 && r.State != awsv1.CapacityReservationStateExpiring,

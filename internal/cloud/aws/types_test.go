@@ -12,6 +12,7 @@ import (
 
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/cloud/kit"
 	"karpenter/internal/cloud/simaws"
 	"karpenter/internal/engine/world"
 )
@@ -132,11 +133,11 @@ func TestAWS_11_1_StockOutIsSeenByAllClasses(t *testing.T) {
 	if !available("default") || !available("other") {
 		t.Fatal("must be available at first")
 	}
-	w.stock.empty(pool{market: "spot", typ: "m5.large", zone: "us-west-2a"})
+	w.stock.Empty(kit.Pool{CapacityType: "spot", Type: "m5.large", Zone: "us-west-2a"})
 	if available("default") || available("other") {
 		t.Error("one class's stock-out must be seen by all at once")
 	}
-	w.advance(firstOutage + time.Second)
+	w.advance(kit.FirstOutage + time.Second)
 	if !available("default") || !available("other") {
 		t.Error("the outage must end for all at once")
 	}
@@ -144,28 +145,28 @@ func TestAWS_11_1_StockOutIsSeenByAllClasses(t *testing.T) {
 
 func TestAWS_2_4_OutagesBackOffAndAreForgiven(t *testing.T) {
 	clock := simaws.NewManual(epoch)
-	s := newStock(clock)
-	p := pool{market: "spot", typ: "m5.large", zone: "a"}
+	s := kit.NewStock(clock)
+	p := kit.Pool{CapacityType: "spot", Type: "m5.large", Zone: "a"}
 	for _, want := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 10 * time.Minute, 10 * time.Minute} {
-		s.empty(p)
-		s.empty(p) // other claims of the same attempt
+		s.Empty(p)
+		s.Empty(p) // other claims of the same attempt
 		clock.Advance(want - time.Second)
-		if !s.look().out[p] {
+		if !s.Look().Out[p] {
 			t.Fatalf("must be out for %v", want)
 		}
 		clock.Advance(time.Second)
-		if s.look().out[p] {
+		if s.Look().Out[p] {
 			t.Fatalf("must be out for %v and no longer", want)
 		}
 	}
-	s.empty(p)
-	s.had(p)
-	if s.look().out[p] {
+	s.Empty(p)
+	s.Had(p)
+	if s.Look().Out[p] {
 		t.Error("a pool that had something is not empty")
 	}
-	s.empty(p)
-	clock.Advance(firstOutage)
-	if s.look().out[p] {
+	s.Empty(p)
+	clock.Advance(kit.FirstOutage)
+	if s.Look().Out[p] {
 		t.Error("success must forget earlier outages")
 	}
 }

@@ -1,4 +1,4 @@
-package aws
+package kit
 
 import (
 	"slices"
@@ -11,9 +11,9 @@ import (
 // maxAttempts bounds how many batches are remembered. To forget one costs a repeated refusal, nothing else.
 const maxAttempts = 10_000
 
-// attempts counts, by batch, the answers that are done with: which said that a fleet got nothing, or whose instances have all been
+// Attempts counts, by batch, the answers that are done with: which said that a fleet got nothing, or whose instances have all been
 // handed out. A process that does not know of them walks through their tokens again, and gets the same answers.
-type attempts struct {
+type Attempts struct {
 	mu    sync.Mutex
 	count map[string]int
 	// made are the instances of the last answer.
@@ -22,13 +22,15 @@ type attempts struct {
 	silent map[string]time.Time
 }
 
-func (a *attempts) of(batch string) int {
+// Of is how many answers to a batch are done with.
+func (a *Attempts) Of(batch string) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.count[batch]
 }
 
-func (a *attempts) raise(batch string) {
+// Raise notes that another answer to a batch is done with.
+func (a *Attempts) Raise(batch string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.count == nil || len(a.count) >= maxAttempts {
@@ -39,8 +41,8 @@ func (a *attempts) raise(batch string) {
 	delete(a.silent, batch)
 }
 
-// unsaid notes an answer that said nothing, and returns when the first of them was.
-func (a *attempts) unsaid(batch string, now time.Time) time.Time {
+// Unsaid notes an answer that said nothing, and returns when the first of them was.
+func (a *Attempts) Unsaid(batch string, now time.Time) time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.silent == nil || len(a.silent) >= maxAttempts {
@@ -52,8 +54,8 @@ func (a *attempts) unsaid(batch string, now time.Time) time.Time {
 	return a.silent[batch]
 }
 
-// answered notes the instances of an answer.
-func (a *attempts) answered(batch string, ids []string) {
+// Answered notes the instances of an answer.
+func (a *Attempts) Answered(batch string, ids []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.made == nil || len(a.made) >= maxAttempts {
@@ -62,8 +64,8 @@ func (a *attempts) answered(batch string, ids []string) {
 	a.made[batch] = ids
 }
 
-// spent says whether everything that was made for a batch so far is known, and other claims have it all.
-func (a *attempts) spent(batch cloud.Batch) bool {
+// Spent says whether everything that was made for a batch so far is known, and other claims have it all.
+func (a *Attempts) Spent(batch cloud.Batch) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	made := a.made[batch.ID]

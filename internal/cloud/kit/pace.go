@@ -1,4 +1,4 @@
-package aws
+package kit
 
 import (
 	"context"
@@ -9,8 +9,8 @@ import (
 	"karpenter/internal/cloud"
 )
 
-// How calls are spaced out. The gap doubles when AWS complains and shrinks a little with every call that it takes, so it settles
-// around what AWS allows; what AWS saves up for us meanwhile is spent as the gap shrinks.
+// How calls are spaced out. The gap doubles when the cloud complains and shrinks a little with every call that it takes, so it settles
+// around what the cloud allows; what the cloud saves up for us meanwhile is spent as the gap shrinks.
 const (
 	firstGap  = 50 * time.Millisecond
 	longGap   = 2 * time.Second
@@ -20,11 +20,13 @@ const (
 	patience = 5 * time.Minute
 )
 
-// pace keeps calls of one kind within what AWS allows, which nobody tells us. Calls go out as they come until AWS complains;
+// Pace keeps calls of one kind within what the cloud allows, which nobody tells us. Calls go out as they come until the cloud complains;
 // then they stand in line and go out one after the other, at a rate that follows the answers. A call that was refused for
 // being one too many has done nothing, so it stands in line again.
-type pace struct {
+type Pace struct {
 	clock Clock
+	// classify gives the error of a call its class.
+	classify func(op string, err error) error
 	// turn is held by whoever is first in line.
 	turn chan struct{}
 
@@ -34,30 +36,33 @@ type pace struct {
 	cut  time.Time // when the gap grew last; complaints about calls from before are old news
 }
 
-func newPace(clock Clock) *pace { return &pace{clock: clock, turn: make(chan struct{}, 1)} }
+// NewPace returns a pace without a gap. classify gives errors of calls their class: those of class Throttled slow it down.
+func NewPace(clock Clock, classify func(op string, err error) error) *Pace {
+	return &Pace{clock: clock, classify: classify, turn: make(chan struct{}, 1)}
+}
 
-// do makes the call when its turn comes, again if AWS refuses it for being one too many.
-func (p *pace) do(ctx context.Context, op string, call func() error) error {
+// Do makes the call when its turn comes, again if the cloud refuses it for being one too many.
+func (p *Pace) Do(ctx context.Context, op string, call func() error) error {
 	begun := p.clock.Now()
 	for {
 		sent, err := p.wait(ctx)
 		if err != nil {
-			return writeError(op, err)
+			return p.classify(op, err)
 		}
-		err = writeError(op, call())
+		err = p.classify(op, call())
 		if cloud.ClassOf(err) != cloud.Throttled {
 			p.ease()
 			return err
 		}
 		p.slow(sent)
 		if waited := p.clock.Now().Sub(begun); waited >= patience {
-			return &cloud.Error{Class: cloud.Throttled, Op: op, Reason: cloud.ReasonOf(err), Err: fmt.Errorf("AWS takes no more calls of this kind for now, after %v in line: %w", waited.Round(time.Second), err)}
+			return &cloud.Error{Class: cloud.Throttled, Op: op, Reason: cloud.ReasonOf(err), Err: fmt.Errorf("the cloud takes no more calls of this kind for now, after %v in line: %w", waited.Round(time.Second), err)}
 		}
 	}
 }
 
 // wait stands in line and returns when the call may go out.
-func (p *pace) wait(ctx context.Context) (sent time.Time, err error) {
+func (p *Pace) wait(ctx context.Context) (sent time.Time, err error) {
 	select {
 	case p.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -80,8 +85,8 @@ func (p *pace) wait(ctx context.Context) (sent time.Time, err error) {
 	return p.last, nil
 }
 
-// ease notes a call that AWS took.
-func (p *pace) ease() {
+// ease notes a call that the cloud took.
+func (p *Pace) ease() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.gap = time.Duration(float64(p.gap) * gapShrink); p.gap < firstGap/10 {
@@ -90,7 +95,7 @@ func (p *pace) ease() {
 }
 
 // slow notes that a call which went out at that time was one too many.
-func (p *pace) slow(sent time.Time) {
+func (p *Pace) slow(sent time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !sent.After(p.cut) {

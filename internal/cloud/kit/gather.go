@@ -1,4 +1,4 @@
-package aws
+package kit
 
 import (
 	"context"
@@ -6,22 +6,21 @@ import (
 	"time"
 )
 
-// maxGathered is how many ids one call carries; EC2 takes 200 values in a filter.
-const maxGathered = 200
-
 // leaveBehind is how long questions wait for a call that is under way before the next one is made beside it. Calls have deadlines,
 // so that few can be left behind at a time.
 const leaveBehind = 5 * time.Second
 
-// gather turns many questions about single ids into few calls: whoever asks while a call is under way waits for the next one,
+// Gather turns many questions about single ids into few calls: whoever asks while a call is under way waits for the next one,
 // which asks for all of them. Nobody waits longer than for two calls, one question alone waits for nothing, and a call that hangs
 // keeps only those waiting who asked it.
-type gather[T any] struct {
-	// ask answers for ids; an id that has no answer is left out.
-	ask func(ctx context.Context, ids []string) (map[string]T, error)
-	// made is told of every call: for how many questions, and how long the first had waited.
-	made  func(size int, waited time.Duration)
-	clock Clock
+type Gather[T any] struct {
+	// Ask answers for ids; an id that has no answer is left out.
+	Ask func(ctx context.Context, ids []string) (map[string]T, error)
+	// Made is told of every call: for how many questions, and how long the first had waited.
+	Made  func(size int, waited time.Duration)
+	Clock Clock
+	// Most is how many ids one call may carry.
+	Most int
 
 	mu      sync.Mutex
 	running bool
@@ -40,11 +39,11 @@ type reply[T any] struct {
 	err   error
 }
 
-// get asks about one id.
-func (g *gather[T]) get(ctx context.Context, id string) (value T, found bool, err error) {
+// Get asks about one id.
+func (g *Gather[T]) Get(ctx context.Context, id string) (value T, found bool, err error) {
 	answer := make(chan reply[T], 1)
 	g.mu.Lock()
-	g.waiting = append(g.waiting, question[T]{id, g.clock.Now(), answer})
+	g.waiting = append(g.waiting, question[T]{id, g.Clock.Now(), answer})
 	if !g.running {
 		g.running = true
 		// Others share the call, so it must outlive whoever came first.
@@ -60,10 +59,10 @@ func (g *gather[T]) get(ctx context.Context, id string) (value T, found bool, er
 }
 
 // run makes calls until nobody waits.
-func (g *gather[T]) run(ctx context.Context) {
+func (g *Gather[T]) run(ctx context.Context) {
 	for {
 		g.mu.Lock()
-		batch := g.waiting[:min(len(g.waiting), maxGathered)]
+		batch := g.waiting[:min(len(g.waiting), g.Most)]
 		g.waiting = g.waiting[len(batch):]
 		if len(batch) == 0 {
 			g.running, g.waiting = false, nil
@@ -79,11 +78,11 @@ func (g *gather[T]) run(ctx context.Context) {
 				ids = append(ids, q.id)
 			}
 		}
-		g.made(len(batch), g.clock.Now().Sub(batch[0].asked))
+		g.Made(len(batch), g.Clock.Now().Sub(batch[0].asked))
 		done, cancel := context.WithTimeout(ctx, leaveBehind)
 		go func() {
 			defer cancel()
-			values, err := g.ask(ctx, ids)
+			values, err := g.Ask(ctx, ids)
 			for _, q := range batch {
 				v, found := values[q.id]
 				q.answer <- reply[T]{v, found, err}
