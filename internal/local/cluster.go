@@ -22,6 +22,7 @@ import (
 	"karpenter/internal/cloud/simaws"
 	"karpenter/internal/local/kubelet"
 	"karpenter/internal/local/plane"
+	"karpenter/internal/local/scenario"
 )
 
 // Options say what cluster to run, and where.
@@ -169,7 +170,6 @@ func (c *Cluster) startWorld(ctx context.Context) error {
 	}
 	c.nodes = newNodeKeeper(c.Client, c.opts.ClusterName, c.tell)
 	c.nodes.kubelet = kubeletFacts{version: version, port: int32(port)}
-	c.nodes.volume = func(ctx context.Context, m *simaws.Machine) (int64, error) { return c.aws.volumeGiB(ctx, m) }
 	authority, err := os.ReadFile(c.plane.CA)
 	if err != nil {
 		return fmt.Errorf("reading the cluster's authority: %w", err)
@@ -185,7 +185,7 @@ func (c *Cluster) startWorld(ctx context.Context) error {
 		return err
 	}
 	c.AWS, c.AWSURL = c.aws.Sim, c.aws.url
-	return c.aws.prepare(ctx, c.opts.ClusterName)
+	return c.aws.prepare(c.opts.ClusterName)
 }
 
 // startNodes brings the nodes up to date with the instances, and adds the system node.
@@ -210,7 +210,7 @@ func (c *Cluster) startNodes(ctx context.Context) error {
 	if c.opts.NoKarpenter { // the chart's two replicas do not share a node
 		nodes = 2
 	}
-	if err := c.aws.atOnce(func() error { return c.aws.launchSystem(ctx, c.aws.cluster, nodes) }); err != nil {
+	if err := c.aws.atOnce(func() error { return c.aws.launchSystem(c.aws.cluster, nodes) }); err != nil {
 		return err
 	}
 	return awaitSystem(ctx, c.Client)
@@ -294,6 +294,18 @@ func (c *Cluster) Stop() error {
 
 // Wait returns when ctx ends, or with an error when a part of the cluster has ended that is not started again.
 func (c *Cluster) Wait(ctx context.Context) error { return c.plane.Wait(ctx) }
+
+// Play plays a scenario on the cluster, tells what happened, and returns an error if a step failed or an expectation did not come true.
+func (c *Cluster) Play(ctx context.Context, s *scenario.Scenario) error {
+	target := &scenario.Cluster{
+		Client: c.Client, Kubeconfig: c.Kubeconfig, AWS: c.AWS, AWSURL: c.AWSURL, Region: c.opts.Region, Kube: c.opts.Binary, Dir: c.opts.Dir,
+		Predict: c.opts.Predict, Tell: c.tell, Wait: c.Wait, Kill: c.KillController, LogTail: c.log.Tail, Launched: c.aws.launched, End: c.aws.end,
+	}
+	if len(c.opts.Controller) > 0 {
+		target.Program = c.opts.Controller[0]
+	}
+	return s.Play(ctx, target)
+}
 
 // KillController ends the controller as a crash would. It is started again at once.
 func (c *Cluster) KillController() error {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"karpenter/internal/local/scenario"
 )
 
 // defaultBootTime is short enough to watch and long enough to see the states of a node that is coming. On AWS it takes
@@ -65,10 +67,10 @@ ends with an error if something that the script expects did not come true.`,
 }
 
 func (f *flags) run(ctx context.Context, out io.Writer) error {
-	var script *Scenario
+	var script *scenario.Scenario
 	if f.scenario != "" {
 		var err error
-		if script, err = ReadScenario(f.scenario); err != nil {
+		if script, err = scenario.Read(f.scenario); err != nil {
 			return err
 		}
 	}

@@ -44,8 +44,6 @@ type kubeletFacts struct {
 	version string
 	// port is where the API server reaches kwok.
 	port int32
-	// storageGiB is the size of the volume for pods' files.
-	storageGiB int64
 }
 
 // registration is the Node object that a machine's kubelet registers, completed with what the cloud controller adds.
@@ -148,7 +146,7 @@ func osOf(m *simaws.Machine) string {
 
 // capacityOf is what the kubelet finds on the machine, with the devices that device plugins would add.
 func capacityOf(m *simaws.Machine, k kubeletFacts) corev1.ResourceList {
-	storage := k.storageGiB * gi
+	storage := m.VolumeGiB * gi
 	if strings.EqualFold(m.Node.LocalStorage, "raid0") && m.Info.TotalDiskGB() > 0 {
 		storage = int64(m.Info.TotalDiskGB()) * 1e9
 	}

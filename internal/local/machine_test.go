@@ -1,6 +1,7 @@
 package local
 
 import (
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,7 +20,7 @@ func testMachine(t *testing.T, name string, edit func(*simaws.Machine)) *simaws.
 	}
 	m := &simaws.Machine{
 		Type: name, Info: types.Type(name), Family: "AL2023", Arch: "x86_64", Region: "us-west-2", Zone: "us-west-2a",
-		NodeName: "ip-10-0-0-1.us-west-2.compute.internal", PrivateIP: "10.0.0.1", ProviderID: "aws:///us-west-2a/i-1",
+		NodeName: "ip-10-0-0-1.us-west-2.compute.internal", PrivateIP: "10.0.0.1", ProviderID: "aws:///us-west-2a/i-1", VolumeGiB: 20,
 	}
 	if m.Info == nil {
 		t.Fatalf("no type %s", name)
@@ -72,7 +73,7 @@ func TestRegistrationResources(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			node, err := registration(testMachine(t, c.kind, c.edit), kubeletFacts{version: "v1.37.1", port: 10250, storageGiB: 20})
+			node, err := registration(testMachine(t, c.kind, c.edit), kubeletFacts{version: "v1.37.1", port: 10250})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -97,7 +98,7 @@ func TestRegistrationRefusesNonsense(t *testing.T) {
 		"threshold": func(m *simaws.Machine) { m.Node.EvictionHard = map[string]string{"memory.available": "lots%"} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := registration(testMachine(t, "m5.large", edit), kubeletFacts{storageGiB: 20}); err == nil {
+			if _, err := registration(testMachine(t, "m5.large", edit), kubeletFacts{}); err == nil {
 				t.Error("it was accepted")
 			}
 		})
@@ -109,14 +110,16 @@ func TestRegistrationOfOtherSystems(t *testing.T) {
 		{"m5.large", "Windows", "x86_64", "windows", "amd64"},
 		{"m6g.large", "AL2023", "arm64", "linux", "arm64"},
 	} {
-		node, err := registration(testMachine(t, c.kind, func(m *simaws.Machine) { m.Family, m.Arch = c.family, c.arch }), kubeletFacts{storageGiB: 50})
+		node, err := registration(testMachine(t, c.kind, func(m *simaws.Machine) { m.Family, m.Arch = c.family, c.arch }), kubeletFacts{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if os, arch := node.Labels[corev1.LabelOSStable], node.Labels[corev1.LabelArchStable]; os != c.wantOS || arch != c.wantArch {
 			t.Errorf("%s of %s: %s/%s, want %s/%s", c.kind, c.family, os, arch, c.wantOS, c.wantArch)
 		}
-		if ready(node) {
+		if slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+		}) {
 			t.Error("a node must not be ready before its kubelet says so")
 		}
 		for _, condition := range node.Status.Conditions {

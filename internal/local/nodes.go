@@ -49,8 +49,6 @@ type nodeKeeper struct {
 	kube    client.Client
 	cluster string
 	kubelet kubeletFacts
-	// volume tells the size of the volume for pods' files.
-	volume func(context.Context, *simaws.Machine) (int64, error)
 	// tell is told what happened, in one line.
 	tell func(format string, args ...any)
 
@@ -138,12 +136,7 @@ func (n *nodeKeeper) handle(ctx context.Context, id string) {
 
 // register makes the Node object, or switches on the one that the machine had before it was stopped.
 func (n *nodeKeeper) register(ctx context.Context, m *simaws.Machine) error {
-	kubelet := n.kubelet
-	var err error
-	if kubelet.storageGiB, err = n.volume(ctx, m); err != nil {
-		return err
-	}
-	node, err := registration(m, kubelet)
+	node, err := registration(m, n.kubelet)
 	if err != nil {
 		return err
 	}

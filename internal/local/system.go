@@ -3,21 +3,18 @@ package local
 import (
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "karpenter/api/karpenter/v1"
+
+	"karpenter/internal/local/plane"
 )
 
 //go:embed manifests/system.yaml
@@ -29,53 +26,23 @@ var standinManifest string
 //go:embed manifests/defaults.yaml
 var defaultsManifest string
 
-// fieldOwner is who the API server remembers as the writer of our manifests.
-const fieldOwner = client.FieldOwner("karpenter-local")
-
-// objects reads the documents of a manifest.
-func objects(manifest io.Reader) ([]*unstructured.Unstructured, error) {
-	var list []*unstructured.Unstructured
-	for decoder := yaml.NewYAMLOrJSONDecoder(manifest, 4096); ; {
-		object := &unstructured.Unstructured{}
-		err := decoder.Decode(&object.Object)
-		if errors.Is(err, io.EOF) {
-			return list, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("reading a manifest: %w", err)
-		}
-		if len(object.Object) > 0 {
-			list = append(list, object)
-		}
-	}
-}
-
 // applySystem puts manifests of what every cluster has into the cluster.
 func applySystem(ctx context.Context, kube client.Client, manifests ...string) error {
-	list, err := objects(strings.NewReader(strings.Join(manifests, "\n---\n")))
+	list, err := plane.Objects(strings.NewReader(strings.Join(manifests, "\n---\n")))
 	if err != nil {
 		return err
 	}
 	for _, object := range list {
-		if err := apply(ctx, kube, object); err != nil {
+		if err := plane.Apply(ctx, kube, object); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// apply applies an object, which then is as the API server has it.
-func apply(ctx context.Context, kube client.Client, object *unstructured.Unstructured, opts ...client.ApplyOption) error {
-	opts = append(opts, fieldOwner, client.ForceOwnership)
-	if err := kube.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), opts...); err != nil {
-		return fmt.Errorf("applying %s %s: %w", object.GetKind(), object.GetName(), err)
-	}
-	return nil
-}
-
 // createDefaults makes the default pool and class. What exists is the user's, and stays as it is.
 func createDefaults(ctx context.Context, kube client.Client, cluster string) error {
-	list, err := objects(strings.NewReader(strings.ReplaceAll(defaultsManifest, "CLUSTER", cluster)))
+	list, err := plane.Objects(strings.NewReader(strings.ReplaceAll(defaultsManifest, "CLUSTER", cluster)))
 	if err != nil {
 		return err
 	}
@@ -133,14 +100,4 @@ func await(ctx context.Context, what string, done func(context.Context) (bool, e
 		case <-ticker.C:
 		}
 	}
-}
-
-// ready tells whether a node's kubelet says that it is.
-func ready(node *corev1.Node) bool {
-	for _, condition := range node.Status.Conditions {
-		if condition.Type == corev1.NodeReady {
-			return condition.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"karpenter/internal/local"
+	"karpenter/internal/local/scenario"
 )
 
 const workload = `apiVersion: apps/v1
@@ -23,19 +23,19 @@ spec:
       containers: [{name: pause, image: pause}]
 `
 
-func play(t *testing.T, script string) error {
+func play(t *testing.T, text string) error {
 	t.Helper()
 	dir := t.TempDir()
-	for name, text := range map[string]string{"workload.yaml": workload, "script.txt": script} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+	for name, content := range map[string]string{"workload.yaml": workload, "script.txt": text} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	scenario, err := local.ReadScenario(filepath.Join(dir, "script.txt"))
+	script, err := scenario.Read(filepath.Join(dir, "script.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return cluster.Play(t.Context(), scenario)
+	return cluster.Play(t.Context(), script)
 }
 
 func TestScenarioIsPlayed(t *testing.T) {

@@ -173,6 +173,11 @@ var Rules = []Rule{
 		Reason: "starts processes; the test harness uses it without the rest of local",
 	},
 	{
+		Package: "internal/local/scenario",
+		Imports: imports(kubernetes, clients, []string{"internal/local/plane", "internal/cloud/simaws", "internal/cloud/simaws/catalog", "api/..."}),
+		Reason:  "a script knows a cluster by what it is given of it",
+	},
+	{
 		Package: "internal/local/...",
 		Imports: imports(kubernetes, clients, []string{"internal/local/...", "internal/operator/...", "internal/state", "internal/engine/...", "internal/cloud/simaws", "internal/cloud/simaws/catalog", "api/...", "github.com/spf13/cobra"}),
 		Reason:  "a whole cluster on one machine",

@@ -21,7 +21,8 @@ type InstanceView struct {
 	Launched  time.Time `json:"launched"`
 	Console   string    `json:"console,omitempty"`
 	// Price is what it costs an hour now, in USD.
-	Price float64 `json:"price"`
+	Price float64           `json:"price"`
+	Tags  map[string]string `json:"tags,omitempty"`
 }
 
 // serveControl answers /_sim/. Every change is a POST of JSON; what can be
@@ -155,7 +156,7 @@ func (s *Sim) Instances(region string) ([]InstanceView, error) {
 	out := []InstanceView{}
 	err := s.inRegion(region, func(p place) error {
 		for in := range p.reg.Instances.each {
-			out = append(out, InstanceView{in.ID, in.Type, in.Zone, orDefault(in.Lifecycle, "on-demand"), in.state(), in.Joined, in.Launched, in.Console, p.priceOf(in)})
+			out = append(out, InstanceView{in.ID, in.Type, in.Zone, orDefault(in.Lifecycle, "on-demand"), in.state(), in.Joined, in.Launched, in.Console, p.priceOf(in), in.Tags.asMap()})
 		}
 		return nil
 	})

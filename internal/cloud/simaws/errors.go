@@ -1,6 +1,7 @@
 package simaws
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 )
@@ -106,4 +107,13 @@ func sender(status int) string {
 		return "Receiver"
 	}
 	return "Sender"
+}
+
+// Code is the code of an error that Do returned, as AWS calls it, or empty.
+func Code(err error) string {
+	var e *apiError
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return ""
 }

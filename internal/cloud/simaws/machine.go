@@ -24,6 +24,8 @@ type Machine struct {
 	Tags []Tag
 	// Node is the decoded user data.
 	Node boot.Node
+	// VolumeGiB is the size of the volume that it keeps its pods' files on.
+	VolumeGiB int64
 }
 
 // Watcher is told of machines that join their cluster and of those that leave
@@ -44,7 +46,22 @@ func (p place) machine(in *instance) Machine {
 	if img := p.reg.Images.get(in.ImageID); img != nil {
 		m.Family = img.Family
 	}
+	m.VolumeGiB = p.podVolume(in, m.Family)
 	return m
+}
+
+// podVolume is the size in GiB of the volume that pods' files are kept on.
+func (p place) podVolume(in *instance, family string) (size int64) {
+	device := map[string]string{"Bottlerocket": "/dev/xvdb", "Windows": "/dev/sda1"}[family] // Bottlerocket's first holds the system only
+	if device == "" {
+		device = "/dev/xvda"
+	}
+	for i, d := range in.Devices {
+		if v := p.reg.Volumes.get(d.Volume); v != nil && (i == 0 || d.Device == device) {
+			size = int64(v.SizeGB)
+		}
+	}
+	return size
 }
 
 // join lets the operating system read its user data. What a real node could

@@ -156,6 +156,32 @@ func (s *Sim) report(c *call, e *apiError) {
 	s.opt.OnCall(out)
 }
 
+// Do makes a query call, such as ec2:RunInstances, as the account's administrator, without HTTP, limits and faults; what it answers is
+// left to Instances and the like.
+func (s *Sim) Do(region, service string, params url.Values) error {
+	c := &call{place: place{Sim: s}, service: service, region: region, who: rootOf(s.opt.Account), at: s.now(), proto: protoQuery}
+	if globalService(service) {
+		c.region = s.opt.Region
+	}
+	q, refused := parseQuery(params)
+	if refused != nil {
+		return refused
+	}
+	c.q, c.action = q, q.str("Action")
+	op, err := c.lookup()
+	if err != nil {
+		return err
+	}
+	if _, err = s.run(c, op, nil); err != nil {
+		err = fmt.Errorf("%s:%s: %w", service, c.action, err)
+	} else {
+		c.x.free()
+	}
+	s.report(c, nil)
+	s.deliver()
+	return err
+}
+
 // handle runs the call and writes the answer, or returns the error to answer.
 func (s *Sim) handle(w http.ResponseWriter, r *http.Request, c *call) error {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))

@@ -57,6 +57,14 @@ func (t tagSet) find(key string) (int, bool) {
 	return slices.BinarySearchFunc(t, key, func(a Tag, k string) int { return strings.Compare(a.Key, k) })
 }
 
+func (t tagSet) asMap() map[string]string {
+	out := make(map[string]string, len(t))
+	for _, tag := range t {
+		out[tag.Key] = tag.Value
+	}
+	return out
+}
+
 func (t tagSet) get(key string) (string, bool) {
 	if i, ok := t.find(key); ok {
 		return t[i].Value, true

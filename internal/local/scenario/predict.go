@@ -1,4 +1,4 @@
-package local
+package scenario
 
 import (
 	"bytes"
@@ -185,7 +185,7 @@ func (f *prediction) predict(ctx context.Context, steps []step) error {
 		}
 		want := p.outlook()
 		f.want, f.took = &want, time.Duration(p.Time.Seconds*float64(time.Second))
-		f.c.tell("  plan says: %s", want)
+		f.c.Tell("  plan says: %s", want)
 		return "", nil
 	})
 }
@@ -225,7 +225,7 @@ func (f *prediction) settle(ctx context.Context) error {
 		return "", nil
 	})
 	if err == nil {
-		f.c.tell("  as plan said after %.1f s more: %s", time.Since(began).Seconds(), f.want)
+		f.c.Tell("  as plan said after %.1f s more: %s", time.Since(began).Seconds(), f.want)
 		f.right++
 	}
 	f.want = nil
@@ -263,7 +263,7 @@ func (f *prediction) ask(ctx context.Context, about *change) (*prospect, error) 
 		args = append(args, "--delete", name)
 	}
 	var out, messages bytes.Buffer
-	cmd := exec.CommandContext(ctx, f.c.opts.Controller[0], args...)
+	cmd := exec.CommandContext(ctx, f.c.Program, args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(in), &out, &messages
 	if err := cmd.Run(); err != nil {
 		return nil, fmt.Errorf("plan: %w: %s", err, strings.TrimSpace(messages.String()))
@@ -290,7 +290,7 @@ func (f *prediction) observation(ctx context.Context) (is outlook, unrest string
 	if unrest, err = f.c.unjudged(ctx); unrest != "" || err != nil {
 		return is, unrest, err
 	}
-	instances, err := f.c.aws.Instances(f.c.opts.Region)
+	instances, err := f.c.AWS.Instances(f.c.Region)
 	if err != nil {
 		return is, "", fmt.Errorf("listing instances: %w", err)
 	}

@@ -1,4 +1,4 @@
-package local
+package scenario
 
 import (
 	"os"
@@ -40,7 +40,7 @@ func TestScenarioMistakesAreNamed(t *testing.T) {
 			if err := os.WriteFile(file, []byte(script), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := ReadScenario(file); err == nil || !strings.Contains(err.Error(), want) {
+			if _, err := Read(file); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("got %v, want an error with %q", err, want)
 			}
 		})
@@ -52,7 +52,7 @@ func TestScenarioSteps(t *testing.T) {
 	if err := os.WriteFile(file, []byte("# first\npause 1s\n\nat 1m30s  kill   controller # boom\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, err := ReadScenario(file)
+	s, err := Read(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,12 +137,12 @@ func TestConditions(t *testing.T) {
 }
 
 func TestScenariosThatComeWithItCanBeRead(t *testing.T) {
-	files, err := filepath.Glob("../../examples/scenarios/*.txt")
+	files, err := filepath.Glob("../../../examples/scenarios/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no scenario found: %v", err)
 	}
 	for _, file := range files {
-		if _, err := ReadScenario(file); err != nil {
+		if _, err := Read(file); err != nil {
 			t.Error(err)
 		}
 	}

@@ -1,4 +1,4 @@
-package local
+package scenario
 
 import (
 	"context"
@@ -116,10 +116,10 @@ func (c *Cluster) look(ctx context.Context) (*observation, error) {
 	for i := range nodes.Items {
 		if n := &nodes.Items[i]; n.Labels[karpv1.NodePoolLabelKey] != "" {
 			s.nodes = append(s.nodes, n)
-			s.cost += price(c.opts.Region, n)
+			s.cost += price(c.Region, n)
 		}
 	}
-	ids, err := c.aws.launched(false)
+	ids, err := c.Launched(false)
 	s.instances = len(ids)
 	return s, err
 }
@@ -234,4 +234,14 @@ func parseWait(l scriptLine) (action, error) {
 			}
 		}
 	}, nil
+}
+
+// ready tells whether a node's kubelet says that it is.
+func ready(node *corev1.Node) bool {
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == corev1.NodeReady {
+			return condition.Status == corev1.ConditionTrue
+		}
+	}
+	return false
 }

@@ -1,4 +1,4 @@
-package local
+package scenario
 
 import (
 	"bytes"
@@ -9,7 +9,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +19,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"karpenter/internal/local/plane"
 )
 
 // scriptLine is a command's part of a line in a script that is in dir.
@@ -66,7 +67,7 @@ func parseApply(l scriptLine) (action, error) {
 			if err := withNamespace(c.Client, object); err != nil {
 				return "", err
 			}
-			if err := apply(ctx, c.Client, object); err != nil {
+			if err := plane.Apply(ctx, c.Client, object); err != nil {
 				return "", err
 			}
 		}
@@ -87,7 +88,7 @@ func readManifest(l scriptLine) ([]*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the manifest: %w", err)
 	}
-	list, err := objects(bytes.NewReader(text))
+	list, err := plane.Objects(bytes.NewReader(text))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
@@ -127,9 +128,9 @@ func parseKubectl(l scriptLine) (action, error) {
 // kubectl runs the kubectl of the control plane binary.
 func kubectl(args ...string) action {
 	return func(ctx context.Context, c *Cluster) (string, error) {
-		cmd := exec.CommandContext(ctx, c.opts.Binary, append([]string{"kubectl", "--kubeconfig", c.Kubeconfig}, args...)...)
+		cmd := exec.CommandContext(ctx, c.Kube, append([]string{"kubectl", "--kubeconfig", c.Kubeconfig}, args...)...)
 		// A home of its own: kubectl caches what it discovers there, by host and port, and ports are used again.
-		cmd.Env = append(os.Environ(), "HOME="+c.opts.Dir, "KUBECONFIG="+c.Kubeconfig)
+		cmd.Env = append(os.Environ(), "HOME="+c.Dir, "KUBECONFIG="+c.Kubeconfig)
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			return string(out), fmt.Errorf("kubectl: %w", err)
@@ -153,7 +154,7 @@ func parseKill(l scriptLine) (action, error) {
 	if len(l.args) != 1 || l.args[0] != "controller" {
 		return nil, errors.New("only the controller can be killed: kill controller")
 	}
-	return func(_ context.Context, c *Cluster) (string, error) { return "", c.KillController() }, nil
+	return func(_ context.Context, c *Cluster) (string, error) { return "", c.Kill() }, nil
 }
 
 // parseInstances reads commands that do something to a number of Karpenter's instances, the oldest first.
@@ -169,7 +170,7 @@ func parseInstances(how string) func(scriptLine) (action, error) {
 			return nil, errors.New("it takes a number of instances, or all")
 		}
 		return func(ctx context.Context, c *Cluster) (string, error) {
-			ids, err := c.aws.launched(how == "interrupt")
+			ids, err := c.Launched(how == "interrupt")
 			if err != nil {
 				return "", err
 			}
@@ -179,21 +180,9 @@ func parseInstances(how string) func(scriptLine) (action, error) {
 			if count >= 0 {
 				ids = ids[:count]
 			}
-			return strings.Join(ids, "\n"), c.aws.endInstances(ctx, how, ids)
+			return strings.Join(ids, "\n"), c.End(how == "interrupt", ids)
 		}, nil
 	}
-}
-
-// endInstances ends instances behind the controller's back, or announces that AWS will.
-func (a *awsSim) endInstances(ctx context.Context, how string, ids []string) error {
-	if how == "interrupt" {
-		return a.Interrupt(a.region, ids...)
-	}
-	form := url.Values{"Action": {"TerminateInstances"}}
-	for i, id := range ids {
-		form.Set(fmt.Sprintf("InstanceId.%d", i+1), id)
-	}
-	return a.query(ctx, "ec2", form, nil)
 }
 
 func parseFault(l scriptLine) (action, error) {

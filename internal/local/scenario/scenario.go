@@ -1,4 +1,5 @@
-package local
+// Package scenario is the language of scripts that are played on a local cluster: changes of workload, faults and expectations.
+package scenario
 
 import (
 	"bufio"
@@ -9,7 +10,36 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"karpenter/internal/cloud/simaws"
 )
+
+// Cluster is what a scenario is played on.
+type Cluster struct {
+	// Client knows Kubernetes' own kinds and ours; Kubeconfig has an administrator's rights, too.
+	Client     client.Client
+	Kubeconfig string
+	// AWS is the AWS simulator, AWSURL where it listens.
+	AWS            *simaws.Sim
+	AWSURL, Region string
+	// Kube is the multi-call binary that has kubectl, Program our own, Dir a folder that belongs to the cluster.
+	Kube, Program, Dir string
+	// Predict has what plan says of changes held against what comes of them.
+	Predict bool
+
+	// Tell is told what happens, line by line.
+	Tell func(format string, args ...any)
+	// Wait returns when ctx ends, or with an error when a part of the cluster has ended that is not started again.
+	Wait func(ctx context.Context) error
+	// Kill ends the controller as a crash would, LogTail returns the last lines of its log.
+	Kill    func() error
+	LogTail func(lines int) string
+	// Launched lists the instances that are not the cluster's own, End ends or interrupts some behind the controller's back.
+	Launched func(spotOnly bool) ([]string, error)
+	End      func(interrupt bool, ids []string) error
+}
 
 // Scenario is a script of workload changes, faults and expectations that can be played on a cluster. Its format is in
 // docs/start/scenarios.md.
@@ -36,8 +66,8 @@ type step struct {
 // action does what a step says. What it returns is printed.
 type action func(ctx context.Context, c *Cluster) (said string, err error)
 
-// ReadScenario reads a scenario and refuses it if a line of it cannot be understood.
-func ReadScenario(file string) (*Scenario, error) {
+// Read reads a scenario and refuses it if a line of it cannot be understood.
+func Read(file string) (*Scenario, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("reading the scenario: %w", err)
@@ -101,7 +131,7 @@ func parseStep(dir string, words []string) (step, error) {
 
 // Play does what the scenario says, step by step, tells what happened, and returns an error if a step failed or an
 // expectation did not come true.
-func (c *Cluster) Play(ctx context.Context, s *Scenario) error {
+func (s *Scenario) Play(ctx context.Context, c *Cluster) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() { // a scenario must not wait for a control plane that has died
@@ -118,34 +148,34 @@ func (c *Cluster) Play(ctx context.Context, s *Scenario) error {
 			}
 		}
 		if err := c.play(ctx, ahead, s.steps[i:]); err != nil {
-			c.tell("  %v", err)
+			c.Tell("  %v", err)
 			c.tellState(ctx)
 			return fmt.Errorf("%s:%d: %s: %w", s.file, step.line, step.text, err)
 		}
 	}
 	if err := ahead.settle(ctx); err != nil {
-		c.tell("  %v", err)
+		c.Tell("  %v", err)
 		c.tellState(ctx)
 		return fmt.Errorf("%s: at the end: %w", s.file, err)
 	}
-	if c.opts.Predict {
-		c.tell("plan was right about %d changes; what it could not foresee: %d", ahead.right, ahead.excuses)
+	if c.Predict {
+		c.Tell("plan was right about %d changes; what it could not foresee: %d", ahead.right, ahead.excuses)
 	}
-	c.tell("passed: %d steps in %.1f s", len(s.steps), time.Since(began).Seconds())
+	c.Tell("passed: %d steps in %.1f s", len(s.steps), time.Since(began).Seconds())
 	return nil
 }
 
 // play does the first of the steps that are left.
 func (c *Cluster) play(ctx context.Context, ahead *prediction, rest []step) error {
-	if c.opts.Predict {
+	if c.Predict {
 		if err := ahead.before(ctx, rest); err != nil {
 			return err
 		}
 	}
-	c.tell("> %s", rest[0].text)
+	c.Tell("> %s", rest[0].text)
 	said, err := rest[0].do(ctx, c)
 	for line := range strings.Lines(said) {
-		c.tell("  %s", strings.TrimRight(line, "\n"))
+		c.Tell("  %s", strings.TrimRight(line, "\n"))
 	}
 	return err
 }
@@ -155,15 +185,15 @@ func (c *Cluster) tellState(ctx context.Context) {
 	for _, what := range []string{"nodes", "claims", "pods"} {
 		text, err := show(ctx, c, what)
 		if err != nil {
-			c.tell("  %v", err)
+			c.Tell("  %v", err)
 		}
 		for line := range strings.Lines(text) {
-			c.tell("  %s", strings.TrimRight(line, "\n"))
+			c.Tell("  %s", strings.TrimRight(line, "\n"))
 		}
 	}
-	c.tell("  the end of the controller's log:")
-	for line := range strings.Lines(c.log.Tail(12)) {
-		c.tell("    %s", strings.TrimRight(line, "\n"))
+	c.Tell("  the end of the controller's log:")
+	for line := range strings.Lines(c.LogTail(12)) {
+		c.Tell("    %s", strings.TrimRight(line, "\n"))
 	}
 }
 

@@ -1,4 +1,4 @@
-package local
+package scenario
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"karpenter/internal/local/plane"
 )
 
 // change is what steps that follow one another do to the cluster's objects, in the words of plan.
@@ -43,7 +45,7 @@ func changeApply(l scriptLine) (changer, error) {
 			if err := withNamespace(c.Client, object); err != nil {
 				return err
 			}
-			if err := apply(ctx, c.Client, object, client.DryRunAll); err != nil {
+			if err := plane.Apply(ctx, c.Client, object, client.DryRunAll); err != nil {
 				return err
 			}
 			to.objects = append(to.objects, object)
