@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/pack"
@@ -68,19 +69,18 @@ func (m *importing) compare(ctx context.Context, facts *clusterFacts, proposals 
 func unbind(objects *state.Objects, gone map[string]bool) {
 	kept := objects.Pods[:0]
 	for _, pod := range objects.Pods {
-		if pod.Spec == nil || !gone[pod.Spec.NodeName] {
+		if !gone[pod.Spec.NodeName] {
 			kept = append(kept, pod)
 			continue
 		}
-		daemon := slices.ContainsFunc(pod.Meta.OwnerReferences, func(o state.Owner) bool { return o.Kind == "DaemonSet" || o.Kind == "Node" })
-		if daemon || pod.Meta.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		daemon := slices.ContainsFunc(pod.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "DaemonSet" || o.Kind == "Node" })
+		if daemon || pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 			continue
 		}
-		moved, spec := *pod, *pod.Spec
-		spec.NodeName = "" // specs are shared between pods
-		moved.Spec = &spec
+		moved := *pod
+		moved.Spec.NodeName = ""
 		moved.Status.Phase, moved.Status.NominatedNodeName = corev1.PodPending, ""
-		moved.Status.Conditions = []state.PodCondition{{Type: string(corev1.PodScheduled), Status: string(corev1.ConditionFalse), Reason: corev1.PodReasonUnschedulable}}
+		moved.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
 		kept = append(kept, &moved)
 	}
 	objects.Pods = kept

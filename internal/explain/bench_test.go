@@ -54,13 +54,13 @@ func fleet(b *testing.B) *state.View {
 			if i == 500 && k == 0 {
 				p.Annotations = map[string]string{v1.DoNotDisruptAnnotationKey: "true"}
 			}
-			o.Pods = append(o.Pods, state.FromPod(p))
+			o.Pods = append(o.Pods, p)
 		}
 	}
 	huge := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "huge", Namespace: "default", UID: "huge"}}
 	huge.Spec.Containers = []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Requests: list("100", "100Gi")}}}
 	huge.Status = corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}}
-	o.Pods = append(o.Pods, state.FromPod(huge))
+	o.Pods = append(o.Pods, huge)
 	view, problems := state.BuildView(o, catalog, state.Options{}, noon)
 	if len(problems) > 0 {
 		b.Fatal(problems)

@@ -9,8 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-
-	"karpenter/internal/state"
 )
 
 // Policies are what the API server fills pods in from and refuses them by when they are made. Pods that are there have passed them.
@@ -206,8 +204,8 @@ func (c *Change) quotasOf(space string) []*namespaceQuota {
 	slices.SortFunc(out, func(a, b *namespaceQuota) int { return strings.Compare(a.object.Name, b.object.Name) })
 	used := corev1.ResourceList{}
 	for _, p := range c.Objects.Pods {
-		if cmp.Or(p.Meta.Namespace, corev1.NamespaceDefault) == space && running(p) {
-			add(used, charge(p.Spec))
+		if cmp.Or(p.Namespace, corev1.NamespaceDefault) == space && running(p) {
+			add(used, charge(&p.Spec))
 		}
 	}
 	for _, q := range out {
@@ -217,7 +215,7 @@ func (c *Change) quotasOf(space string) []*namespaceQuota {
 }
 
 // running says whether a pod still counts.
-func running(p *state.PodObject) bool {
+func running(p *corev1.Pod) bool {
 	return p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"karpenter/internal/state"
@@ -94,7 +95,7 @@ func TestQuotasCountPods(t *testing.T) {
 	if got := charge(spec)["requests.cpu"]; got.String() != "2300m" {
 		t.Errorf("the pod counts as %s of cpu, want 2300m", got.String())
 	}
-	done := &state.PodObject{Spec: spec}
+	done := &corev1.Pod{Spec: *spec}
 	done.Status.Phase = corev1.PodSucceeded
 	for _, x := range []struct {
 		name, hard string
@@ -109,12 +110,12 @@ func TestQuotasCountPods(t *testing.T) {
 	} {
 		q := &corev1.ResourceQuota{Spec: corev1.ResourceQuotaSpec{Hard: *parsed[corev1.ResourceList](t, x.hard)}}
 		q.Namespace, q.Name = "here", "q"
-		c := &Change{Objects: &state.Objects{Pods: []*state.PodObject{done}}, Policies: Policies{Quotas: []*corev1.ResourceQuota{q}}}
+		c := &Change{Objects: &state.Objects{Pods: []*corev1.Pod{done}}, Policies: Policies{Quotas: []*corev1.ResourceQuota{q}}}
 		got := ""
 		for range x.pods {
 			got = c.quotasOf("here")[0].take(spec)
 			if got == "" {
-				c.Objects.Pods = append(c.Objects.Pods, &state.PodObject{Meta: state.PodMeta{Namespace: "here"}, Spec: spec})
+				c.Objects.Pods = append(c.Objects.Pods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "here"}, Spec: *spec})
 			}
 		}
 		if got != x.want {

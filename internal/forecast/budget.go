@@ -43,7 +43,7 @@ func (c *Change) countBudgets() error {
 		}
 		expected := int32(0)
 		for _, p := range c.Objects.Pods {
-			if space := p.Meta.Namespace; (space == b.Namespace || space == "" && b.Namespace == metav1.NamespaceDefault) && selector.Matches(labels.Set(p.Meta.Labels)) {
+			if space := p.Namespace; (space == b.Namespace || space == "" && b.Namespace == metav1.NamespaceDefault) && selector.Matches(labels.Set(p.Labels)) {
 				expected++
 			}
 		}

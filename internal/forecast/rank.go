@@ -8,24 +8,22 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"karpenter/internal/state"
 )
 
 // rank puts the pods of a workload into the order in which they stay: what is scaled down loses those at the end. The order is that
 // of Kubernetes' own controllers. A StatefulSet loses its highest numbers. Of other pods those without a node go first, then
 // those that are not ready, that cost least to delete, that share their node with most of their like, that were ready for
 // less time, by powers of two, and that were made later.
-func (w *workload) rank(pods []*state.PodObject, now time.Time) {
+func (w *workload) rank(pods []*corev1.Pod, now time.Time) {
 	if w.kind == "StatefulSet" {
-		slices.SortStableFunc(pods, func(a, b *state.PodObject) int { return cmp.Compare(ordinal(a), ordinal(b)) })
+		slices.SortStableFunc(pods, func(a, b *corev1.Pod) int { return cmp.Compare(ordinal(a), ordinal(b)) })
 		return
 	}
 	beside := map[string]int{}
 	for _, p := range pods {
 		beside[p.Spec.NodeName]++
 	}
-	slices.SortStableFunc(pods, func(a, b *state.PodObject) int {
+	slices.SortStableFunc(pods, func(a, b *corev1.Pod) int {
 		since, than := readySince(a), readySince(b)
 		return cmp.Or(
 			cmp.Compare(truth(a.Spec.NodeName == ""), truth(b.Spec.NodeName == "")),
@@ -35,8 +33,8 @@ func (w *workload) rank(pods []*state.PodObject, now time.Time) {
 			cmp.Compare(beside[a.Spec.NodeName], beside[b.Spec.NodeName]),
 			younger(since, than, now),
 			cmp.Compare(restarts(a), restarts(b)),
-			younger(int64(a.Meta.CreationTimestamp), int64(b.Meta.CreationTimestamp), now),
-			cmp.Compare(b.Meta.UID, a.Meta.UID),
+			younger(a.CreationTimestamp.Unix(), b.CreationTimestamp.Unix(), now),
+			cmp.Compare(b.UID, a.UID),
 		)
 	})
 }
@@ -49,8 +47,8 @@ func truth(b bool) int {
 }
 
 // ordinal is the number of a StatefulSet's pod.
-func ordinal(p *state.PodObject) int {
-	name := p.Meta.Name
+func ordinal(p *corev1.Pod) int {
+	name := p.Name
 	at := len(name)
 	for at > 0 && name[at-1] >= '0' && name[at-1] <= '9' {
 		at--
@@ -63,18 +61,18 @@ func ordinal(p *state.PodObject) int {
 }
 
 // readySince is when a pod became ready, in Unix seconds; 0 if it is not.
-func readySince(p *state.PodObject) int64 {
+func readySince(p *corev1.Pod) int64 {
 	for _, c := range p.Status.Conditions {
-		if c.Type == string(corev1.PodReady) && c.Status == string(corev1.ConditionTrue) {
-			return max(1, int64(c.LastTransitionTime))
+		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+			return max(1, c.LastTransitionTime.Unix())
 		}
 	}
 	return 0
 }
 
 // deletionCost is what the pod's annotation says; 0 without a number.
-func deletionCost(p *state.PodObject) int {
-	n, err := strconv.ParseInt(p.Meta.Annotations[corev1.PodDeletionCost], 10, 32)
+func deletionCost(p *corev1.Pod) int {
+	n, err := strconv.ParseInt(p.Annotations[corev1.PodDeletionCost], 10, 32)
 	if err != nil {
 		return 0
 	}
@@ -82,7 +80,7 @@ func deletionCost(p *state.PodObject) int {
 }
 
 // restarts is how often the containers of a pod have been started again.
-func restarts(p *state.PodObject) (n int32) {
+func restarts(p *corev1.Pod) (n int32) {
 	for i := range p.Status.ContainerStatuses {
 		n = max(n, p.Status.ContainerStatuses[i].RestartCount)
 	}

@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/state"
 )
 
 // removable are the kinds that can be deleted, by the words that kubectl takes for them.
@@ -121,18 +120,18 @@ func (c *Change) endNode(id identity) bool {
 
 // removePod deletes a pod that nothing makes anew.
 func (c *Change) removePod(id identity) (bool, error) {
-	at := slices.IndexFunc(c.Objects.Pods, func(p *state.PodObject) bool {
-		return p.Meta.Name == id.name && cmp.Or(p.Meta.Namespace, metav1.NamespaceDefault) == id.space
+	at := slices.IndexFunc(c.Objects.Pods, func(p *corev1.Pod) bool {
+		return p.Name == id.name && cmp.Or(p.Namespace, metav1.NamespaceDefault) == id.space
 	})
 	if at < 0 {
 		return false, nil
 	}
-	for _, o := range c.Objects.Pods[at].Meta.OwnerReferences {
+	for _, o := range c.Objects.Pods[at].OwnerReferences {
 		if o.Controller != nil && *o.Controller {
 			return false, fmt.Errorf("%s belongs to %s %s, which makes another one at once; delete that, or change it with -f", id, o.Kind, o.Name)
 		}
 	}
-	c.touched = append(c.touched, podLabels{id.space, c.Objects.Pods[at].Meta.Labels})
+	c.touched = append(c.touched, podLabels{id.space, c.Objects.Pods[at].Labels})
 	c.Objects.Pods = slices.Delete(c.Objects.Pods, at, at+1)
 	return true, nil
 }
@@ -144,7 +143,7 @@ func (c *Change) removeWorkload(id identity) (bool, error) {
 	count := len(c.Objects.Pods) + len(c.Objects.DaemonSets)
 	for _, p := range c.Objects.Pods {
 		if w.owns(p) {
-			c.touched = append(c.touched, podLabels{w.space, p.Meta.Labels})
+			c.touched = append(c.touched, podLabels{w.space, p.Labels})
 		}
 	}
 	c.Objects.Pods = slices.DeleteFunc(c.Objects.Pods, w.owns)

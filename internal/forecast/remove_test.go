@@ -6,6 +6,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"karpenter/internal/state"
 )
@@ -79,10 +83,10 @@ func TestWhatCannotBeDeletedIsNamed(t *testing.T) {
 
 func TestAPodThatLosesItsNodeWaits(t *testing.T) {
 	s := crowd(t, rand.New(rand.NewPCG(1, 1)))
-	owned := *s.Objects.Pods[slices.IndexFunc(s.Objects.Pods, func(p *state.PodObject) bool { return p.Meta.Name == "p1-0" })]
-	owned.Meta.OwnerReferences = []state.Owner{{Kind: "ReplicaSet", Name: "r", Controller: new(true)}}
+	owned := *s.Objects.Pods[slices.IndexFunc(s.Objects.Pods, func(p *corev1.Pod) bool { return p.Name == "p1-0" })]
+	owned.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "r", Controller: new(true)}}
 	for i, p := range s.Objects.Pods {
-		if p.Meta.Name == owned.Meta.Name {
+		if p.Name == owned.Name {
 			s.Objects.Pods[i] = &owned
 		}
 	}
@@ -102,7 +106,7 @@ func TestAPodThatLosesItsNodeWaits(t *testing.T) {
 }
 
 func TestPodsGoInKubernetesOrder(t *testing.T) {
-	pod := func(name, node string, more func(*state.PodObject)) *state.PodObject {
+	pod := func(name, node string, more func(*corev1.Pod)) *corev1.Pod {
 		text := fmt.Sprintf(`{"kind":"Pod","metadata":{"name":%q,"uid":%q,"creationTimestamp":"2026-08-01T11:00:00Z","annotations":{}},"spec":{"nodeName":%q},
 			"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True","lastTransitionTime":"2026-08-01T11:00:00Z"}]}}`, name, name, node)
 		objects, _, err := state.ReadList([]byte(`{"kind":"List","items":[` + text + `]}`))
@@ -115,25 +119,28 @@ func TestPodsGoInKubernetesOrder(t *testing.T) {
 		}
 		return p
 	}
-	dear := pod("dear", "b", func(p *state.PodObject) { p.Meta.Annotations["controller.kubernetes.io/pod-deletion-cost"] = "5" })
+	dear := pod("dear", "b", func(p *corev1.Pod) { p.Annotations["controller.kubernetes.io/pod-deletion-cost"] = "5" })
 	old := pod("old", "c", nil)
-	young := pod("young", "d", func(p *state.PodObject) { p.Status.Conditions[0].LastTransitionTime += 3500 })
+	young := pod("young", "d", func(p *corev1.Pod) {
+		c := &p.Status.Conditions[0]
+		c.LastTransitionTime = metav1.NewTime(c.LastTransitionTime.Add(3500 * time.Second))
+	})
 	crowded1, crowded2 := pod("x1", "e", nil), pod("x2", "e", nil)
-	unready := pod("unready", "f", func(p *state.PodObject) { p.Status.Conditions[0].Status = "False" })
+	unready := pod("unready", "f", func(p *corev1.Pod) { p.Status.Conditions[0].Status = "False" })
 	waiting := pod("waiting", "", nil)
-	list := []*state.PodObject{waiting, unready, crowded1, young, dear, old, crowded2}
+	list := []*corev1.Pod{waiting, unready, crowded1, young, dear, old, crowded2}
 	(&workload{identity: identity{kind: "Deployment"}}).rank(list, noon)
 	var got []string
 	for _, p := range list {
-		got = append(got, p.Meta.Name)
+		got = append(got, p.Name)
 	}
 	if want := []string{"dear", "old", "young", "x2", "x1", "unready", "waiting"}; !slices.Equal(got, want) {
 		t.Errorf("they stay in the order %v, want %v", got, want)
 	}
-	set := []*state.PodObject{pod("db-10", "a", nil), pod("db-9", "b", nil), pod("db-0", "", nil)}
+	set := []*corev1.Pod{pod("db-10", "a", nil), pod("db-9", "b", nil), pod("db-0", "", nil)}
 	(&workload{identity: identity{kind: "StatefulSet"}}).rank(set, noon)
-	if set[0].Meta.Name != "db-0" || set[2].Meta.Name != "db-10" {
-		t.Errorf("of a StatefulSet %s stays first and %s last, want db-0 and db-10", set[0].Meta.Name, set[2].Meta.Name)
+	if set[0].Name != "db-0" || set[2].Name != "db-10" {
+		t.Errorf("of a StatefulSet %s stays first and %s last, want db-0 and db-10", set[0].Name, set[2].Name)
 	}
 }
 

@@ -1,14 +1,13 @@
 package forecast
 
 import (
-	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/disrupt"
@@ -48,13 +47,13 @@ func newRun(s Start) *run {
 func (r *run) index() {
 	clear(r.pods)
 	for i, p := range r.objects.Pods {
-		if p.Meta.Namespace == "" {
+		if p.Namespace == "" {
 			c := *p
-			c.Meta.Namespace = corev1.NamespaceDefault
+			c.Namespace = corev1.NamespaceDefault
 			p = &c
 			r.objects.Pods[i] = p
 		}
-		r.pods[p.Meta.Namespace+"/"+p.Meta.Name] = i
+		r.pods[p.Namespace+"/"+p.Name] = i
 	}
 }
 
@@ -174,13 +173,8 @@ func (r *run) machine(n *state.Node) Machine {
 }
 
 // bound is the condition of a pod that has just been given a place.
-func bound(now time.Time) state.PodCondition {
-	var c state.PodCondition
-	text := fmt.Sprintf(`{"type":"PodScheduled","status":"True","lastTransitionTime":%q}`, now.UTC().Format(time.RFC3339))
-	if err := json.Unmarshal([]byte(text), &c); err != nil {
-		panic("a time that cannot be read: " + err.Error())
-	}
-	return c
+func bound(now time.Time) corev1.PodCondition {
+	return corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now)}
 }
 
 // bind puts pods on a node, and says whether there were any.
@@ -192,14 +186,11 @@ func (r *run) bind(s *world.Snapshot, pods []*world.Pod, node string) (any bool)
 			continue
 		}
 		c := *r.objects.Pods[i]
-		spec := *c.Spec
-		spec.NodeName = node
-		c.Spec = &spec
-		c.Meta.DeletionTimestamp = nil
+		c.Spec.NodeName, c.DeletionTimestamp = node, nil
 		c.Status.Phase, c.Status.NominatedNodeName = corev1.PodRunning, ""
-		c.Status.Conditions = append(slices.DeleteFunc(slices.Clone(c.Status.Conditions), func(x state.PodCondition) bool {
-			return x.Type == string(corev1.PodScheduled) || x.Type == string(corev1.PodReady)
-		}), condition, state.PodCondition{Type: string(corev1.PodReady), Status: "True"})
+		c.Status.Conditions = append(slices.DeleteFunc(slices.Clone(c.Status.Conditions), func(x corev1.PodCondition) bool {
+			return x.Type == corev1.PodScheduled || x.Type == corev1.PodReady
+		}), condition, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue})
 		r.objects.Pods[i] = &c
 		any = true
 	}
@@ -216,24 +207,23 @@ func (r *run) drop(names map[string]bool, claims map[string]bool) {
 			r.objects.Pods[i] = unbound(p)
 		}
 	}
-	r.objects.Pods = slices.DeleteFunc(r.objects.Pods, func(p *state.PodObject) bool { return p.Spec.NodeName != "" && names[p.Spec.NodeName] })
+	r.objects.Pods = slices.DeleteFunc(r.objects.Pods, func(p *corev1.Pod) bool { return p.Spec.NodeName != "" && names[p.Spec.NodeName] })
 	r.index()
 }
 
 // madeAnew says whether something makes another pod, on any node, when this one goes.
-func madeAnew(p *state.PodObject) bool {
-	return slices.ContainsFunc(p.Meta.OwnerReferences, func(o state.Owner) bool {
+func madeAnew(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.OwnerReferences, func(o metav1.OwnerReference) bool {
 		return o.Controller != nil && *o.Controller && o.Kind != "DaemonSet" && o.Kind != "Node"
 	})
 }
 
 // unbound is the pod that takes the place of one that had a node, and waits.
-func unbound(p *state.PodObject) *state.PodObject {
-	c, spec := *p, *p.Spec
-	spec.NodeName = ""
-	c.Spec, c.Meta.DeletionTimestamp = &spec, nil
-	c.Status = state.PodStatus{Phase: corev1.PodPending, Conditions: []state.PodCondition{
-		{Type: string(corev1.PodScheduled), Status: string(corev1.ConditionFalse), Reason: corev1.PodReasonUnschedulable},
+func unbound(p *corev1.Pod) *corev1.Pod {
+	c := *p
+	c.Spec.NodeName, c.DeletionTimestamp = "", nil
+	c.Status = corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{
+		{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable},
 	}}
 	return &c
 }

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"karpenter/internal/ledger"
-	"karpenter/internal/state"
 )
 
 // workload is what makes pods.
@@ -108,16 +107,16 @@ func fillRequests(spec *corev1.PodSpec) {
 }
 
 // owns says whether a pod is one of the workload's.
-func (w *workload) owns(p *state.PodObject) bool {
-	if cmp.Or(p.Meta.Namespace, metav1.NamespaceDefault) != w.space {
+func (w *workload) owns(p *corev1.Pod) bool {
+	if cmp.Or(p.Namespace, metav1.NamespaceDefault) != w.space {
 		return false
 	}
-	for _, o := range p.Meta.OwnerReferences {
+	for _, o := range p.OwnerReferences {
 		switch {
 		case o.Kind == w.kind && o.Name == w.name:
 			return true
 		case w.kind == "Deployment" && o.Kind == "ReplicaSet":
-			if hash := p.Meta.Labels[appsv1.DefaultDeploymentUniqueLabelKey]; hash != "" && o.Name == w.name+"-"+hash {
+			if hash := p.Labels[appsv1.DefaultDeploymentUniqueLabelKey]; hash != "" && o.Name == w.name+"-"+hash {
 				return true
 			}
 		}
@@ -128,27 +127,27 @@ func (w *workload) owns(p *state.PodObject) bool {
 // scale makes the cluster have the pods that the workload asks for: those that are there stay if they are what a plan would take
 // for the same, as far as they are wanted.
 func (c *Change) scale(w *workload) {
-	var have []*state.PodObject
+	var have []*corev1.Pod
 	for _, p := range c.Objects.Pods {
-		if w.owns(p) && running(p) && p.Meta.DeletionTimestamp == nil {
+		if w.owns(p) && running(p) && p.DeletionTimestamp == nil {
 			have = append(have, p)
 		}
 	}
 	keep, like := slices.Clone(have), w.likeness()
 	refused := c.outOfRange(w.space, &w.template.Spec)
-	if refused == "" && slices.ContainsFunc(have, func(p *state.PodObject) bool { return !sameShape(like, p) }) {
+	if refused == "" && slices.ContainsFunc(have, func(p *corev1.Pod) bool { return !sameShape(like, p) }) {
 		keep = nil // pods that cannot be replaced stay as they are
 	}
 	w.rank(keep, c.Now)
 	keep = keep[:min(len(keep), w.replicas)]
-	gone := map[*state.PodObject]bool{}
+	gone := map[*corev1.Pod]bool{}
 	for _, p := range have {
 		if !slices.Contains(keep, p) {
 			gone[p] = true
-			c.touched = append(c.touched, podLabels{w.space, p.Meta.Labels})
+			c.touched = append(c.touched, podLabels{w.space, p.Labels})
 		}
 	}
-	c.Objects.Pods = slices.DeleteFunc(c.Objects.Pods, func(p *state.PodObject) bool { return gone[p] })
+	c.Objects.Pods = slices.DeleteFunc(c.Objects.Pods, func(p *corev1.Pod) bool { return gone[p] })
 	made := 0
 	if refused == "" {
 		made, refused = c.grow(w, keep)
@@ -172,10 +171,10 @@ func (c *Change) scale(w *workload) {
 }
 
 // grow makes the pods that are missing, as far as quotas let it. It returns how many, and why not all.
-func (c *Change) grow(w *workload, keep []*state.PodObject) (made int, refused string) {
+func (c *Change) grow(w *workload, keep []*corev1.Pod) (made int, refused string) {
 	names := map[string]bool{}
 	for _, p := range keep {
-		names[p.Meta.Name] = true
+		names[p.Name] = true
 	}
 	quotas := c.quotasOf(w.space)
 	for i := 0; made < w.replicas-len(keep); i++ {
@@ -236,7 +235,7 @@ func (c *Change) wait(p *corev1.Pod, space, name string) {
 	p.Status = corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{
 		{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable},
 	}}
-	c.Objects.Pods = append(c.Objects.Pods, state.FromPod(p))
+	c.Objects.Pods = append(c.Objects.Pods, p)
 	c.touched = append(c.touched, podLabels{space, p.Labels})
 }
 
@@ -260,7 +259,7 @@ func (c *Change) barePod(m map[string]any, id identity) error {
 	}
 	c.fill(id.space, &p.Spec)
 	for _, o := range c.Objects.Pods {
-		if o.Meta.Name == id.name && cmp.Or(o.Meta.Namespace, metav1.NamespaceDefault) == id.space {
+		if o.Name == id.name && cmp.Or(o.Namespace, metav1.NamespaceDefault) == id.space {
 			c.say("%s is there already and cannot be changed", id)
 			return nil
 		}
@@ -298,9 +297,9 @@ func (c *Change) daemonSet(m map[string]any, id identity) error {
 		if !w.owns(p) || sameShape(template, p) {
 			continue
 		}
-		next, spec := *p, *template.Spec.DeepCopy()
-		spec.NodeName, spec.Affinity = p.Spec.NodeName, p.Spec.Affinity // which ties it to its node
-		next.Spec = &spec
+		next := *p
+		next.Spec = *template.Spec.DeepCopy()
+		next.Spec.NodeName, next.Spec.Affinity = p.Spec.NodeName, p.Spec.Affinity // which ties it to its node
 		c.Objects.Pods[i] = &next
 	}
 	if was {
@@ -324,13 +323,13 @@ type shape struct {
 }
 
 // sameShape says whether a plan would take a pod for one of the template's. What the API server adds is not counted.
-func sameShape(t *corev1.PodTemplateSpec, p *state.PodObject) bool {
+func sameShape(t *corev1.PodTemplateSpec, p *corev1.Pod) bool {
 	for k, v := range t.Labels {
-		if p.Meta.Labels[k] != v {
+		if p.Labels[k] != v {
 			return false
 		}
 	}
-	return same(shapeOf(&t.Spec), shapeOf(p.Spec))
+	return same(shapeOf(&t.Spec), shapeOf(&p.Spec))
 }
 
 func shapeOf(s *corev1.PodSpec) shape {

@@ -71,18 +71,18 @@ func (m *Mirror) setBudget(p *policyv1.PodDisruptionBudget, b *budget) {
 
 // blocked says whether a disruption budget never lets the pod go, or two budgets cover it, which no eviction gets past. Pods that
 // tolerate the taint of nodes that go are not evicted: they leave with their node.
-func (m *Mirror) blocked(o *PodObject) bool {
-	if len(m.budgets[o.Meta.Namespace]) == 0 || slices.ContainsFunc(o.Spec.Tolerations, toleratesDisruption) {
+func (m *Mirror) blocked(o *corev1.Pod) bool {
+	if len(m.budgets[space(o)]) == 0 || slices.ContainsFunc(o.Spec.Tolerations, toleratesDisruption) {
 		return false
 	}
 	covering := 0
-	for i := range m.budgets[o.Meta.Namespace] {
-		b := &m.budgets[o.Meta.Namespace][i]
-		if !matches(b.selector, o.Meta.Labels) {
+	for i := range m.budgets[space(o)] {
+		b := &m.budgets[space(o)][i]
+		if !matches(b.selector, o.Labels) {
 			continue
 		}
 		covering++
-		if b.full && !(b.always && !readyObject(o)) {
+		if b.full && !(b.always && !podReady(o)) {
 			return true
 		}
 	}
@@ -99,12 +99,6 @@ func alwaysAllows(p *policyv1.PodDisruptionBudget) bool {
 	return policy != nil && *policy == policyv1.AlwaysAllow
 }
 
-func readyObject(o *PodObject) bool {
-	return slices.ContainsFunc(o.Status.Conditions, func(c PodCondition) bool {
-		return c.Type == string(corev1.PodReady) && c.Status == string(corev1.ConditionTrue)
-	})
-}
-
 func fullyBlocking(p *policyv1.PodDisruptionBudget) bool {
 	if m := p.Spec.MaxUnavailable; m != nil {
 		return (m.Type == intstr.Int && m.IntVal == 0) || m.StrVal == "0%"
@@ -116,11 +110,11 @@ func fullyBlocking(p *policyv1.PodDisruptionBudget) bool {
 }
 
 // movable says whether the pod wants a new place when its node goes away, and when to ask again if time will change the answer.
-func (m *Mirror) movable(o *PodObject, owner string) (ok bool, again time.Time) {
+func (m *Mirror) movable(o *corev1.Pod, owner string) (ok bool, again time.Time) {
 	switch {
 	case owner == "DaemonSet" || owner == "Node" || terminal(o):
 		return false, time.Time{}
-	case o.Meta.DeletionTimestamp != nil:
+	case o.DeletionTimestamp != nil:
 		return owner == "StatefulSet", time.Time{}
 	}
 	if protected, until := doNotDisrupt(o, m.now); protected {
@@ -131,8 +125,8 @@ func (m *Mirror) movable(o *PodObject, owner string) (ok bool, again time.Time) 
 
 // doNotDisrupt says whether the pod's annotation protects it now, and until when if not for good. A duration counts from the
 // start of the pod; what is neither that nor true means nothing.
-func doNotDisrupt(o *PodObject, now time.Time) (bool, time.Time) {
-	text := o.Meta.Annotations[v1.DoNotDisruptAnnotationKey]
+func doNotDisrupt(o *corev1.Pod, now time.Time) (bool, time.Time) {
+	text := o.Annotations[v1.DoNotDisruptAnnotationKey]
 	if text == "" || text == "true" {
 		return text == "true", time.Time{}
 	}
@@ -143,6 +137,6 @@ func doNotDisrupt(o *PodObject, now time.Time) (bool, time.Time) {
 	if o.Status.StartTime == nil {
 		return true, time.Time{}
 	}
-	until := time.Unix(int64(*o.Status.StartTime), 0).Add(d)
+	until := o.Status.StartTime.Add(d)
 	return now.Before(until), until
 }

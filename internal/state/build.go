@@ -69,13 +69,16 @@ func (m *Mirror) load(obj *Objects) (problems []Problem) {
 		m.putNode(n)
 	}
 	for _, o := range obj.Pods {
-		o.Meta.Namespace = cmp.Or(o.Meta.Namespace, "default")
-		e := m.findPod(o.Meta.Namespace, o.Meta.Name)
-		if e.text != nil {
+		if o.Namespace == "" {
+			whole := *o
+			whole.Namespace, o = space(o), &whole
+		}
+		e := m.findPod(o.Namespace, o.Name)
+		if e.pod != nil {
 			problems = append(problems, problem("Pod", fullName(e.space, e.name), "is listed twice; the second is left out"))
 			continue
 		}
-		e.text = o
+		e.pod = o
 		m.enqueue(e, reread)
 	}
 	return problems
@@ -89,8 +92,8 @@ func feed[T Object](m *Mirror, list []T) {
 
 // sortObjects puts everything into an order of its own, so that the order of the input cannot matter.
 func sortObjects(o *Objects) {
-	slices.SortFunc(o.Pods, func(x, y *PodObject) int {
-		return cmp.Or(strings.Compare(x.Meta.Namespace, y.Meta.Namespace), strings.Compare(x.Meta.Name, y.Meta.Name), strings.Compare(x.Meta.UID, y.Meta.UID))
+	slices.SortFunc(o.Pods, func(x, y *corev1.Pod) int {
+		return cmp.Or(strings.Compare(x.Namespace, y.Namespace), strings.Compare(x.Name, y.Name), cmp.Compare(x.UID, y.UID))
 	})
 	slices.SortFunc(o.Nodes, func(x, y *corev1.Node) int {
 		return cmp.Or(strings.Compare(x.Name, y.Name), strings.Compare(x.Spec.ProviderID, y.Spec.ProviderID))
@@ -99,25 +102,25 @@ func sortObjects(o *Objects) {
 
 // provisionable says whether the scheduler has found the pod unschedulable. Whether a nomination gives it a node is found out with the
 // node that it names.
-func provisionable(o *PodObject) bool {
-	if o.Spec.NodeName != "" || o.Meta.DeletionTimestamp != nil || terminal(o) {
+func provisionable(o *corev1.Pod) bool {
+	if o.Spec.NodeName != "" || o.DeletionTimestamp != nil || terminal(o) {
 		return false
 	}
 	if owner := controller(o); owner == "DaemonSet" || owner == "Node" {
 		return false
 	}
-	return slices.ContainsFunc(o.Status.Conditions, func(c PodCondition) bool {
-		return c.Type == string(corev1.PodScheduled) && c.Reason == corev1.PodReasonUnschedulable
+	return slices.ContainsFunc(o.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable
 	})
 }
 
-func terminal(o *PodObject) bool {
+func terminal(o *corev1.Pod) bool {
 	return o.Status.Phase == corev1.PodSucceeded || o.Status.Phase == corev1.PodFailed
 }
 
 // controller is the kind of the object that made the pod.
-func controller(o *PodObject) string {
-	for _, r := range o.Meta.OwnerReferences {
+func controller(o *corev1.Pod) string {
+	for _, r := range o.OwnerReferences {
 		if r.Kind == "DaemonSet" || r.Kind == "Node" || (r.Controller != nil && *r.Controller) {
 			return r.Kind
 		}

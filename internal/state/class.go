@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"karpenter/internal/engine/world"
 )
 
@@ -74,10 +76,10 @@ func (s *classSet) share() []*world.Class {
 }
 
 // classOf counts the pod in its class, making the class on first sight.
-func (m *Mirror) classOf(e *podEntry, o *PodObject) int32 {
+func (m *Mirror) classOf(e *podEntry, o *corev1.Pod) int32 {
 	key := binary.AppendVarint(m.keyBuf[:0], int64(e.draft.id))
 	for _, k := range m.read {
-		if v, ok := o.Meta.Labels[k]; ok {
+		if v, ok := o.Labels[k]; ok {
 			key = append(append(append(key, k...), 0), v...)
 			key = append(key, 0)
 		}
@@ -91,7 +93,7 @@ func (m *Mirror) classOf(e *podEntry, o *PodObject) int32 {
 		*c = e.draft.class
 		var labels world.Labels
 		for _, k := range m.read {
-			if v, ok := o.Meta.Labels[k]; ok {
+			if v, ok := o.Labels[k]; ok {
 				labels = append(labels, world.Label{Key: k, Value: v})
 			}
 		}

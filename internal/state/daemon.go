@@ -9,6 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"karpenter/internal/engine/world"
 )
@@ -28,7 +29,7 @@ type daemonEntry struct {
 	obj *appsv1.DaemonSet
 	// newest is the youngest of its pods that are not finished; stale says that it must be looked for.
 	newest  *podEntry
-	created int64 // when newest was made
+	created metav1.Time // when newest was made
 	stale   bool
 	dirty   bool
 	world   *world.Daemon
@@ -56,10 +57,10 @@ func (m *Mirror) dropDaemon(ds *appsv1.DaemonSet) {
 }
 
 // daemonPod looks whether a pod that has come, changed or gone is the youngest of its DaemonSet, or was.
-func (m *Mirror) daemonPod(e *podEntry, o *PodObject) {
+func (m *Mirror) daemonPod(e *podEntry, o *corev1.Pod) {
 	var owner *daemonEntry
 	if !e.gone && !terminal(o) {
-		for _, r := range o.Meta.OwnerReferences {
+		for _, r := range o.OwnerReferences {
 			if d := m.daemons[fullName(e.space, r.Name)]; r.Kind == "DaemonSet" && d != nil {
 				owner = d
 			}
@@ -67,7 +68,7 @@ func (m *Mirror) daemonPod(e *podEntry, o *PodObject) {
 	}
 	if was := e.shows; was != nil && was.newest == e {
 		was.dirty = true
-		was.stale = was.stale || was != owner || e.created() < was.created
+		was.stale = was.stale || was != owner || e.pod.CreationTimestamp.Before(&was.created)
 	}
 	e.shows = nil
 	if owner != nil && (owner.newest == nil || owner.newest == e || m.younger(e, owner.newest)) {
@@ -77,12 +78,12 @@ func (m *Mirror) daemonPod(e *podEntry, o *PodObject) {
 
 // show takes the shape of the daemon from a pod.
 func (d *daemonEntry) show(e *podEntry) {
-	d.newest, d.created, d.dirty, e.shows = e, e.created(), true, d
+	d.newest, d.created, d.dirty, e.shows = e, e.pod.CreationTimestamp, true, d
 }
 
 func (m *Mirror) younger(a, b *podEntry) bool {
-	x, y := a.created(), b.created()
-	return x > y || (x == y && a.name < b.name)
+	x, y := &a.pod.CreationTimestamp, &b.pod.CreationTimestamp
+	return y.Before(x) || (x.Equal(y) && a.name < b.name)
 }
 
 // refreshDaemons converts DaemonSets. Their pods' shape is that of the newest live pod; where they run is taken from the template.
@@ -122,8 +123,8 @@ func (m *Mirror) findNewest(key string, d *daemonEntry) {
 	space, name, _ := strings.Cut(key, "/")
 	d.newest, d.stale, d.dirty = nil, false, true
 	for _, e := range m.pods[space] {
-		o := m.look(e)
-		if e.gone || terminal(o) || !slices.ContainsFunc(o.Meta.OwnerReferences, func(r Owner) bool { return r.Kind == "DaemonSet" && r.Name == name }) {
+		o := e.pod
+		if e.gone || terminal(o) || !slices.ContainsFunc(o.OwnerReferences, func(r metav1.OwnerReference) bool { return r.Kind == "DaemonSet" && r.Name == name }) {
 			continue
 		}
 		if d.newest == nil || m.younger(e, d.newest) {
@@ -136,7 +137,7 @@ func (m *Mirror) findNewest(key string, d *daemonEntry) {
 func (m *Mirror) daemon(d *daemonEntry) (w *world.Daemon, err error) {
 	defer recovered(&err)
 	spec := &d.obj.Spec.Template.Spec
-	t, err := m.conv.draft(&PodObject{Meta: PodMeta{Name: d.obj.Name, Namespace: cmp.Or(d.obj.Namespace, "default"), Labels: d.obj.Spec.Template.Labels}, Spec: spec})
+	t, err := m.conv.draft(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: d.obj.Name, Namespace: d.obj.Namespace, Labels: d.obj.Spec.Template.Labels}, Spec: *spec})
 	if err != nil {
 		return nil, err
 	}
@@ -145,11 +146,11 @@ func (m *Mirror) daemon(d *daemonEntry) (w *world.Daemon, err error) {
 	}
 	c := t.class
 	if d.newest != nil {
-		live := m.look(d.newest)
-		if r, err := m.conv.resources(podRequests(live.Spec, &live.Status)); err == nil {
+		live := d.newest.pod
+		if r, err := m.conv.resources(podRequests(&live.Spec, &live.Status)); err == nil {
 			c.Requests = r
 		}
-		c.Ports = hostPorts(live.Spec)
+		c.Ports = hostPorts(&live.Spec)
 	}
 	c.Tolerations = slices.Concat(c.Tolerations, daemonTolerations)
 	return &world.Daemon{Name: spaced(d.obj), Class: &c}, nil

@@ -81,20 +81,20 @@ func newDraftSet() *draftSet {
 }
 
 // find converts the spec of a pod, or finds it converted.
-func (s *draftSet) find(c *converter, o *PodObject) (*draft, error) {
-	if len(o.Spec.Containers) == 0 || len(c.opt.DefaultSpread) > 0 || resized(o) || readsOwnLabels(o.Spec) {
+func (s *draftSet) find(c *converter, o *corev1.Pod) (*draft, error) {
+	if len(o.Spec.Containers) == 0 || len(c.opt.DefaultSpread) > 0 || resized(o) || readsOwnLabels(&o.Spec) {
 		return s.convert(c, o)
 	}
-	key := specKey{&o.Spec.Containers[0], o.Meta.Namespace}
+	key := specKey{&o.Spec.Containers[0], space(o)}
 	known, again := s.specs.get(key)
-	if known.draft != nil && sameSpec(known.spec, o.Spec) {
+	if known.draft != nil && sameSpec(known.spec, &o.Spec) {
 		return s.intern(known.draft), nil
 	}
 	d, err := s.convert(c, o)
 	switch {
 	case err != nil || d.spaces:
 	case again: // worth remembering
-		spec := *o.Spec // not the one in the pod, which would keep all of it in memory
+		spec := o.Spec // not the one in the pod, which would keep all of it in memory
 		spec.Volumes = nil
 		s.specs.put(key, specDraft{&spec, d})
 	default:
@@ -103,7 +103,7 @@ func (s *draftSet) find(c *converter, o *PodObject) (*draft, error) {
 	return d, err
 }
 
-func (s *draftSet) convert(c *converter, o *PodObject) (*draft, error) {
+func (s *draftSet) convert(c *converter, o *corev1.Pod) (*draft, error) {
 	d, err := c.draft(o)
 	if err != nil {
 		return nil, err
@@ -160,8 +160,8 @@ func (s *draftSet) release(d *draft) {
 }
 
 // resized says whether what containers of the pod have been given counts, not only what its spec asks for.
-func resized(o *PodObject) bool {
-	return o.Status.infeasible() || asksMore(o.Spec.Containers, o.Status.ContainerStatuses) || asksMore(o.Spec.InitContainers, o.Status.InitContainerStatuses)
+func resized(o *corev1.Pod) bool {
+	return infeasible(&o.Status) || asksMore(o.Spec.Containers, o.Status.ContainerStatuses) || asksMore(o.Spec.InitContainers, o.Status.InitContainerStatuses)
 }
 
 func asksMore(containers []corev1.Container, statuses []corev1.ContainerStatus) bool {
@@ -238,11 +238,11 @@ func anyTerm(required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAf
 }
 
 // draft reads everything of a pod's spec that constrains where it may run.
-func (b *converter) draft(o *PodObject) (*draft, error) {
+func (b *converter) draft(o *corev1.Pod) (*draft, error) {
 	d := &draft{}
 	c := &d.class
-	c.Namespace = o.Meta.Namespace
-	requests, err := b.resources(podRequests(o.Spec, &o.Status))
+	c.Namespace = space(o)
+	requests, err := b.resources(podRequests(&o.Spec, &o.Status))
 	if err != nil {
 		return nil, fmt.Errorf("requests: %w", err)
 	}
@@ -256,8 +256,8 @@ func (b *converter) draft(o *PodObject) (*draft, error) {
 	slices.SortFunc(c.Tolerations, func(x, y world.Toleration) int {
 		return strings.Compare(x.Key+"\x00"+x.Operator+"\x00"+x.Value+"\x00"+string(x.Effect), y.Key+"\x00"+y.Operator+"\x00"+y.Value+"\x00"+string(y.Effect))
 	})
-	c.Ports = hostPorts(o.Spec)
-	b.nodeNeeds(c, o.Spec)
+	c.Ports = hostPorts(&o.Spec)
+	b.nodeNeeds(c, &o.Spec)
 	if err := b.podTerms(d, o); err != nil {
 		return nil, err
 	}

@@ -98,8 +98,7 @@ func (v *View) Lifted(i int, lift Lift, now time.Time) (*world.Node, disrupt.Nod
 		if len(pods) != len(n.Pods) {
 			continue
 		}
-		o := FromPod(p)
-		if movable, _ := rules.movable(o, controller(o)); movable != pods[k].Movable {
+		if movable, _ := rules.movable(p, controller(p)); movable != pods[k].Movable {
 			c := *pods[k]
 			c.Movable = movable
 			pods[k] = &c
@@ -158,13 +157,12 @@ func (v *View) QuietSince(n *Node) time.Time {
 
 // Leaving is what draining needs to know of a pod.
 func Leaving(pod *corev1.Pod) life.Pod {
-	o := FromPod(pod)
-	owner := controller(o)
+	owner := controller(pod)
 	p := life.Pod{
 		Critical:     pod.Spec.PriorityClassName == "system-cluster-critical" || pod.Spec.PriorityClassName == "system-node-critical",
 		Daemon:       owner == "DaemonSet",
 		Mirror:       owner == "Node",
-		Ended:        terminal(o),
+		Ended:        terminal(pod),
 		Grace:        corev1.DefaultTerminationGracePeriodSeconds * time.Second,
 		Started:      started(pod),
 		DoNotDisrupt: pod.Annotations[v1.DoNotDisruptAnnotationKey],

@@ -58,7 +58,6 @@ type Mirror struct {
 	classes *classSet
 	read    []string // label keys that tell classes apart, sorted
 	volumes *volumeSet
-	scratch PodObject
 	keyBuf  []byte
 	// pending lists the pods that need a node, in order.
 	pending       []*podEntry

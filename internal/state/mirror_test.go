@@ -514,7 +514,7 @@ func TestPanicsBecomeProblems(t *testing.T) {
 	l.conv.rules.WellKnown = nil
 	for _, f := range []func() error{
 		func() (err error) { defer recovered(&err); panic("boom") },
-		func() (err error) { _, err = l.findDraft(&PodObject{}); return err },
+		func() (err error) { _, err = l.findDraft(nil); return err },
 	} {
 		if err := f(); err == nil || !strings.Contains(err.Error(), "cannot be read") {
 			t.Errorf("a panic gives %v", err)

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"karpenter/internal/engine/world"
 )
@@ -27,13 +26,13 @@ type Nominee struct {
 }
 
 // nominatedHost is the host that a pod's nomination names; nil if there is none that counts.
-func (m *Mirror) nominatedHost(o *PodObject) *host {
+func (m *Mirror) nominatedHost(o *corev1.Pod) *host {
 	name := o.Status.NominatedNodeName
 	if len(m.disregarded) > 0 {
-		if old, known := m.disregarded[types.UID(o.Meta.UID)]; known && old == name {
+		if old, known := m.disregarded[o.UID]; known && old == name {
 			return nil
 		} else if known {
-			delete(m.disregarded, types.UID(o.Meta.UID))
+			delete(m.disregarded, o.UID)
 		}
 	}
 	if name == "" {
@@ -127,16 +126,8 @@ func (m *Mirror) displaced(e *podEntry, priority int32) bool {
 	if e.world == nil || !e.world.Terminating || m.priority(e) >= priority {
 		return false
 	}
-	until := m.deletion(e).Add(overdue)
+	until := e.pod.DeletionTimestamp.Add(overdue)
 	return m.now.IsZero() || m.now.Before(until)
-}
-
-// deletion is when the pod should be gone.
-func (m *Mirror) deletion(e *podEntry) time.Time {
-	if e.text != nil {
-		return time.Unix(int64(*e.text.Meta.DeletionTimestamp), 0)
-	}
-	return e.pod.DeletionTimestamp.Time
 }
 
 // settleNominees makes those pods of a host pending that were given no place, and returns those for which that has changed.
@@ -150,7 +141,7 @@ func (m *Mirror) settleNominees(h *host, there bool) (moved []*podEntry) {
 		}
 		for _, other := range h.pods { // what makes room now may turn out not to
 			if m.displaced(other, m.priority(e)) && !m.now.IsZero() {
-				m.wake(e, m.deletion(other).Add(overdue))
+				m.wake(e, other.pod.DeletionTimestamp.Add(overdue))
 			}
 		}
 	}

@@ -15,9 +15,8 @@ import (
 // podEntry is a pod with what has been found out about it.
 type podEntry struct {
 	space, name string
-	pod         *corev1.Pod // as the API has it; nil for one that was read from text
+	pod         *corev1.Pod // as the API has it
 	shown       *corev1.Pod // as views know it by its UID
-	text        *PodObject  // as text has it
 	draft       *draft
 	world       *world.Pod   // as the engine sees it; nil for one that takes no part
 	claims      []string     // volume claims
@@ -46,23 +45,6 @@ const (
 	reread                  // its spec, and then where it counts
 	listed                  // it is in the queue
 )
-
-// created is when the pod was made, in seconds since 1970.
-func (e *podEntry) created() int64 {
-	if e.text != nil {
-		return int64(e.text.Meta.CreationTimestamp)
-	}
-	return e.pod.CreationTimestamp.Unix()
-}
-
-// look is the pod in the form that conversion reads. The value holds until the next look.
-func (m *Mirror) look(e *podEntry) *PodObject {
-	if e.text != nil {
-		return e.text
-	}
-	m.scratch.read(e.pod)
-	return &m.scratch
-}
 
 func (m *Mirror) findPod(space, name string) *podEntry {
 	if m.pods[space] == nil {
@@ -165,7 +147,7 @@ func (m *Mirror) refreshPods() {
 
 // reread converts the pod's spec and returns label keys that no selector had read before.
 func (m *Mirror) reread(e *podEntry) (fresh []string) {
-	o := m.look(e)
+	o := e.pod
 	m.daemonPod(e, o)
 	var d *draft
 	var err error
@@ -194,7 +176,7 @@ func (m *Mirror) reread(e *podEntry) (fresh []string) {
 	return fresh
 }
 
-func (m *Mirror) findDraft(o *PodObject) (d *draft, err error) {
+func (m *Mirror) findDraft(o *corev1.Pod) (d *draft, err error) {
 	defer recovered(&err)
 	return m.drafts.find(m.conv, o)
 }
@@ -212,21 +194,14 @@ func (m *Mirror) learn(fresh []string) {
 		if e.world == nil || e.todo != 0 {
 			return false
 		}
-		labels := e.labels()
+		labels := e.pod.Labels
 		return slices.ContainsFunc(fresh, func(k string) bool { _, ok := labels[k]; return ok })
 	})
 }
 
-func (e *podEntry) labels() map[string]string {
-	if e.text != nil {
-		return e.text.Meta.Labels
-	}
-	return e.pod.Labels
-}
-
 // join puts the pod where it counts, and says whether the list of pending pods is concerned.
 func (m *Mirror) join(e *podEntry) (pendingMoved bool) {
-	o := m.look(e)
+	o := e.pod
 	var at, nominated *host
 	pending := false
 	if e.draft != nil {
@@ -243,7 +218,7 @@ func (m *Mirror) join(e *podEntry) (pendingMoved bool) {
 	}
 	var w *world.Pod
 	class := int32(-1)
-	_, example := o.Meta.Annotations[v1.ExamplePodAnnotationKey]
+	_, example := o.Annotations[v1.ExamplePodAnnotationKey]
 	if at != nil || pending || example && e.draft != nil {
 		class = m.classOf(e, o)
 		w = m.worldPod(e, o, class)
@@ -275,11 +250,11 @@ func (m *Mirror) join(e *podEntry) (pendingMoved bool) {
 }
 
 // worldPod is the pod as the engine sees it: the same value as before if nothing that it sees has changed.
-func (m *Mirror) worldPod(e *podEntry, o *PodObject, class int32) *world.Pod {
+func (m *Mirror) worldPod(e *podEntry, o *corev1.Pod, class int32) *world.Pod {
 	owner := controller(o)
 	w := world.Pod{
-		Name: o.Meta.Name, UID: o.Meta.UID, Class: class, Created: int64(o.Meta.CreationTimestamp),
-		Terminating: o.Meta.DeletionTimestamp != nil, Daemon: owner == "DaemonSet", Mirror: owner == "Node",
+		Name: o.Name, UID: string(o.UID), Class: class, Created: o.CreationTimestamp.Unix(),
+		Terminating: o.DeletionTimestamp != nil, Daemon: owner == "DaemonSet", Mirror: owner == "Node",
 	}
 	var again time.Time
 	if w.Movable, again = m.movable(o, owner); again.IsZero() {
@@ -318,9 +293,6 @@ func (m *Mirror) move(e *podEntry, to *host) {
 
 // bound is when the scheduler says that it bound the pod; zero if it does not.
 func (e *podEntry) bound() time.Time {
-	if e.pod == nil {
-		return time.Time{}
-	}
 	for i := range e.pod.Status.Conditions {
 		if c := &e.pod.Status.Conditions[i]; c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
 			return c.LastTransitionTime.Time
@@ -335,7 +307,7 @@ func (m *Mirror) index(e *podEntry, w *world.Pod) {
 		m.byUID.del(e.world.UID)
 		m.changed = true
 	}
-	if w == nil || e.pod == nil {
+	if w == nil {
 		return
 	}
 	if e.world != w || e.shown != e.pod {
@@ -369,9 +341,7 @@ func (m *Mirror) movePending(moved []*podEntry) {
 // forget ends a pod that is gone; everything that it held has been released.
 func (m *Mirror) forget(e *podEntry) {
 	delete(m.wakes, e)
-	if e.pod != nil {
-		delete(m.disregarded, e.pod.UID)
-	}
+	delete(m.disregarded, e.pod.UID)
 	if delete(m.pods[e.space], e.name); len(m.pods[e.space]) == 0 {
 		delete(m.pods, e.space)
 	}

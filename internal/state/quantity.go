@@ -63,16 +63,16 @@ func newQuantity(n int64) *resource.Quantity { return resource.NewQuantity(n, re
 
 // podRequests is what the scheduler counts for a pod: containers and sidecars together, or the init container that needs
 // most, whichever is more; pod-level requests instead where given; overhead on top; and one pod.
-func podRequests(spec *corev1.PodSpec, status *PodStatus) corev1.ResourceList {
+func podRequests(spec *corev1.PodSpec, status *corev1.PodStatus) corev1.ResourceList {
 	sum := corev1.ResourceList{}
 	for i := range spec.Containers {
 		c := &spec.Containers[i]
-		addList(sum, containerRequests(c, status.ContainerStatuses, status.infeasible()))
+		addList(sum, containerRequests(c, status.ContainerStatuses, infeasible(status)))
 	}
 	sidecars, peak := corev1.ResourceList{}, corev1.ResourceList{}
 	for i := range spec.InitContainers {
 		c := &spec.InitContainers[i]
-		need := containerRequests(c, status.InitContainerStatuses, status.infeasible())
+		need := containerRequests(c, status.InitContainerStatuses, infeasible(status))
 		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
 			addList(sum, need)
 			addList(sidecars, need)
@@ -113,9 +113,9 @@ func podLevel(sum corev1.ResourceList, whole *corev1.ResourceRequirements) {
 }
 
 // infeasible says whether the node can never make the resize that the pod asks for: then what it has counts, not what it asks for.
-func (s *PodStatus) infeasible() bool {
+func infeasible(s *corev1.PodStatus) bool {
 	for i := range s.Conditions {
-		if c := &s.Conditions[i]; c.Type == string(corev1.PodResizePending) {
+		if c := &s.Conditions[i]; c.Type == corev1.PodResizePending {
 			return c.Reason == corev1.PodReasonInfeasible
 		}
 	}

@@ -2,34 +2,19 @@ package state
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"sync"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "karpenter/api/karpenter/v1"
 )
-
-// stamp is a time in seconds since 1970, read without the cost of a full timestamp type.
-type stamp int64
-
-// UnmarshalJSON reads an RFC 3339 time or null.
-func (s *stamp) UnmarshalJSON(b []byte) error {
-	if string(b) == "null" {
-		return nil
-	}
-	t, err := time.Parse(`"`+time.RFC3339+`"`, string(b))
-	if err != nil {
-		return fmt.Errorf("read time %s: want the form 2006-01-02T15:04:05Z", b)
-	}
-	*s = stamp(t.Unix())
-	return nil
-}
 
 // readWorkers is how many goroutines parse items; more do not help, as memory bandwidth runs out first.
 const readWorkers = 4
@@ -262,9 +247,9 @@ func decode[T any](raw json.RawMessage, list []*T, into *T) ([]*T, error) {
 
 func (r *reader) pod(raw json.RawMessage, o *Objects) *Problem {
 	var doc struct {
-		Metadata PodMeta         `json:"metadata"`
-		Spec     json.RawMessage `json:"spec"`
-		Status   PodStatus       `json:"status"`
+		Metadata metav1.ObjectMeta `json:"metadata"`
+		Spec     json.RawMessage   `json:"spec"`
+		Status   corev1.PodStatus  `json:"status"`
 	}
 	if err := json.Unmarshal(raw, &doc); err != nil {
 		p := problem("Pod", fullName(doc.Metadata.Namespace, doc.Metadata.Name), "not readable: %v", err)
@@ -276,16 +261,13 @@ func (r *reader) pod(raw json.RawMessage, o *Objects) *Problem {
 	}
 	node, shared := splitNode(doc.Spec)
 	s := r.podSpec(shared)
-	if node != "" && s.err == nil {
-		own := *s.spec
-		own.NodeName = node
-		s = &spec{spec: &own}
-	}
 	if s.err != nil {
 		p := problem("Pod", fullName(doc.Metadata.Namespace, doc.Metadata.Name), "spec is not readable: %v", s.err)
 		return &p
 	}
-	o.Pods = append(o.Pods, &PodObject{Meta: doc.Metadata, Spec: s.spec, Status: doc.Status})
+	pod := &corev1.Pod{ObjectMeta: doc.Metadata, Spec: *s.spec, Status: doc.Status}
+	pod.Namespace, pod.Spec.NodeName = space(pod), cmp.Or(node, pod.Spec.NodeName)
+	o.Pods = append(o.Pods, pod)
 	return nil
 }
 

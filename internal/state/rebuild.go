@@ -32,6 +32,11 @@ func (r *Record) Read() { r.read, r.bad = r.lists() }
 // AnyClass is the name in Record.Classes that stands for every class without a list of its own.
 const AnyClass = "*"
 
+// BuildView makes a view from objects, as of a moment: what Build makes a world from, with the objects still behind it.
+func BuildView(obj *Objects, catalog *Catalog, opt Options, now time.Time) (*View, []Problem) {
+	return Rebuild(obj, Record{Classes: map[string]*Catalog{AnyClass: catalog}, Options: opt, Now: now})
+}
+
 // Rebuild makes a view from objects, as of a moment. The view means the same as the one whose objects they are.
 func Rebuild(obj *Objects, rec Record) (*View, []Problem) {
 	if rec.read == nil {
@@ -46,18 +51,7 @@ func Rebuild(obj *Objects, rec Record) (*View, []Problem) {
 	if rec.Classes[AnyClass] != nil {
 		m.typesOf("") // nodes that no pool made have prices too
 	}
-	pods := obj.Pods
-	rest := *obj
-	rest.Pods = nil
-	problems = append(problems, m.load(&rest)...)
-	for _, o := range pods {
-		p := o.typed()
-		if e := m.findPod(p.Namespace, p.Name); e.pod != nil {
-			problems = append(problems, problem("Pod", spaced(p), "is listed twice; the second is left out"))
-			continue
-		}
-		m.putPod(p)
-	}
+	problems = append(problems, m.load(obj)...)
 	for _, claim := range rec.Leaving {
 		m.Leaving(claim)
 	}

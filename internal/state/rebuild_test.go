@@ -18,7 +18,7 @@ import (
 func (o *Objects) Put(obj Object) {
 	switch x := obj.(type) {
 	case *corev1.Pod:
-		o.Pods = append(o.Pods, FromPod(x))
+		o.Pods = append(o.Pods, x)
 	case *corev1.Node:
 		o.Nodes = append(o.Nodes, x)
 	case *v1.NodeClaim:

@@ -26,8 +26,7 @@ func TestP63_TrimmedPodsKeepWhatAnInfeasibleResizeLeavesThem(t *testing.T) {
 			p := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Requests: cpu("3")}}}}, Status: c.status}
 			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", AllocatedResources: cpu("2"), Resources: &corev1.ResourceRequirements{Requests: cpu("1")}}}
 			trimPod(p)
-			o := FromPod(p)
-			got := podRequests(o.Spec, &o.Status)[corev1.ResourceCPU]
+			got := podRequests(&p.Spec, &p.Status)[corev1.ResourceCPU]
 			if got.Cmp(resource.MustParse(c.want)) != 0 {
 				t.Errorf("counts %s cpu, want %s", got.String(), c.want)
 			}

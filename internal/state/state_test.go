@@ -121,15 +121,15 @@ func TestP62_PodRequests(t *testing.T) {
 	cases := []struct {
 		name   string
 		spec   corev1.PodSpec
-		status PodStatus
+		status corev1.PodStatus
 		want   string
 	}{
-		{"containers add up", corev1.PodSpec{Containers: []corev1.Container{{Resources: q("1")}, {Resources: q("2")}}}, PodStatus{}, "3"},
-		{"the largest init container", corev1.PodSpec{Containers: []corev1.Container{{Resources: q("1")}}, InitContainers: []corev1.Container{{Resources: q("4")}, {Resources: q("2")}}}, PodStatus{}, "4"},
-		{"a sidecar runs beside containers", corev1.PodSpec{Containers: []corev1.Container{{Resources: q("1")}}, InitContainers: []corev1.Container{{Resources: q("2"), RestartPolicy: &always}}}, PodStatus{}, "3"},
-		{"a sidecar runs beside later init containers", corev1.PodSpec{Containers: []corev1.Container{{Resources: q("1")}}, InitContainers: []corev1.Container{{Resources: q("2"), RestartPolicy: &always}, {Resources: q("5")}}}, PodStatus{}, "7"},
-		{"overhead", corev1.PodSpec{Containers: []corev1.Container{{Resources: q("1")}}, Overhead: corev1.ResourceList{"cpu": resource.MustParse("500m")}}, PodStatus{}, "1500m"},
-		{"P63 allocated in place", corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Resources: q("1")}}}, PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "a", AllocatedResources: corev1.ResourceList{"cpu": resource.MustParse("2")}}}}, "2"},
+		{"containers add up", corev1.PodSpec{Containers: []corev1.Container{{Resources: q("1")}, {Resources: q("2")}}}, corev1.PodStatus{}, "3"},
+		{"the largest init container", corev1.PodSpec{Containers: []corev1.Container{{Resources: q("1")}}, InitContainers: []corev1.Container{{Resources: q("4")}, {Resources: q("2")}}}, corev1.PodStatus{}, "4"},
+		{"a sidecar runs beside containers", corev1.PodSpec{Containers: []corev1.Container{{Resources: q("1")}}, InitContainers: []corev1.Container{{Resources: q("2"), RestartPolicy: &always}}}, corev1.PodStatus{}, "3"},
+		{"a sidecar runs beside later init containers", corev1.PodSpec{Containers: []corev1.Container{{Resources: q("1")}}, InitContainers: []corev1.Container{{Resources: q("2"), RestartPolicy: &always}, {Resources: q("5")}}}, corev1.PodStatus{}, "7"},
+		{"overhead", corev1.PodSpec{Containers: []corev1.Container{{Resources: q("1")}}, Overhead: corev1.ResourceList{"cpu": resource.MustParse("500m")}}, corev1.PodStatus{}, "1500m"},
+		{"P63 allocated in place", corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Resources: q("1")}}}, corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "a", AllocatedResources: corev1.ResourceList{"cpu": resource.MustParse("2")}}}}, "2"},
 	}
 	for _, c := range cases {
 		got := podRequests(&c.spec, &c.status)["cpu"]

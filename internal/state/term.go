@@ -124,7 +124,7 @@ func selector(s *metav1.LabelSelector, equal world.Labels) (world.Selector, erro
 }
 
 // podTerms reads pod affinity and anti-affinity.
-func (b *converter) podTerms(d *draft, o *PodObject) error {
+func (b *converter) podTerms(d *draft, o *corev1.Pod) error {
 	a, c := o.Spec.Affinity, &d.class
 	if a == nil {
 		return nil
@@ -154,7 +154,7 @@ func selectsSpaces(a *corev1.Affinity) bool {
 		(a.PodAntiAffinity != nil && anyTerm(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution, picks))
 }
 
-func (b *converter) terms(o *PodObject, required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) ([]world.PodTerm, error) {
+func (b *converter) terms(o *corev1.Pod, required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) ([]world.PodTerm, error) {
 	var out []world.PodTerm
 	for i := range required {
 		t, err := b.podTerm(o, &required[i], 0)
@@ -175,7 +175,7 @@ func (b *converter) terms(o *PodObject, required []corev1.PodAffinityTerm, prefe
 	return out, nil
 }
 
-func (b *converter) podTerm(o *PodObject, t *corev1.PodAffinityTerm, weight int32) (world.PodTerm, error) {
+func (b *converter) podTerm(o *corev1.Pod, t *corev1.PodAffinityTerm, weight int32) (world.PodTerm, error) {
 	out := world.PodTerm{Key: b.rules.Normalize(t.TopologyKey), Weight: weight}
 	if t.TopologyKey == "" {
 		return out, fmt.Errorf("term has no topologyKey; give a node label such as %s", corev1.LabelTopologyZone)
@@ -185,7 +185,7 @@ func (b *converter) podTerm(o *PodObject, t *corev1.PodAffinityTerm, weight int3
 		return out, err
 	}
 	for _, k := range t.MismatchLabelKeys {
-		if v, ok := o.Meta.Labels[k]; ok && s.Some {
+		if v, ok := o.Labels[k]; ok && s.Some {
 			r, _ := req.New(k, req.NotIn, v)
 			exists, _ := req.New(k, req.Exists)
 			s.Need = s.Need.With(r).With(exists)
@@ -196,7 +196,7 @@ func (b *converter) podTerm(o *PodObject, t *corev1.PodAffinityTerm, weight int3
 	case t.NamespaceSelector != nil:
 		out.Namespaces, out.AllNamespaces, err = b.selectNamespaces(t)
 	case len(t.Namespaces) == 0:
-		out.Namespaces = []string{o.Meta.Namespace}
+		out.Namespaces = []string{space(o)}
 	default:
 		out.Namespaces = slices.Clone(t.Namespaces)
 	}
@@ -231,10 +231,10 @@ func matches(s world.Selector, labels map[string]string) bool {
 	})
 }
 
-func labelValues(o *PodObject, keys []string) world.Labels {
+func labelValues(o *corev1.Pod, keys []string) world.Labels {
 	m := map[string]string{}
 	for _, k := range keys {
-		if v, ok := o.Meta.Labels[k]; ok {
+		if v, ok := o.Labels[k]; ok {
 			m[k] = v
 		}
 	}
@@ -242,7 +242,7 @@ func labelValues(o *PodObject, keys []string) world.Labels {
 }
 
 // spread reads topology spread constraints, or applies the default ones.
-func (b *converter) spread(c *world.Class, o *PodObject) error {
+func (b *converter) spread(c *world.Class, o *corev1.Pod) error {
 	list := o.Spec.TopologySpreadConstraints
 	if len(list) == 0 {
 		list = b.defaultSpread(o)
@@ -274,7 +274,7 @@ func (b *converter) spread(c *world.Class, o *PodObject) error {
 
 // defaultSpread applies the cluster's default constraints to a pod that has none, with the selector of the services and the
 // workload that it belongs to. A pod of which neither is known gets none.
-func (b *converter) defaultSpread(o *PodObject) []corev1.TopologySpreadConstraint {
+func (b *converter) defaultSpread(o *corev1.Pod) []corev1.TopologySpreadConstraint {
 	if len(b.opt.DefaultSpread) == 0 {
 		return nil
 	}
@@ -315,15 +315,15 @@ func (b *converter) dropService(svc *corev1.Service) {
 }
 
 // workloadSelector unites the selectors of the services that pick the pod and of the workload that owns it.
-func (b *converter) workloadSelector(o *PodObject) *metav1.LabelSelector {
+func (b *converter) workloadSelector(o *corev1.Pod) *metav1.LabelSelector {
 	out := &metav1.LabelSelector{MatchLabels: map[string]string{}}
-	for _, svc := range b.services[o.Meta.Namespace] {
-		if matches(svc.selector, o.Meta.Labels) {
+	for _, svc := range b.services[space(o)] {
+		if matches(svc.selector, o.Labels) {
 			maps.Copy(out.MatchLabels, svc.labels)
 		}
 	}
-	for _, r := range o.Meta.OwnerReferences {
-		own := b.workloads[r.Kind+"/"+fullName(o.Meta.Namespace, r.Name)]
+	for _, r := range o.OwnerReferences {
+		own := b.workloads[r.Kind+"/"+fullName(space(o), r.Name)]
 		if own == nil {
 			continue
 		}

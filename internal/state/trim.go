@@ -105,7 +105,7 @@ func trimPod(p *corev1.Pod) {
 	p.OwnerReferences = common.owners(p.OwnerReferences)
 
 	node, volumes := common.text(p.Spec.NodeName), p.Spec.Volumes
-	fails := resizeFails(&p.Status)
+	fails := infeasible(&p.Status)
 	statuses := trimStatuses(p.Spec.Containers, p.Status.ContainerStatuses, fails)
 	initial := trimStatuses(p.Spec.InitContainers, p.Status.InitContainerStatuses, fails)
 	spec := trimSpec(&p.Spec)
@@ -159,16 +159,6 @@ func trimConditions(list []corev1.PodCondition) []corev1.PodCondition {
 		}
 	}
 	return common.conditions(kept)
-}
-
-// resizeFails is infeasible for a typed pod.
-func resizeFails(s *corev1.PodStatus) bool {
-	for i := range s.Conditions {
-		if c := &s.Conditions[i]; c.Type == corev1.PodResizePending {
-			return c.Reason == corev1.PodReasonInfeasible
-		}
-	}
-	return s.Resize == corev1.PodResizeStatusInfeasible
 }
 
 // trimStatuses keeps what containers have been given where that is more than their spec asks for, as after a resize in place, or

@@ -74,9 +74,9 @@ func TestTrimKeepsResizes(t *testing.T) {
 		t.Errorf("a status that says what the spec says is kept: %v", got.Status.ContainerStatuses)
 	}
 	p.Status.ContainerStatuses[0].AllocatedResources = amounts("32", "1Gi")
-	want := podRequests(&p.Spec, &PodStatus{ContainerStatuses: p.Status.ContainerStatuses})
+	want := podRequests(&p.Spec, &corev1.PodStatus{ContainerStatuses: p.Status.ContainerStatuses})
 	got := trimmed(t, p)
-	if have := podRequests(&got.Spec, &PodStatus{ContainerStatuses: got.Status.ContainerStatuses}); !have.Cpu().Equal(*want.Cpu()) || have.Cpu().String() != "32" {
+	if have := podRequests(&got.Spec, &corev1.PodStatus{ContainerStatuses: got.Status.ContainerStatuses}); !have.Cpu().Equal(*want.Cpu()) || have.Cpu().String() != "32" {
 		t.Errorf("requests %v, want %v", have, want)
 	}
 }

@@ -139,22 +139,22 @@ type podVolumes struct {
 }
 
 // claimOf is the claim behind a volume of a pod, or "".
-func claimOf(o *PodObject, v *corev1.Volume) string {
+func claimOf(o *corev1.Pod, v *corev1.Volume) string {
 	switch {
 	case v.PersistentVolumeClaim != nil:
 		return v.PersistentVolumeClaim.ClaimName
 	case v.Ephemeral != nil:
-		return o.Meta.Name + "-" + v.Name
+		return o.Name + "-" + v.Name
 	}
 	return ""
 }
 
 // claimNames lists the volume claims of a pod, with their namespace.
-func claimNames(o *PodObject) []string {
+func claimNames(o *corev1.Pod) []string {
 	var out []string
 	for i := range o.Spec.Volumes {
 		if name := claimOf(o, &o.Spec.Volumes[i]); name != "" {
-			out = append(out, fullName(o.Meta.Namespace, name))
+			out = append(out, fullName(space(o), name))
 		}
 	}
 	return out

@@ -95,12 +95,9 @@ func sorted[T Object](list []T) []T {
 func (v *View) Objects() *Objects {
 	o := v.objects()
 	out := &Objects{
-		Nodes: o.nodes, Pools: o.pools, Claims: o.claims, DaemonSets: o.daemons, Budgets: o.budgets, Volumes: o.volumes, VolumeUses: o.uses,
+		Pods: o.pods, Nodes: o.nodes, Pools: o.pools, Claims: o.claims, DaemonSets: o.daemons, Budgets: o.budgets, Volumes: o.volumes, VolumeUses: o.uses,
 		Storage: o.storage, CSINodes: o.csiNodes, Namespaces: o.spaces, Services: o.services, ReplicaSets: o.replicaSets, StatefulSet: o.statefulSets,
 		Ignored: map[string]int{},
-	}
-	for _, p := range o.pods {
-		out.Pods = append(out.Pods, FromPod(p))
 	}
 	return out
 }
@@ -303,8 +300,8 @@ func plainStatus(p *corev1.Pod) corev1.PodStatus {
 	return corev1.PodStatus{
 		Phase: p.Status.Phase, NominatedNodeName: p.Status.NominatedNodeName, StartTime: p.Status.StartTime, Conditions: trimConditions(p.Status.Conditions),
 		Resize:                p.Status.Resize,
-		ContainerStatuses:     trimStatuses(p.Spec.Containers, p.Status.ContainerStatuses, resizeFails(&p.Status)),
-		InitContainerStatuses: trimStatuses(p.Spec.InitContainers, p.Status.InitContainerStatuses, resizeFails(&p.Status)),
+		ContainerStatuses:     trimStatuses(p.Spec.Containers, p.Status.ContainerStatuses, infeasible(&p.Status)),
+		InitContainerStatuses: trimStatuses(p.Spec.InitContainers, p.Status.InitContainerStatuses, infeasible(&p.Status)),
 	}
 }
 

@@ -61,8 +61,8 @@ func TestPodsOfOneTemplateShareTheirSpec(t *testing.T) {
 		t.Fatal(err, problems)
 	}
 	for _, p := range objects.Pods {
-		if p.Spec.NodeName != "node-of-"+p.Meta.Name || &p.Spec.Containers[0] != &objects.Pods[0].Spec.Containers[0] {
-			t.Errorf("pod %s is on %s, with a spec of its own", p.Meta.Name, p.Spec.NodeName)
+		if p.Spec.NodeName != "node-of-"+p.Name || &p.Spec.Containers[0] != &objects.Pods[0].Spec.Containers[0] {
+			t.Errorf("pod %s is on %s, with a spec of its own", p.Name, p.Spec.NodeName)
 		}
 	}
 	for _, odd := range []string{`{"nodeName":"a\"b","x":1}`, `{"nodeName":"a"}`, `{"nodeName":1}`, `{"nodeName":"`, `{}`} {

@@ -191,7 +191,7 @@ func (c *cluster) object(text string) error {
 		return fmt.Errorf("%v", problems)
 	}
 	for _, p := range o.Pods {
-		c.workload[p.Meta.UID] = p.Meta.Name
+		c.workload[string(p.UID)] = p.Name
 	}
 	c.objects.Add(o)
 	return nil

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	v1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/state"
 )
 
 func (c *cluster) addPool(w words) error {
@@ -288,7 +287,7 @@ func (c *cluster) addPods(w words) error {
 		c.next++
 		p.UID = types.UID(fmt.Sprintf("uid-%05d", c.next))
 		c.workload[string(p.UID)] = w.name
-		c.objects.Pods = append(c.objects.Pods, state.FromPod(p))
+		c.objects.Pods = append(c.objects.Pods, p)
 	}
 	return nil
 }
