@@ -154,7 +154,10 @@ func TestDecodeRefuses(t *testing.T) {
 		{"IPv6 without DNS", "AL2", "#!/bin/bash\n/etc/eks/bootstrap.sh c1 --ip-family ipv6", "--dns-cluster-ip"},
 		{"YAML on Bottlerocket", "Bottlerocket", nodeConfig, "not valid TOML"},
 		{"no endpoint", "Bottlerocket", "[settings.kubernetes]\ncluster-name='c'\n", "api-server is missing"},
-		{"TOML twice", "Bottlerocket", "[settings.kubernetes]\na=1\na=2\n", "twice"},
+		{"TOML twice", "Bottlerocket", "[settings.kubernetes]\na=1\na=2\n", "not valid TOML"},
+		{"TOML with a table twice", "Bottlerocket", "[settings.kubernetes]\na=1\n[settings.kubernetes]\nb=2\n", "not valid TOML"},
+		{"TOML that closes a table", "Bottlerocket", "settings = {}\n[settings.kubernetes]\na=1\n", "not valid TOML"},
+		{"TOML with a number of none", "Bottlerocket", "[settings.kubernetes]\nmax-pods = 0110\n", "not valid TOML"},
 		{"podsPerCore", "Bottlerocket", "[settings.kubernetes]\npods-per-core=2\n", "does not exist"},
 		{"no block", "Windows", "echo hi", "no <powershell>"},
 		{"broken MIME", "AL2", "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"//\"\n\n--//\nbroken", "malformed"},
@@ -194,23 +197,6 @@ func TestSeedUserData(t *testing.T) {
 	n, err := Decode("AL2", []byte("#!/bin/bash\n/etc/eks/bootstrap.sh production \\\n--container-runtime containerd\n"))
 	if err != nil || n.ClusterName != "production" {
 		t.Errorf("got %+v, %v", n, err)
-	}
-}
-
-func TestTOML(t *testing.T) {
-	got, err := parseTOML("a.b = 1_000\nc = \"x\\n\\u0041\" # c\nd = '''\nraw \\n'''\n[[e]]\nf = [1, [true, false],\n 'x',]\n[[e]]\ng = {h = 1.5, 'i j' = {}}\n[e.k]\nl = 0x10\n")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := tomlTable{
-		"a": tomlTable{"b": 1000.0}, "c": "x\nA", "d": "raw \\n",
-		"e": []any{
-			tomlTable{"f": []any{1.0, []any{true, false}, "x"}},
-			tomlTable{"g": tomlTable{"h": 1.5, "i j": tomlTable{}}, "k": tomlTable{"l": 16.0}},
-		},
-	}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
 	}
 }
 
