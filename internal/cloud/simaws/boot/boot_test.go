@@ -200,6 +200,32 @@ func TestSeedUserData(t *testing.T) {
 	}
 }
 
+// TestAnchors: nodeadm's YAML may say things once.
+func TestAnchors(t *testing.T) {
+	n, err := Decode("AL2023", []byte(`
+apiVersion: node.eks.aws/v1alpha1
+kind: NodeConfig
+spec:
+  cluster: {name: c1, apiServerEndpoint: x, certificateAuthority: y, cidr: z}
+  kubelet:
+    config:
+      kubeReserved: &reserved {cpu: 1, memory: 1Gi}
+      systemReserved: {<<: *reserved, cpu: 80m}
+      maxPods: &pods 30
+      podsPerCore: *pods
+      registerWithTaints: [{key: a, value: b, effect: NoSchedule}]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(map[string]string{"cpu": "80m", "memory": "1Gi"}, n.SystemReserved); d != "" {
+		t.Error(d)
+	}
+	if n.MaxPods != 30 || n.PodsPerCore != 30 || len(n.Taints) != 1 {
+		t.Errorf("got %+v", n)
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	for _, s := range []string{al2023, al2, bottlerocketTOML, windows} {
 		for _, family := range []string{"AL2023", "AL2", "Bottlerocket", "Windows", "Custom"} {
