@@ -117,6 +117,10 @@ var Rules = []Rule{
 		Reason: "bootstrap text is a pure function of its inputs; Bottlerocket's is TOML",
 	},
 	{
+		Package: "internal/cloud/aws/formula", Imports: []string{"github.com/google/cel-go"}, Bans: bans(banClock, banRandom, banEnv, banContext),
+		Reason: "expressions are CEL, and a pure function of their inputs",
+	},
+	{
 		Package: "internal/cloud/aws/shape", Imports: imports(kubernetes, []string{"internal/engine/world", "internal/engine/req", "api/..."}),
 		Bans:   bans(banClock, banRandom, banEnv, banContext),
 		Reason: "what a type amounts to is a pure function of its facts",
