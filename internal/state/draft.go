@@ -82,7 +82,7 @@ func newDraftSet() *draftSet {
 
 // find converts the spec of a pod, or finds it converted.
 func (s *draftSet) find(c *converter, o *corev1.Pod) (*draft, error) {
-	if len(o.Spec.Containers) == 0 || len(c.opt.DefaultSpread) > 0 || resized(o) || readsOwnLabels(&o.Spec) {
+	if len(o.Spec.Containers) == 0 || len(c.opt.DefaultSpread) > 0 || resized(&o.Spec, &o.Status) || readsOwnLabels(&o.Spec) {
 		return s.convert(c, o)
 	}
 	key := specKey{&o.Spec.Containers[0], space(o)}
@@ -160,8 +160,8 @@ func (s *draftSet) release(d *draft) {
 }
 
 // resized says whether what containers of the pod have been given counts, not only what its spec asks for.
-func resized(o *corev1.Pod) bool {
-	return infeasible(&o.Status) || asksMore(o.Spec.Containers, o.Status.ContainerStatuses) || asksMore(o.Spec.InitContainers, o.Status.InitContainerStatuses)
+func resized(spec *corev1.PodSpec, status *corev1.PodStatus) bool {
+	return infeasible(status) || asksMore(spec.Containers, status.ContainerStatuses) || asksMore(spec.InitContainers, status.InitContainerStatuses)
 }
 
 func asksMore(containers []corev1.Container, statuses []corev1.ContainerStatus) bool {

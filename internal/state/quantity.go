@@ -2,11 +2,13 @@ package state
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	podresource "k8s.io/component-helpers/resource"
 
 	"karpenter/internal/engine/world"
 )
@@ -61,55 +63,66 @@ func quantityOf(name string, n int64) *resource.Quantity {
 
 func newQuantity(n int64) *resource.Quantity { return resource.NewQuantity(n, resource.DecimalSI) }
 
-// podRequests is what the scheduler counts for a pod: containers and sidecars together, or the init container that needs
-// most, whichever is more; pod-level requests instead where given; overhead on top; and one pod.
+// podRequests is what the scheduler counts for a pod, computed as it does, and one pod. Templates and files have not been
+// through the API server, so what it fills in is filled in here.
 func podRequests(spec *corev1.PodSpec, status *corev1.PodStatus) corev1.ResourceList {
-	sum := corev1.ResourceList{}
-	for i := range spec.Containers {
-		c := &spec.Containers[i]
-		addList(sum, containerRequests(c, status.ContainerStatuses, infeasible(status)))
-	}
-	sidecars, peak := corev1.ResourceList{}, corev1.ResourceList{}
-	for i := range spec.InitContainers {
-		c := &spec.InitContainers[i]
-		need := containerRequests(c, status.InitContainerStatuses, infeasible(status))
-		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			addList(sum, need)
-			addList(sidecars, need)
-			maxList(peak, sidecars)
-			continue
+	p := corev1.Pod{}
+	p.Spec.Containers, p.Spec.InitContainers = withDefaults(spec.Containers), withDefaults(spec.InitContainers)
+	p.Spec.Overhead = spec.Overhead
+	p.Spec.Resources = podDefaults(&p, spec.Resources)
+	given := resized(spec, status)
+	if given { // else statuses say nothing new, and looking at them costs three times as much
+		p.Status.ContainerStatuses, p.Status.InitContainerStatuses = status.ContainerStatuses, status.InitContainerStatuses
+		if infeasible(status) { // older kubelets say it in a field that the library does not read
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizePending, Reason: corev1.PodReasonInfeasible}}
 		}
-		with := sidecars.DeepCopy()
-		addList(with, need)
-		maxList(peak, with)
 	}
-	maxList(sum, peak)
-	if spec.Resources != nil {
-		podLevel(sum, spec.Resources)
-	}
-	addList(sum, spec.Overhead)
+	sum := podresource.PodRequests(&p, podresource.PodResourcesOptions{UseStatusResources: given})
 	sum[corev1.ResourcePods] = *newQuantity(1)
 	return sum
 }
 
-// podLevel puts what is asked for the pod as a whole in place of what its containers ask for. Where only a limit is given, the
-// API server takes the containers' requests, and the limit if they have none; huge pages cannot be overcommitted, so
-// for them it is always the limit. Other resources have no pod level.
-func podLevel(sum corev1.ResourceList, whole *corev1.ResourceRequirements) {
-	huge := func(k corev1.ResourceName) bool { return strings.HasPrefix(string(k), corev1.ResourceHugePagesPrefix) }
-	known := func(k corev1.ResourceName) bool {
-		return k == corev1.ResourceCPU || k == corev1.ResourceMemory || huge(k)
+// withDefaults takes limits where requests are missing, as the API server does.
+func withDefaults(list []corev1.Container) []corev1.Container {
+	copied := false
+	for i := range list {
+		r := list[i].Resources
+		if !missesRequests(r) {
+			continue
+		}
+		if !copied {
+			list, copied = slices.Clone(list), true
+		}
+		list[i].Resources.Requests = maps.Clone(r.Limits)
+		maps.Copy(list[i].Resources.Requests, r.Requests)
 	}
+	return list
+}
+
+func missesRequests(r corev1.ResourceRequirements) bool {
+	for k := range r.Limits {
+		if _, ok := r.Requests[k]; !ok {
+			return true
+		}
+	}
+	return false
+}
+
+// podDefaults is what is asked for the pod as a whole. Where only a limit is given, the API server takes the containers' requests,
+// and the limit if they have none; huge pages cannot be overcommitted, so for them it is always the limit.
+func podDefaults(p *corev1.Pod, whole *corev1.ResourceRequirements) *corev1.ResourceRequirements {
+	if whole == nil || !missesRequests(*whole) {
+		return whole
+	}
+	containers := podresource.AggregateContainerRequests(p, podresource.PodResourcesOptions{})
+	requests := corev1.ResourceList{}
 	for k, q := range whole.Limits {
-		if _, have := sum[k]; known(k) && (!have || huge(k)) {
-			sum[k] = q
+		if _, have := containers[k]; !have || strings.HasPrefix(string(k), corev1.ResourceHugePagesPrefix) {
+			requests[k] = q
 		}
 	}
-	for k, q := range whole.Requests {
-		if known(k) {
-			sum[k] = q
-		}
-	}
+	maps.Copy(requests, whole.Requests)
+	return &corev1.ResourceRequirements{Requests: requests}
 }
 
 // infeasible says whether the node can never make the resize that the pod asks for: then what it has counts, not what it asks for.
@@ -120,50 +133,4 @@ func infeasible(s *corev1.PodStatus) bool {
 		}
 	}
 	return s.Resize == corev1.PodResizeStatusInfeasible
-}
-
-// containerRequests counts limits where requests are missing, and never less than what the kubelet has allocated: during
-// a resize in place the larger of both is taken, and of an infeasible one only what is allocated.
-func containerRequests(c *corev1.Container, statuses []corev1.ContainerStatus, infeasible bool) corev1.ResourceList {
-	need := requestsOf(c.Resources)
-	for i := range statuses {
-		if statuses[i].Name != c.Name {
-			continue
-		}
-		if infeasible && (statuses[i].AllocatedResources != nil || statuses[i].Resources != nil) {
-			need = corev1.ResourceList{}
-		}
-		maxList(need, statuses[i].AllocatedResources)
-		if r := statuses[i].Resources; r != nil {
-			maxList(need, r.Requests)
-		}
-	}
-	return need
-}
-
-func requestsOf(r corev1.ResourceRequirements) corev1.ResourceList {
-	out := corev1.ResourceList{}
-	for k, q := range r.Limits {
-		out[k] = q
-	}
-	for k, q := range r.Requests {
-		out[k] = q
-	}
-	return out
-}
-
-func addList(sum, more corev1.ResourceList) {
-	for k, q := range more {
-		have := sum[k]
-		have.Add(q)
-		sum[k] = have
-	}
-}
-
-func maxList(sum, other corev1.ResourceList) {
-	for k, q := range other {
-		if have, ok := sum[k]; !ok || q.Cmp(have) > 0 {
-			sum[k] = q
-		}
-	}
 }

@@ -33,3 +33,22 @@ func TestP63_TrimmedPodsKeepWhatAnInfeasibleResizeLeavesThem(t *testing.T) {
 		})
 	}
 }
+
+// One container of a pod shrinks while another grows: the node holds what is asked for in all or what is given in all, whichever is
+// more, trimmed or not.
+func TestP63_AResizeCountsByThePod(t *testing.T) {
+	cpu := func(v string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(v)}
+	}
+	container := func(name, asks string) corev1.Container {
+		return corev1.Container{Name: name, Resources: corev1.ResourceRequirements{Requests: cpu(asks)}}
+	}
+	p := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{container("shrinks", "1"), container("grows", "3")}}}
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "shrinks", AllocatedResources: cpu("2")}, {Name: "grows", AllocatedResources: cpu("1")}}
+	for range 2 {
+		if got := podRequests(&p.Spec, &p.Status)[corev1.ResourceCPU]; got.Cmp(resource.MustParse("4")) != 0 {
+			t.Errorf("counts %s cpu, want 4", got.String())
+		}
+		trimPod(p)
+	}
+}

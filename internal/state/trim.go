@@ -105,9 +105,7 @@ func trimPod(p *corev1.Pod) {
 	p.OwnerReferences = common.owners(p.OwnerReferences)
 
 	node, volumes := common.text(p.Spec.NodeName), p.Spec.Volumes
-	fails := infeasible(&p.Status)
-	statuses := trimStatuses(p.Spec.Containers, p.Status.ContainerStatuses, fails)
-	initial := trimStatuses(p.Spec.InitContainers, p.Status.InitContainerStatuses, fails)
+	statuses, initial := trimStatuses(p)
 	spec := trimSpec(&p.Spec)
 	spec.NodeName, spec.Volumes = "", nil
 	affinity := spec.Affinity
@@ -161,13 +159,18 @@ func trimConditions(list []corev1.PodCondition) []corev1.PodCondition {
 	return common.conditions(kept)
 }
 
-// trimStatuses keeps what containers have been given where that is more than their spec asks for, as after a resize in place, or
-// counts instead of it, as with a resize that the node cannot make.
-func trimStatuses(containers []corev1.Container, list []corev1.ContainerStatus, infeasible bool) []corev1.ContainerStatus {
-	var out []corev1.ContainerStatus
+// trimStatuses keeps what the containers of a pod have been given where that is more than one of them asks for, as after a resize in
+// place, or counts instead of it, as with a resize that the node cannot make. Of such a pod it keeps all, since what counts is their sum.
+func trimStatuses(p *corev1.Pod) (containers, initial []corev1.ContainerStatus) {
+	if !resized(&p.Spec, &p.Status) {
+		return nil, nil
+	}
+	return givenOnly(p.Status.ContainerStatuses), givenOnly(p.Status.InitContainerStatuses)
+}
+
+func givenOnly(list []corev1.ContainerStatus) (out []corev1.ContainerStatus) {
 	for i := range list {
-		s := &list[i]
-		if asksMore(containers, list[i:i+1]) || infeasible && (s.AllocatedResources != nil || s.Resources != nil) {
+		if s := &list[i]; s.AllocatedResources != nil || s.Resources != nil {
 			out = append(out, corev1.ContainerStatus{Name: s.Name, AllocatedResources: s.AllocatedResources, Resources: s.Resources})
 		}
 	}

@@ -297,11 +297,10 @@ func plainMeta(p *corev1.Pod) metav1.ObjectMeta {
 }
 
 func plainStatus(p *corev1.Pod) corev1.PodStatus {
+	statuses, initial := trimStatuses(p)
 	return corev1.PodStatus{
 		Phase: p.Status.Phase, NominatedNodeName: p.Status.NominatedNodeName, StartTime: p.Status.StartTime, Conditions: trimConditions(p.Status.Conditions),
-		Resize:                p.Status.Resize,
-		ContainerStatuses:     trimStatuses(p.Spec.Containers, p.Status.ContainerStatuses, infeasible(&p.Status)),
-		InitContainerStatuses: trimStatuses(p.Spec.InitContainers, p.Status.InitContainerStatuses, infeasible(&p.Status)),
+		Resize: p.Status.Resize, ContainerStatuses: statuses, InitContainerStatuses: initial,
 	}
 }
 

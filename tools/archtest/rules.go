@@ -113,13 +113,17 @@ var Rules = []Rule{
 		Reason: "what every provider needs knows no cloud",
 	},
 	{
-		Package: "internal/cloud/simaws/...", Imports: []string{"internal/cloud/simaws/..."},
+		Package: "internal/cloud/simaws/...", Imports: []string{"internal/cloud/simaws/...", "github.com/pelletier/go-toml/v2", "go.yaml.in/yaml/v3"},
 		Bans:   bans(banSeeded, banEnv),
-		Reason: "speaks AWS's protocols without AWS's types, so that an error shared with the SDK cannot hide",
+		Reason: "speaks AWS's protocols without AWS's types, so that an error shared with the SDK cannot hide; libraries read its files",
 	},
 	{
-		Package: "internal/cloud/aws/userdata", Imports: nil, Bans: bans(banClock, banRandom, banEnv, banContext),
-		Reason: "bootstrap text is a pure function of its inputs",
+		Package: "internal/cloud/aws/userdata", Imports: []string{"github.com/pelletier/go-toml/v2"}, Bans: bans(banClock, banRandom, banEnv, banContext),
+		Reason: "bootstrap text is a pure function of its inputs; Bottlerocket's is TOML",
+	},
+	{
+		Package: "internal/cloud/aws/formula", Imports: []string{"github.com/google/cel-go"}, Bans: bans(banClock, banRandom, banEnv, banContext),
+		Reason: "expressions are CEL, and a pure function of their inputs",
 	},
 	{
 		Package: "internal/cloud/aws/shape", Imports: imports(kubernetes, []string{"internal/engine/world", "internal/engine/req", "api/..."}),

@@ -103,9 +103,9 @@ func TestAWS_1_5_ExpressionConditions(t *testing.T) {
 		{"kubeReserved without the gate", false, awsv1.KubeletConfiguration{KubeReserved: map[string]string{"cpu": "vcpus"}}, awsv1.ReasonKubeletExpressionsDisabled, "spec.kubelet.kubeReserved[cpu]"},
 		{"systemReserved without the gate", false, awsv1.KubeletConfiguration{SystemReserved: map[string]string{"cpu": "vcpus"}}, awsv1.ReasonKubeletExpressionsDisabled, "AWS_FEATURE_GATES"},
 		{"maxPods that ends early", true, awsv1.KubeletConfiguration{MaxPodsExpression: "min(110,"}, awsv1.ReasonKubeletExpressionInvalid, "spec.kubelet.maxPods"},
-		{"kubeReserved of nothing known", true, awsv1.KubeletConfiguration{KubeReserved: map[string]string{"memory": "memory * 2"}}, awsv1.ReasonKubeletExpressionInvalid, "there is no variable memory"},
+		{"kubeReserved of nothing known", true, awsv1.KubeletConfiguration{KubeReserved: map[string]string{"memory": "memory * 2"}}, awsv1.ReasonKubeletExpressionInvalid, "undeclared reference to 'memory'"},
 		{"maxPods below zero", true, awsv1.KubeletConfiguration{MaxPodsExpression: "vcpus - 2"}, awsv1.ReasonKubeletExpressionEvaluationFailed, "gives -1, which is not from 0 to 2147483647 (for instance type a1.medium and"},
-		{"systemReserved by zero", true, awsv1.KubeletConfiguration{SystemReserved: map[string]string{"cpu": "100 / (vcpus - 2)"}}, awsv1.ReasonKubeletExpressionEvaluationFailed, "divides by zero (for instance type"},
+		{"systemReserved by zero", true, awsv1.KubeletConfiguration{SystemReserved: map[string]string{"cpu": "100 / (vcpus - 2)"}}, awsv1.ReasonKubeletExpressionEvaluationFailed, "division by zero (for instance type"},
 		{"kubeReserved for one type", true, awsv1.KubeletConfiguration{KubeReserved: map[string]string{"cpu": "instance_type == 'm5.large' ? -1 : 1"}}, awsv1.ReasonKubeletExpressionEvaluationFailed, "(for instance type m5.large)"},
 	}
 	w := newWorld(t)

@@ -1,16 +1,20 @@
 // Package formula works out the expressions that an EC2NodeClass may have in place of kubelet settings, such as
 // min(110, max_pods) or 11 * max_pods + 255.
 //
-// The language is a part of CEL, the expression language of Kubernetes, with CEL's precedence, types and errors: what is
-// accepted here means the same there. There are whole numbers and fractions that do not mix without int() or double(), texts,
-// truth values, arithmetic, comparison, ? :, in [...], min and max of two numbers, and startsWith, endsWith, contains and
-// matches for texts. There are no loops, so working out takes time in proportion to the text, whose length and depth are
-// bounded. Everything is a pure function of its arguments.
+// The language is CEL, the expression language of Kubernetes, with min and max of two numbers besides. The length of an
+// expression, its depth and what it may cost to work out are bounded. Everything is a pure function of its arguments.
 package formula
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"strings"
+	"sync"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
 )
 
 // Variables are what an expression can refer to: facts of one instance type.
@@ -26,112 +30,122 @@ type Variables struct {
 }
 
 // Formula is an expression that can be worked out.
-type Formula struct{ root node }
+type Formula struct{ program cel.Program }
 
 const (
 	// maxLength is what the API server accepts at most.
 	maxLength = 1024
 	// maxDepth bounds how deep parts can be nested, for the sake of the stack.
 	maxDepth = 64
+	// maxCost bounds what working out may cost, in CEL's units of about one operation each: macros within macros can take
+	// for ever in a short text. What settings need is some dozens.
+	maxCost = 10_000
 )
+
+// hint follows what CEL says of names and types.
+const hint = "; there are default_enis, instance_type, ips_per_eni, max_pods, memory_mib and vcpus, functions of CEL, min and max; int() and double() make numbers the same"
+
+// environment is made when the first expression is read: a controller without expressions pays nothing for it.
+var environment = sync.OnceValues(func() (*cel.Env, error) {
+	return cel.NewEnv(
+		cel.Variable("vcpus", cel.IntType), cel.Variable("memory_mib", cel.IntType), cel.Variable("default_enis", cel.IntType),
+		cel.Variable("ips_per_eni", cel.IntType), cel.Variable("max_pods", cel.IntType), cel.Variable("instance_type", cel.StringType),
+		extreme("min", func(a, b float64) bool { return a < b }), extreme("max", func(a, b float64) bool { return a > b }),
+		cel.CrossTypeNumericComparisons(true), cel.ParserRecursionLimit(maxDepth), cel.ParserExpressionSizeLimit(maxLength),
+	)
+})
+
+// extreme is the one of two numbers that comes before the other; a fraction if one of them is.
+func extreme(name string, before func(a, b float64) bool) cel.EnvOption {
+	pick := cel.BinaryBinding(func(a, b ref.Val) ref.Val {
+		if x, is := a.(types.Int); is {
+			if y, is := b.(types.Int); is {
+				if order := x.Compare(y); order != types.IntZero && before(float64(order.(types.Int)), 0) {
+					return x
+				}
+				return y
+			}
+		}
+		x, y := a.ConvertToType(types.DoubleType), b.ConvertToType(types.DoubleType)
+		if before(float64(x.(types.Double)), float64(y.(types.Double))) {
+			return x
+		}
+		return y
+	})
+	var overloads []cel.FunctionOpt
+	for _, a := range []*cel.Type{cel.IntType, cel.DoubleType} {
+		for _, b := range []*cel.Type{cel.IntType, cel.DoubleType} {
+			result := cel.IntType
+			if a == cel.DoubleType || b == cel.DoubleType {
+				result = cel.DoubleType
+			}
+			overloads = append(overloads, cel.Overload(name+"_"+a.String()+"_"+b.String(), []*cel.Type{a, b}, result, pick))
+		}
+	}
+	return cel.Function(name, overloads...)
+}
 
 // Parse reads an expression, checks that its types fit, and that it gives a number. An error says where it goes wrong.
 func Parse(text string) (*Formula, error) {
-	if len(text) > maxLength {
-		return nil, fmt.Errorf("is %d characters long; at most %d are allowed", len(text), maxLength)
-	}
-	p := &parser{text: text}
-	if err := p.next(); err != nil {
-		return nil, err
-	}
-	root, err := p.ternary()
+	env, err := environment()
 	if err != nil {
 		return nil, err
 	}
-	if p.token.kind != tokenEnd {
-		return nil, p.unexpected("an operator or the end")
+	parsed, wrong := env.Parse(text)
+	if wrong.Err() != nil {
+		return nil, located(wrong, "")
 	}
-	if !root.kind.number() {
-		return nil, fmt.Errorf("gives %s, where a number is needed", root.kind)
+	checked, wrong := env.Check(parsed)
+	if wrong.Err() != nil {
+		return nil, located(wrong, hint)
 	}
-	return &Formula{root}, nil
+	switch kind := checked.OutputType(); kind {
+	case cel.IntType, cel.UintType, cel.DoubleType, cel.DynType:
+	default:
+		return nil, fmt.Errorf("gives %s, where a number is needed", kind)
+	}
+	program, err := env.Program(checked, cel.CostLimit(maxCost), cel.EvalOptions(cel.OptOptimize))
+	if err != nil {
+		return nil, err
+	}
+	return &Formula{program}, nil
+}
+
+// located is the first thing that is wrong, and where, on one line.
+func located(wrong *cel.Issues, hint string) error {
+	first := wrong.Errors()[0]
+	message, _, _ := strings.Cut(strings.TrimPrefix(first.Message, "Syntax error: "), "\n")
+	if line := first.Location.Line(); line > 1 {
+		return fmt.Errorf("at line %d, character %d: %s%s", line, first.Location.Column()+1, message, hint)
+	}
+	return fmt.Errorf("at character %d: %s%s", max(first.Location.Column(), 0)+1, message, hint)
 }
 
 // Number works the expression out. A fraction is cut off; what is negative or beyond 32 bits is an error, and so is a
 // division by zero.
 func (f *Formula) Number(v Variables) (int64, error) {
-	result, err := f.root.eval(&v)
+	result, _, err := f.program.Eval(map[string]any{
+		"vcpus": v.VCPUs, "memory_mib": v.MemoryMiB, "default_enis": v.DefaultENIs, "ips_per_eni": v.IPsPerENI, "max_pods": v.MaxPods, "instance_type": v.InstanceType,
+	})
 	if err != nil {
 		return 0, err
 	}
-	whole := result.i
-	if f.root.kind == kindDouble {
-		if math.IsNaN(result.f) || math.IsInf(result.f, 0) {
-			return 0, fmt.Errorf("gives %v, where a number is needed", result.f)
+	var whole int64
+	switch n := result.Value().(type) {
+	case int64:
+		whole = n
+	case uint64:
+		whole = int64(min(n, math.MaxInt64))
+	case float64:
+		if math.IsNaN(n) || math.IsInf(n, 0) {
+			return 0, fmt.Errorf("gives %v, where a number is needed", n)
 		}
-		whole = int64(math.Trunc(max(min(result.f, math.MaxInt64/2), math.MinInt64/2)))
+		whole = int64(math.Trunc(max(min(n, math.MaxInt64/2), math.MinInt64/2)))
+	default:
+		return 0, errors.New("gives " + result.Type().TypeName() + ", where a number is needed")
 	}
 	if whole < 0 || whole > math.MaxInt32 {
 		return 0, fmt.Errorf("gives %d, which is not from 0 to %d", whole, math.MaxInt32)
 	}
 	return whole, nil
-}
-
-// kind is the type of a value.
-type kind int
-
-const (
-	kindInt kind = iota
-	kindDouble
-	kindBool
-	kindText
-)
-
-func (k kind) number() bool { return k == kindInt || k == kindDouble }
-
-func (k kind) String() string {
-	return [...]string{"a whole number", "a fraction", "true or false", "a text"}[k]
-}
-
-// value is one of the fields, by kind.
-type value struct {
-	i int64
-	f float64
-	b bool
-	s string
-}
-
-// double is a number as a fraction.
-func (v value) double(k kind) float64 {
-	if k == kindInt {
-		return float64(v.i)
-	}
-	return v.f
-}
-
-// node is a part of an expression: what it gives, and how.
-type node struct {
-	kind kind
-	eval func(*Variables) (value, error)
-	// literal is the text of a text literal, and given whether it is one.
-	literal string
-	given   bool
-}
-
-func constant(k kind, v value) node {
-	return node{kind: k, eval: func(*Variables) (value, error) { return v, nil }, literal: v.s, given: k == kindText}
-}
-
-func whole(of func(*Variables) int64) node {
-	return node{kind: kindInt, eval: func(v *Variables) (value, error) { return value{i: of(v)}, nil }}
-}
-
-// names are the variables.
-var names = map[string]node{
-	"vcpus":         whole(func(v *Variables) int64 { return v.VCPUs }),
-	"memory_mib":    whole(func(v *Variables) int64 { return v.MemoryMiB }),
-	"default_enis":  whole(func(v *Variables) int64 { return v.DefaultENIs }),
-	"ips_per_eni":   whole(func(v *Variables) int64 { return v.IPsPerENI }),
-	"max_pods":      whole(func(v *Variables) int64 { return v.MaxPods }),
-	"instance_type": {kind: kindText, eval: func(v *Variables) (value, error) { return value{s: v.InstanceType}, nil }},
 }

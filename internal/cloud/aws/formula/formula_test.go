@@ -3,8 +3,6 @@ package formula
 import (
 	"strings"
 	"testing"
-
-	"pgregory.net/rapid"
 )
 
 var large = Variables{VCPUs: 2, MemoryMiB: 8192, DefaultENIs: 3, IPsPerENI: 10, MaxPods: 29, InstanceType: "m5.large"}
@@ -49,6 +47,18 @@ func TestAWS_1_5_FormulaValues(t *testing.T) {
 		"1 / 0 > 0 && false ? 1 : 2":                        2,
 		"vcpus > 100 ? 1 / 0 : 3":                           3,
 		"vcpus // of the type\n + 1":                        3,
+		// what CEL has besides
+		"[10, 20, 30][vcpus]":                          30,
+		"instance_type.size()":                         8,
+		"size(instance_type) + size([1, 2])":           10,
+		"{'m5.large': 40}[instance_type]":              40,
+		"instance_type in {'m5.large': 40} ? 1 : 2":    1,
+		"[2, 4, 8].exists(n, n == vcpus) ? 1 : 2":      1,
+		"[2, 4, 8].filter(n, n > vcpus)[0]":            4,
+		"vcpus > 1.5 ? 1 : 2":                          1,
+		"int('12') + vcpus":                            14,
+		"uint(5)":                                      5,
+		"instance_type.matches(instance_type) ? 1 : 2": 1,
 	} {
 		f, err := Parse(text)
 		if err != nil {
@@ -63,49 +73,28 @@ func TestAWS_1_5_FormulaValues(t *testing.T) {
 
 func TestAWS_1_5_FormulaThatCannotBeRead(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                                   "ends where a value is missing",
-		"min(110,":                           "ends where a value is missing",
-		"undefined_var + 1":                  "at character 1: there is no variable undefined_var; there are default_enis, instance_type,",
-		"lots":                               "there is no variable lots",
-		"100m":                               `a number cannot go on with 'm'`,
-		"1 +":                                "ends where a value is missing",
-		"1 2":                                `at character 3: "2" stands where an operator or the end should`,
-		"(1":                                 `ends where ")" is missing`,
-		"vcpus * 0.5":                        "use int() or double()",
-		"vcpus > 1.5 ? 1 : 2":                "use int() or double()",
-		"5.0 % 2.0":                          "% cannot be between a fraction and a fraction",
-		"vcpus ? 1 : 2":                      "? needs true or false before it",
-		"true ? 1 : 2.0":                     "two values of one type",
-		"true ? 1":                           `ends where ":" is missing`,
-		"instance_type":                      "gives a text, where a number is needed",
-		"vcpus > 1":                          "gives true or false, where a number is needed",
-		"-instance_type":                     "- cannot be before a text",
-		"!vcpus":                             "! cannot be before a whole number",
-		"max(1)":                             "max takes two numbers",
-		"max(1, 'a')":                        "max takes two numbers",
-		"int('1')":                           "int takes one number",
-		"ceil(1.5)":                          "there is no function ceil; there are min, max",
-		"instance_type.size() > 1 ? 1 : 2":   "must stand after a text and take one text",
-		"instance_type.lower('a') ? 1 : 2":   "texts have no function lower",
-		"vcpus.startsWith('1') ? 1 : 2":      "must stand after a text",
+		"":                                   "at character 1: ",
+		"min(110,":                           "at character 9: ",
+		"undefined_var + 1":                  "at character 1: undeclared reference to 'undefined_var'",
+		"1 +\n lots":                         "at line 2, character 2: undeclared reference to 'lots'",
+		"lots":                               "there are default_enis, instance_type,",
+		"1 2":                                "at character 3: ",
+		"vcpus * 0.5":                        "int() and double() make numbers the same",
+		"5.0 % 2.0":                          "found no matching overload for '_%_' applied to '(double, double)'",
+		"vcpus ? 1 : 2":                      "at character 7: found no matching overload for '_?_:_'",
+		"instance_type":                      "gives string, where a number is needed",
+		"vcpus > 1":                          "gives bool, where a number is needed",
+		"max(1)":                             "found no matching overload for 'max' applied to '(int)'",
+		"max(1, 'a')":                        "found no matching overload for 'max' applied to '(int, string)'",
+		"ceil(1.5)":                          "undeclared reference to 'ceil'",
 		"instance_type.matches('(') ? 1 : 2": "missing closing )",
-		"instance_type.matches(instance_type) ? 1 : 2": "takes a pattern in quotes",
-		"instance_type.x":                `ends where "(" is missing`,
-		"instance_type.'a'":              "stands where the name of a function should",
-		"vcpus in 5":                     `stands where "[" should`,
-		"vcpus in ['a'] ? 1 : 2":         "== cannot be between a whole number and a text",
-		"true < false ? 1 : 2":           "< cannot be between",
-		"'open":                          "a text must end with '",
-		"vcpus # 2":                      `'#' has no meaning here`,
-		"99999999999999999999":           "is not a number that can be used",
-		"1e999":                          "is not a number that can be used",
-		"1.2.3":                          "is not a number that can be used",
-		"0x":                             "is not a number that can be used",
-		strings.Repeat("(", 100):         "is nested more than 64 deep",
-		strings.Repeat("-", 100) + "1":   "is nested more than 64 deep",
-		strings.Repeat("1+", 1000) + "1": "at most 1024 are allowed",
+		"int(1e300)":                         "overflow",
+		"'open":                              "token recognition error",
+		"99999999999999999999":               "invalid int literal",
+		strings.Repeat("(", 100):             "recursion limit",
+		strings.Repeat("1+", 1000) + "1":     "size exceeds limit",
 	} {
-		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%.40q: %v, want %s", text, err, want)
 		}
 	}
@@ -113,23 +102,26 @@ func TestAWS_1_5_FormulaThatCannotBeRead(t *testing.T) {
 
 func TestAWS_1_5_FormulaWithoutAValue(t *testing.T) {
 	for text, want := range map[string]string{
-		"100 / (vcpus - 2)":              "divides by zero",
-		"100 % (vcpus - 2)":              "divides by zero",
-		"1.0 / double(vcpus - 2)":        "gives +Inf",
-		"0.0 / 0.0":                      "gives NaN",
-		"vcpus - 4":                      "gives -2, which is not from 0 to 2147483647",
-		"memory_mib * 1048576":           "gives 8589934592",
-		"1e300":                          "which is not from 0",
-		"9223372036854775807 + vcpus":    "goes beyond 64 bits",
-		"-9223372036854775807 - vcpus":   "goes beyond 64 bits",
-		"9223372036854775807 * vcpus":    "goes beyond 64 bits",
-		"int(1e300)":                     "goes beyond 64 bits",
-		"(1 / 0 > 0) ? 1 : 2":            "divides by zero",
-		"1 / 0 > 0 || vcpus > 2 ? 1 : 2": "divides by zero",
-		"max(1 / 0, 2)":                  "divides by zero",
-		"int(0.0 / 0.0)":                 "goes beyond 64 bits",
-		"!(1 / 0 > 0) ? 1 : 2":           "divides by zero",
-		"instance_type in ['a'] && 1 / 0 > 0 || 1 % 0 > 0 ? 1 : 2": "divides by zero",
+		"100 / (vcpus - 2)":               "by zero",
+		"100 % (vcpus - 2)":               "by zero",
+		"1.0 / double(vcpus - 2)":         "gives +Inf",
+		"0.0 / 0.0":                       "gives NaN",
+		"vcpus - 4":                       "gives -2, which is not from 0 to 2147483647",
+		"memory_mib * 1048576":            "gives 8589934592",
+		"1e300":                           "which is not from 0",
+		"9223372036854775807 + vcpus":     "overflow",
+		"-9223372036854775807 - vcpus":    "overflow",
+		"9223372036854775807 * vcpus":     "overflow",
+		"(1 / 0 > 0) ? 1 : 2":             "by zero",
+		"1 / 0 > 0 || vcpus > 2 ? 1 : 2":  "by zero",
+		"max(1 / 0, 2)":                   "by zero",
+		"int(0.0 / 0.0)":                  "overflow",
+		"{'c5.large': 40}[instance_type]": "no such key: m5.large",
+		"[1, 2][vcpus]":                   "index out of bounds: 2",
+		"[1, 'a'][1]":                     "gives string, where a number is needed",
+		strings.Repeat("[1,2,3,4].map(a, ", 15) + "1" + strings.Repeat(")", 15) + ".size()": "cost",
+		"!(1 / 0 > 0) ? 1 : 2": "by zero",
+		"instance_type in ['a'] && 1 / 0 > 0 || 1 % 0 > 0 ? 1 : 2": "by zero",
 	} {
 		f, err := Parse(text)
 		if err != nil {
@@ -140,20 +132,6 @@ func TestAWS_1_5_FormulaWithoutAValue(t *testing.T) {
 			t.Errorf("%s gives %d, %v; want %s", text, got, err, want)
 		}
 	}
-}
-
-// TestInteger_EqualsWideArithmetic holds whole arithmetic against the same on fractions, which tell when 64 bits are passed.
-func TestInteger_EqualsWideArithmetic(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		x, y := rapid.Int64().Draw(t, "x"), rapid.Int64().Draw(t, "y")
-		for op, wide := range map[string]float64{"+": float64(x) + float64(y), "-": float64(x) - float64(y), "*": float64(x) * float64(y)} {
-			got, err := integer(op, x, y)
-			clear := wide > 9.3e18 || wide < -9.3e18
-			if within := wide < 9.2e18 && wide > -9.2e18; clear && err == nil || within && err != nil {
-				t.Fatalf("%d %s %d = %d, %v", x, op, y, got, err)
-			}
-		}
-	})
 }
 
 func FuzzFormula(f *testing.F) {

@@ -19,42 +19,43 @@ func renderBottlerocket(o Options) (Document, error) {
 	if err := o.checkBottlerocket(); err != nil {
 		return Document{}, err
 	}
-	root, err := readTOML(o.UserData)
+	file, err := readTOML(o.UserData)
 	if err != nil {
 		return Document{}, err
 	}
 	var doc Document
-	for _, key := range root.keys() {
+	for _, key := range slices.Sorted(maps.Keys(file.root)) {
 		if key != "settings" {
-			doc.Ignored = append(doc.Ignored, fmt.Sprintf("%s, line %d: %s is not below settings, where the image looks", fieldUserData, root.entries[key].line, short(tomlKey(key))))
-			delete(root.entries, key)
+			doc.Ignored = append(doc.Ignored, fmt.Sprintf("%s, line %d: %s is not below settings, where the image looks", fieldUserData, file.line(key), short(key)))
+			delete(file.root, key)
 		}
 	}
-	settings, err := root.subtable("", "settings")
+	kubernetes, err := file.table("settings", "kubernetes")
 	if err != nil {
 		return Document{}, err
 	}
-	kubernetes, err := settings.subtable("settings.", "kubernetes")
-	if err != nil {
-		return Document{}, err
-	}
-	ignored, err := checkKubernetesSettings(kubernetes)
+	ignored, err := checkKubernetesSettings(file, kubernetes)
 	if err != nil {
 		return Document{}, err
 	}
 	doc.Ignored = bounded(append(doc.Ignored, ignored...))
-	if err := o.setKubernetes(kubernetes); err != nil {
+	labels, err := file.table("settings", "kubernetes", "node-labels")
+	if err != nil {
 		return Document{}, err
 	}
+	for key, value := range o.joinLabels() {
+		labels[key] = value
+	}
+	o.setKubernetes(kubernetes)
 	if o.InstanceStore == RAID0 {
-		commands, err := settings.subtable("settings.", "bootstrap-commands")
+		commands, err := file.table("settings", "bootstrap-commands")
 		if err != nil {
 			return Document{}, err
 		}
-		commands.set(mountCommand, o.mountStorage())
+		commands[mountCommand] = o.mountStorage()
 	}
-	doc.Text = writeTOML(root)
-	return doc, nil
+	doc.Text, err = file.write()
+	return doc, err
 }
 
 // maxIgnored bounds what a user is told at once; after a few the file is of another kind anyway.
@@ -107,86 +108,65 @@ func (o *Options) checkBottlerocket() error {
 }
 
 // setKubernetes writes what Karpenter decides over what the user's data has.
-func (o *Options) setKubernetes(kubernetes *tomlTable) error {
-	kubernetes.set("cluster-name", o.ClusterName)
-	kubernetes.set("api-server", o.Endpoint)
+func (o *Options) setKubernetes(kubernetes map[string]any) {
+	kubernetes["cluster-name"] = o.ClusterName
+	kubernetes["api-server"] = o.Endpoint
 	if o.CABundle != "" {
-		kubernetes.set("cluster-certificate", o.CABundle)
+		kubernetes["cluster-certificate"] = o.CABundle
 	}
 	switch dns := o.Kubelet.ClusterDNS; len(dns) {
 	case 0:
 	case 1:
-		kubernetes.set("cluster-dns-ip", dns[0])
+		kubernetes["cluster-dns-ip"] = dns[0]
 	default:
-		kubernetes.set("cluster-dns-ip", anys(dns))
+		kubernetes["cluster-dns-ip"] = dns
 	}
-	labels, err := kubernetes.subtable("settings.kubernetes.", "node-labels")
-	if err != nil {
-		return err
-	}
-	for key, value := range o.joinLabels() {
-		labels.set(key, value)
-	}
-	taints := newTOMLTable(tomlHeader)
+	taints := map[string][]string{}
 	for _, taint := range o.joinTaints() {
-		effects, _ := taints.entries[taint.Key].value.([]any)
-		taints.set(taint.Key, append(effects, taint.Value+":"+taint.Effect))
+		taints[taint.Key] = append(taints[taint.Key], taint.Value+":"+taint.Effect)
 	}
-	kubernetes.set("node-taints", taints)
+	kubernetes["node-taints"] = taints
 	o.Kubelet.setSettings(kubernetes)
-	return nil
 }
 
 // setSettings writes spec.kubelet in the image's names. A table replaces the user's as a whole.
-func (k *Kubelet) setSettings(kubernetes *tomlTable) {
+func (k *Kubelet) setSettings(kubernetes map[string]any) {
 	for key, values := range map[string]map[string]string{
 		"system-reserved": k.SystemReserved, "kube-reserved": k.KubeReserved, "eviction-hard": k.EvictionHard,
 		"eviction-soft": k.EvictionSoft, "eviction-soft-grace-period": graces(k.EvictionSoftGracePeriod),
 	} {
 		if len(values) > 0 {
-			table := newTOMLTable(tomlHeader)
-			for name, value := range values {
-				table.set(name, value)
-			}
-			kubernetes.set(key, table)
+			kubernetes[key] = values
 		}
 	}
 	if k.MaxPods != nil {
-		kubernetes.set("max-pods", tomlInteger(*k.MaxPods))
+		kubernetes["max-pods"] = *k.MaxPods
 	}
 	if k.EvictionMaxPodGracePeriod != nil {
-		kubernetes.set("eviction-max-pod-grace-period", tomlInteger(*k.EvictionMaxPodGracePeriod))
+		kubernetes["eviction-max-pod-grace-period"] = *k.EvictionMaxPodGracePeriod
 	}
 	// Older images take these as texts only, newer ones both ways.
 	if k.ImageGCHighThresholdPercent != nil {
-		kubernetes.set("image-gc-high-threshold-percent", strconv.Itoa(int(*k.ImageGCHighThresholdPercent)))
+		kubernetes["image-gc-high-threshold-percent"] = strconv.Itoa(int(*k.ImageGCHighThresholdPercent))
 	}
 	if k.ImageGCLowThresholdPercent != nil {
-		kubernetes.set("image-gc-low-threshold-percent", strconv.Itoa(int(*k.ImageGCLowThresholdPercent)))
+		kubernetes["image-gc-low-threshold-percent"] = strconv.Itoa(int(*k.ImageGCLowThresholdPercent))
 	}
 	if k.CPUCFSQuota != nil {
-		kubernetes.set("cpu-cfs-quota-enforced", *k.CPUCFSQuota)
+		kubernetes["cpu-cfs-quota-enforced"] = *k.CPUCFSQuota
 	}
-}
-
-func tomlInteger(n int32) tomlLiteral {
-	return tomlLiteral{strconv.Itoa(int(n)), tomlIsInteger}
 }
 
 // mountCommand sorts before other commands, as they may use what it mounts.
 const mountCommand = "000-mount-instance-storage"
 
 // mountStorage is the command that joins the built-in disks and puts the kubelet's and the runtime's folders on them.
-func (o *Options) mountStorage() *tomlTable {
+func (o *Options) mountStorage() map[string]any {
 	bind := []string{"apiclient", "ephemeral-storage", "bind"}
 	if !bindsByDefault(o.AMIVersion) {
 		bind = append(bind, "--dirs", "/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods")
 	}
-	command := newTOMLTable(tomlHeader)
-	command.set("commands", []any{anys([]string{"apiclient", "ephemeral-storage", "init"}), anys(bind)})
-	command.set("essential", true)
-	command.set("mode", "always")
-	return command
+	return map[string]any{"commands": [][]string{{"apiclient", "ephemeral-storage", "init"}, bind}, "essential": true, "mode": "always"}
 }
 
 var imageVersion = regexp.MustCompile(`^v?([0-9]{1,4})\.([0-9]{1,4})\.[0-9]`)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pelletier/go-toml/v2"
 	"sigs.k8s.io/yaml"
 )
 
@@ -253,14 +254,6 @@ func settingText(t testing.TB, value any) string {
 			texts[key] = settingText(t, item)
 		}
 		return pairs(texts, "=")
-	case *tomlTable:
-		texts := map[string]string{}
-		for key, entry := range value.entries {
-			texts[key] = settingText(t, entry.value)
-		}
-		return pairs(texts, "=")
-	case tomlLiteral:
-		return value.text
 	case string:
 		return value
 	}
@@ -273,22 +266,20 @@ func settingText(t testing.TB, value any) string {
 
 func decodeTOML(t testing.TB, text string) machine {
 	t.Helper()
-	root, err := readTOML(text)
-	if err != nil {
+	var root map[string]any
+	if err := toml.Unmarshal([]byte(text), &root); err != nil {
 		t.Fatalf("not TOML: %v\n%s", err, text)
 	}
-	settings := root.entries["settings"].value.(*tomlTable)
+	settings := root["settings"].(map[string]any)
 	b := machine{Settings: map[string]string{}, Labels: map[string]string{}}
-	if commands, has := settings.entries["bootstrap-commands"]; has {
-		_, b.RAID0 = commands.value.(*tomlTable).entries[mountCommand]
+	if commands, has := settings["bootstrap-commands"]; has {
+		_, b.RAID0 = commands.(map[string]any)[mountCommand]
 	}
 	names := map[string]string{
 		"image-gc-high-threshold-percent": "image-gc-high-threshold", "image-gc-low-threshold-percent": "image-gc-low-threshold",
 		"cpu-cfs-quota-enforced": "cpu-cfs-quota",
 	}
-	kubernetes := settings.entries["kubernetes"].value.(*tomlTable)
-	for _, key := range kubernetes.keys() {
-		value := kubernetes.entries[key].value
+	for key, value := range settings["kubernetes"].(map[string]any) {
 		switch key {
 		case "cluster-name":
 			b.Cluster = value.(string)
@@ -299,12 +290,12 @@ func decodeTOML(t testing.TB, text string) machine {
 		case "cluster-dns-ip":
 			b.DNS = texts(value)
 		case "node-labels":
-			for name, entry := range value.(*tomlTable).entries {
-				b.Labels[name] = entry.value.(string)
+			for name, text := range value.(map[string]any) {
+				b.Labels[name] = text.(string)
 			}
 		case "node-taints":
-			for name, entry := range value.(*tomlTable).entries {
-				for _, taint := range texts(entry.value) {
+			for name, list := range value.(map[string]any) {
+				for _, taint := range texts(list) {
 					b.Taints = append(b.Taints, name+"="+taint)
 				}
 			}

@@ -64,17 +64,20 @@ func FuzzTOML(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		root, err := readTOML(text)
+		file, err := readTOML(text)
 		if err != nil {
 			return
 		}
-		once := writeTOML(root)
+		once, err := file.write()
+		if err != nil {
+			t.Fatalf("%q is not written: %v", text, err)
+		}
 		again, err := readTOML(once)
 		if err != nil {
 			t.Fatalf("%q was written as %q, which is not TOML: %v", text, once, err)
 		}
-		if twice := writeTOML(again); twice != once {
-			t.Errorf("%q was written as %q, then as %q", text, once, twice)
+		if twice, err := again.write(); twice != once || err != nil {
+			t.Errorf("%q was written as %q, then as %q (%v)", text, once, twice, err)
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/pelletier/go-toml/v2"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/yaml"
 )
@@ -66,8 +67,12 @@ func genUserData(family Family) *rapid.Generator[string] {
 		})
 	case Bottlerocket:
 		return rapid.Custom(func(t *rapid.T) string {
-			return "[settings]\nmotd = " + tomlString(rapid.String().Draw(t, "motd")) + "\n[settings.kernel.sysctl]\n" +
-				tomlKey(rapid.String().Draw(t, "key")) + " = " + tomlString(rapid.String().Draw(t, "value")) + "\n"
+			sysctl := map[string]string{rapid.String().Draw(t, "key"): rapid.String().Draw(t, "value")}
+			text, err := toml.Marshal(map[string]any{"settings": map[string]any{"motd": rapid.String().Draw(t, "motd"), "kernel": map[string]any{"sysctl": sysctl}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(text)
 		})
 	}
 	return lines
@@ -152,9 +157,12 @@ func Test1_7_Property_Quoting(t *testing.T) {
 		if value, rest, err := powershellString(powershellQuote(text)[1:] + " -x"); err != nil || value != text || rest != " -x" {
 			rt.Errorf("PowerShell: %q became %q and %q (%v)", text, value, rest, err)
 		}
-		root, err := readTOML(tomlKey(text) + " = " + tomlString(text))
-		if err != nil || root.entries[text].value != text {
-			rt.Errorf("TOML: %q became %v (%v)", text, root, err)
+		settings, err := (&tomlFile{root: map[string]any{text: text}}).write()
+		if err != nil {
+			rt.Fatal(err)
+		}
+		if file, err := readTOML(settings); err != nil || file.root[text] != text {
+			rt.Errorf("TOML: %q became %v (%v)", text, file, err)
 		}
 		var value map[string]string
 		document := writeYAML(map[string]any{"a": text, text + "!": "b"})

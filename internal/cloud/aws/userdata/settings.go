@@ -1,6 +1,11 @@
 package userdata
 
-import "fmt"
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
 
 // kubernetesSettings are the keys of settings.kubernetes that Bottlerocket images know, and what each may be. An image
 // that meets another one refuses all of its user data and never joins, so others are left out and reported. Keys newer
@@ -70,24 +75,25 @@ var kubernetesSettings = map[string][]tomlKind{
 }
 
 // checkKubernetesSettings takes out keys that no image knows, says which, and refuses values of the wrong kind.
-func checkKubernetesSettings(kubernetes *tomlTable) (ignored []string, err error) {
-	for _, key := range kubernetes.keys() {
-		entry := kubernetes.entries[key]
+func checkKubernetesSettings(file *tomlFile, kubernetes map[string]any) (ignored []string, err error) {
+	within := []string{"settings", "kubernetes"}
+	for _, key := range slices.Sorted(maps.Keys(kubernetes)) {
+		path := append(within, key)
 		kinds, known := kubernetesSettings[key]
 		if !known {
-			ignored = append(ignored, fmt.Sprintf("%s, line %d: settings.kubernetes.%s is not a setting of Bottlerocket", fieldUserData, entry.line, short(tomlKey(key))))
-			delete(kubernetes.entries, key)
+			ignored = append(ignored, fmt.Sprintf("%s, line %d: settings.kubernetes.%s is not a setting of Bottlerocket", fieldUserData, file.line(path...), short(key)))
+			delete(kubernetes, key)
 			continue
 		}
-		if err := checkKind("settings.kubernetes."+key, entry, kinds); err != nil {
+		if err := file.checkKind(path, kubernetes[key], kinds); err != nil {
 			return nil, err
 		}
 		if key != "node-labels" {
 			continue
 		}
-		labels, _ := entry.value.(*tomlTable)
-		for _, name := range labels.keys() {
-			if err := checkKind("settings.kubernetes.node-labels."+short(tomlKey(name)), labels.entries[name], []tomlKind{tomlIsString}); err != nil {
+		labels, _ := kubernetes[key].(map[string]any)
+		for _, name := range slices.Sorted(maps.Keys(labels)) {
+			if err := file.checkKind(append(path, name), labels[name], []tomlKind{tomlIsString}); err != nil {
 				return nil, err
 			}
 		}
@@ -95,8 +101,8 @@ func checkKubernetesSettings(kubernetes *tomlTable) (ignored []string, err error
 	return ignored, nil
 }
 
-func checkKind(path string, entry tomlEntry, kinds []tomlKind) error {
-	given := tomlKindOf(entry.value)
+func (f *tomlFile) checkKind(path []string, value any, kinds []tomlKind) error {
+	given := tomlKindOf(value)
 	want := string(kinds[0])
 	for i, kind := range kinds {
 		if kind == given {
@@ -106,5 +112,5 @@ func checkKind(path string, entry tomlEntry, kinds []tomlKind) error {
 			want += " or " + string(kind)
 		}
 	}
-	return &InputError{Field: fieldUserData, Line: entry.line, Wrong: path + " is " + string(given), Cure: "give " + want}
+	return &InputError{Field: fieldUserData, Line: f.line(path...), Wrong: short(strings.Join(path, ".")) + " is " + string(given), Cure: "give " + want}
 }

@@ -1,44 +1,19 @@
 package userdata
 
 import (
-	"maps"
-	"slices"
+	"errors"
 	"strings"
+	"time"
+
+	"github.com/pelletier/go-toml/v2"
+	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// tomlTable is a table of a TOML document. Comments and the order of keys are not kept.
-type tomlTable struct {
-	entries map[string]tomlEntry
-	origin  tomlOrigin
+// tomlFile is spec.userData of an image that reads TOML. Comments and the order of keys are not kept.
+type tomlFile struct {
+	root  map[string]any
+	lines map[string]int // by path
 }
-
-// tomlEntry is a key's value and the line on which it was given, 0 if Karpenter set it.
-// Values are string, bool, tomlLiteral, []any of values, *tomlTable and *tomlTables.
-type tomlEntry struct {
-	value any
-	line  int
-}
-
-// tomlLiteral is a number or a time as it was written: nothing here counts with them.
-type tomlLiteral struct {
-	text string
-	kind tomlKind
-}
-
-// tomlTables is an array of tables, which further [[headers]] extend.
-type tomlTables struct {
-	list []*tomlTable
-}
-
-// tomlOrigin is how a table came to be, which decides what may still be added to it.
-type tomlOrigin int
-
-const (
-	tomlImplicit tomlOrigin = iota // named on the way to another one: a header of its own may follow
-	tomlHeader                     // [name]
-	tomlDotted                     // name.key = value
-	tomlInline                     // { key = value }: complete
-)
 
 // tomlKind names the kinds of values in errors.
 type tomlKind string
@@ -53,128 +28,101 @@ const (
 	tomlIsTable   tomlKind = "a table"
 )
 
-func newTOMLTable(origin tomlOrigin) *tomlTable {
-	return &tomlTable{entries: map[string]tomlEntry{}, origin: origin}
+// readTOML reads spec.userData.
+func readTOML(text string) (*tomlFile, error) {
+	f := &tomlFile{root: map[string]any{}, lines: map[string]int{}}
+	if err := toml.Unmarshal([]byte(text), &f.root); err != nil {
+		wrong := &InputError{Field: fieldUserData, Wrong: "is not TOML: " + short(strings.TrimPrefix(err.Error(), "toml: ")), Cure: "write [table] or key = value on each line, texts in quotes, each key once"}
+		if at, is := errors.AsType[*toml.DecodeError](err); is {
+			wrong.Line, _ = at.Position()
+		}
+		return nil, wrong
+	}
+	f.findLines(text)
+	return f, nil
 }
 
-// keys are sorted.
-func (t *tomlTable) keys() []string {
-	return slices.Sorted(maps.Keys(t.entries))
+// findLines notes where keys and tables are named first.
+func (f *tomlFile) findLines(text string) {
+	var p unstable.Parser
+	p.Reset([]byte(text))
+	var within []string
+	for p.NextExpression() {
+		switch at := p.Expression(); at.Kind {
+		case unstable.Table, unstable.ArrayTable:
+			within = f.noteKey(&p, nil, at.Key())
+		case unstable.KeyValue:
+			f.notePair(&p, within, at)
+		}
+	}
 }
 
-// set gives a key a value of ours.
-func (t *tomlTable) set(key string, value any) {
-	t.entries[key] = tomlEntry{value: value}
+func (f *tomlFile) notePair(p *unstable.Parser, within []string, pair *unstable.Node) {
+	path := f.noteKey(p, within, pair.Key())
+	if value := pair.Value(); value.Kind == unstable.InlineTable {
+		for each := value.Children(); each.Next(); {
+			f.notePair(p, path, each.Node())
+		}
+	}
+}
+
+func (f *tomlFile) noteKey(p *unstable.Parser, within []string, key unstable.Iterator) []string {
+	path := within[:len(within):len(within)]
+	for key.Next() {
+		path = append(path, string(key.Node().Data))
+		if name := strings.Join(path, "\x00"); f.lines[name] == 0 {
+			f.lines[name] = p.Shape(key.Node().Raw).Start.Line
+		}
+	}
+	return path
+}
+
+// line is where a key was given first, 0 if Karpenter set it.
+func (f *tomlFile) line(path ...string) int { return f.lines[strings.Join(path, "\x00")] }
+
+// table returns the table at a path and makes it if there is none.
+func (f *tomlFile) table(path ...string) (map[string]any, error) {
+	at := f.root
+	for i, key := range path {
+		value, has := at[key]
+		if !has {
+			value = map[string]any{}
+			at[key] = value
+		}
+		table, is := value.(map[string]any)
+		if !is {
+			name := strings.Join(path[:i+1], ".")
+			return nil, &InputError{
+				Field: fieldUserData, Line: f.line(path[:i+1]...),
+				Wrong: name + " is " + string(tomlKindOf(value)) + " and not a table", Cure: "write [" + name + "] and its settings below",
+			}
+		}
+		at = table
+	}
+	return at, nil
+}
+
+// write is the document with sorted keys.
+func (f *tomlFile) write() (string, error) {
+	text, err := toml.Marshal(f.root)
+	return string(text), err
 }
 
 // tomlKindOf tells what a value is.
 func tomlKindOf(value any) tomlKind {
-	switch value := value.(type) {
+	switch value.(type) {
 	case string:
 		return tomlIsString
 	case bool:
 		return tomlIsBool
-	case tomlLiteral:
-		return value.kind
-	case *tomlTable:
+	case int64:
+		return tomlIsInteger
+	case float64:
+		return tomlIsFloat
+	case time.Time, toml.LocalDate, toml.LocalTime, toml.LocalDateTime:
+		return tomlIsTime
+	case map[string]any:
 		return tomlIsTable
 	}
 	return tomlIsArray
-}
-
-// subtable returns the table at key and makes it if there is none.
-func (t *tomlTable) subtable(path, key string) (*tomlTable, error) {
-	entry, has := t.entries[key]
-	if !has {
-		made := newTOMLTable(tomlHeader)
-		t.set(key, made)
-		return made, nil
-	}
-	table, is := entry.value.(*tomlTable)
-	if !is {
-		return nil, &InputError{
-			Field: fieldUserData, Line: entry.line,
-			Wrong: path + key + " is " + string(tomlKindOf(entry.value)) + " and not a table", Cure: "write [" + path + key + "] and its settings below",
-		}
-	}
-	return table, nil
-}
-
-// writeTOML writes a document with sorted keys: in each table first its values, then its tables.
-func writeTOML(root *tomlTable) string {
-	var b strings.Builder
-	writeTOMLTable(&b, nil, root)
-	return b.String()
-}
-
-func writeTOMLTable(b *strings.Builder, path []string, table *tomlTable) {
-	var values, tables []string
-	for _, key := range table.keys() {
-		if _, is := table.entries[key].value.(*tomlTable); is {
-			tables = append(tables, key)
-		} else {
-			values = append(values, key)
-		}
-	}
-	// A header is only left out where the headers of tables within say the same.
-	if len(path) > 0 && (len(values) > 0 || len(tables) == 0) {
-		if b.Len() > 0 {
-			b.WriteByte('\n')
-		}
-		b.WriteString("[" + strings.Join(path, ".") + "]\n")
-	}
-	for _, key := range values {
-		b.WriteString(tomlKey(key) + " = ")
-		writeTOMLValue(b, table.entries[key].value)
-		b.WriteByte('\n')
-	}
-	for _, key := range tables {
-		nested, _ := table.entries[key].value.(*tomlTable)
-		writeTOMLTable(b, append(slices.Clone(path), tomlKey(key)), nested)
-	}
-}
-
-// writeTOMLValue writes a value on one line; tables within arrays are inline.
-func writeTOMLValue(b *strings.Builder, value any) {
-	switch value := value.(type) {
-	case string:
-		b.WriteString(tomlString(value))
-	case bool:
-		if value {
-			b.WriteString("true")
-		} else {
-			b.WriteString("false")
-		}
-	case tomlLiteral:
-		b.WriteString(value.text)
-	case []any:
-		writeTOMLArray(b, value)
-	case *tomlTables:
-		list := make([]any, len(value.list))
-		for i, table := range value.list {
-			list[i] = table
-		}
-		writeTOMLArray(b, list)
-	case *tomlTable:
-		b.WriteByte('{')
-		for i, key := range value.keys() {
-			if i > 0 {
-				b.WriteString(", ")
-			}
-			b.WriteString(tomlKey(key) + " = ")
-			writeTOMLValue(b, value.entries[key].value)
-		}
-		b.WriteByte('}')
-	}
-}
-
-func writeTOMLArray(b *strings.Builder, list []any) {
-	b.WriteByte('[')
-	for i, item := range list {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		writeTOMLValue(b, item)
-	}
-	b.WriteByte(']')
 }

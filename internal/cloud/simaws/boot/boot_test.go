@@ -154,7 +154,10 @@ func TestDecodeRefuses(t *testing.T) {
 		{"IPv6 without DNS", "AL2", "#!/bin/bash\n/etc/eks/bootstrap.sh c1 --ip-family ipv6", "--dns-cluster-ip"},
 		{"YAML on Bottlerocket", "Bottlerocket", nodeConfig, "not valid TOML"},
 		{"no endpoint", "Bottlerocket", "[settings.kubernetes]\ncluster-name='c'\n", "api-server is missing"},
-		{"TOML twice", "Bottlerocket", "[settings.kubernetes]\na=1\na=2\n", "twice"},
+		{"TOML twice", "Bottlerocket", "[settings.kubernetes]\na=1\na=2\n", "not valid TOML"},
+		{"TOML with a table twice", "Bottlerocket", "[settings.kubernetes]\na=1\n[settings.kubernetes]\nb=2\n", "not valid TOML"},
+		{"TOML that closes a table", "Bottlerocket", "settings = {}\n[settings.kubernetes]\na=1\n", "not valid TOML"},
+		{"TOML with a number of none", "Bottlerocket", "[settings.kubernetes]\nmax-pods = 0110\n", "not valid TOML"},
 		{"podsPerCore", "Bottlerocket", "[settings.kubernetes]\npods-per-core=2\n", "does not exist"},
 		{"no block", "Windows", "echo hi", "no <powershell>"},
 		{"broken MIME", "AL2", "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"//\"\n\n--//\nbroken", "malformed"},
@@ -197,20 +200,29 @@ func TestSeedUserData(t *testing.T) {
 	}
 }
 
-func TestTOML(t *testing.T) {
-	got, err := parseTOML("a.b = 1_000\nc = \"x\\n\\u0041\" # c\nd = '''\nraw \\n'''\n[[e]]\nf = [1, [true, false],\n 'x',]\n[[e]]\ng = {h = 1.5, 'i j' = {}}\n[e.k]\nl = 0x10\n")
+// TestAnchors: nodeadm's YAML may say things once.
+func TestAnchors(t *testing.T) {
+	n, err := Decode("AL2023", []byte(`
+apiVersion: node.eks.aws/v1alpha1
+kind: NodeConfig
+spec:
+  cluster: {name: c1, apiServerEndpoint: x, certificateAuthority: y, cidr: z}
+  kubelet:
+    config:
+      kubeReserved: &reserved {cpu: 1, memory: 1Gi}
+      systemReserved: {<<: *reserved, cpu: 80m}
+      maxPods: &pods 30
+      podsPerCore: *pods
+      registerWithTaints: [{key: a, value: b, effect: NoSchedule}]
+`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := tomlTable{
-		"a": tomlTable{"b": 1000.0}, "c": "x\nA", "d": "raw \\n",
-		"e": []any{
-			tomlTable{"f": []any{1.0, []any{true, false}, "x"}},
-			tomlTable{"g": tomlTable{"h": 1.5, "i j": tomlTable{}}, "k": tomlTable{"l": 16.0}},
-		},
-	}
-	if d := cmp.Diff(want, got); d != "" {
+	if d := cmp.Diff(map[string]string{"cpu": "80m", "memory": "1Gi"}, n.SystemReserved); d != "" {
 		t.Error(d)
+	}
+	if n.MaxPods != 30 || n.PodsPerCore != 30 || len(n.Taints) != 1 {
+		t.Errorf("got %+v", n)
 	}
 }
 

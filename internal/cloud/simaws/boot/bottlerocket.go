@@ -6,12 +6,17 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/pelletier/go-toml/v2"
 )
+
+// tomlTable is how a table arrives where its keys are not known.
+type tomlTable = map[string]any
 
 // bottlerocket reads Bottlerocket settings.
 func (n *Node) bottlerocket(text string) error {
-	t, err := parseTOML(text)
-	if err != nil {
+	var t tomlTable
+	if err := toml.Unmarshal([]byte(text), &t); err != nil {
 		return fmt.Errorf("bottlerocket: user data is not valid TOML: %w", err)
 	}
 	settings, ok := t["settings"].(tomlTable)
@@ -128,11 +133,11 @@ func texts(v any) ([]string, error) {
 }
 
 func whole(v any, into *int) error {
-	f, ok := v.(float64)
-	if !ok || f != float64(int(f)) {
+	n, ok := v.(int64)
+	if !ok {
 		return fmt.Errorf("%v must be an integer", v)
 	}
-	*into = int(f)
+	*into = int(n)
 	return nil
 }
 

@@ -1,12 +1,39 @@
 package boot
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
+	"slices"
 	"strings"
 
-	"karpenter/internal/cloud/simaws/yaml"
+	"go.yaml.in/yaml/v3"
 )
+
+// nodeConfig is what is read of a NodeConfig.
+type nodeConfig struct {
+	APIVersion string `yaml:"apiVersion"`
+	Kind       string `yaml:"kind"`
+	Spec       struct {
+		Cluster struct {
+			Name     string `yaml:"name"`
+			Endpoint string `yaml:"apiServerEndpoint"`
+			CA       string `yaml:"certificateAuthority"`
+			CIDR     string `yaml:"cidr"`
+		} `yaml:"cluster"`
+		Instance struct {
+			LocalStorage struct {
+				Strategy string `yaml:"strategy"`
+			} `yaml:"localStorage"`
+		} `yaml:"instance"`
+		Kubelet struct {
+			Config map[string]yaml.Node `yaml:"config"`
+			Flags  []string             `yaml:"flags"`
+		} `yaml:"kubelet"`
+	} `yaml:"spec"`
+}
 
 // nodeadm reads AL2023 user data: NodeConfig documents, alone or as parts of
 // type application/node.eks.aws. Later documents win over earlier ones.
@@ -20,19 +47,22 @@ func (n *Node) nodeadm(text string) error {
 		if p.kind != "application/node.eks.aws" && (p.kind != "" || strings.HasPrefix(strings.TrimSpace(p.text), "#!")) {
 			continue
 		}
-		docs, err := yaml.Parse(p.text)
-		if err != nil {
-			return fmt.Errorf("nodeadm: NodeConfig is not valid YAML: %w", err)
-		}
-		for _, d := range docs {
-			if kind := d.Get("kind").String(); kind != "NodeConfig" {
-				return fmt.Errorf("nodeadm: kind is %q, must be NodeConfig", kind)
+		from := yaml.NewDecoder(strings.NewReader(p.text))
+		for {
+			var d nodeConfig
+			if err := from.Decode(&d); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				return fmt.Errorf("nodeadm: NodeConfig is not valid YAML: %w", err)
 			}
-			if v := d.Get("apiVersion").String(); !strings.HasPrefix(v, "node.eks.aws/") {
-				return fmt.Errorf("nodeadm: apiVersion is %q, must be node.eks.aws/v1alpha1", v)
+			if d.Kind != "NodeConfig" {
+				return fmt.Errorf("nodeadm: kind is %q, must be NodeConfig", d.Kind)
+			}
+			if !strings.HasPrefix(d.APIVersion, "node.eks.aws/") {
+				return fmt.Errorf("nodeadm: apiVersion is %q, must be node.eks.aws/v1alpha1", d.APIVersion)
 			}
 			found = true
-			if err := n.nodeConfig(d.Get("spec")); err != nil {
+			if err := n.configure(&d); err != nil {
 				return fmt.Errorf("nodeadm: %w", err)
 			}
 		}
@@ -48,84 +78,72 @@ func (n *Node) nodeadm(text string) error {
 	return nil
 }
 
-func (n *Node) nodeConfig(spec *yaml.Node) error {
-	cluster := spec.Get("cluster")
-	for key, into := range map[string]*string{"name": &n.ClusterName, "apiServerEndpoint": &n.Endpoint, "certificateAuthority": &n.CA, "cidr": &n.ServiceCIDR} {
-		if v := cluster.Get(key).String(); v != "" {
-			*into = v
-		}
-	}
+func (n *Node) configure(d *nodeConfig) error {
+	cluster := &d.Spec.Cluster
+	n.ClusterName, n.Endpoint = cmp.Or(cluster.Name, n.ClusterName), cmp.Or(cluster.Endpoint, n.Endpoint)
+	n.CA, n.ServiceCIDR = cmp.Or(cluster.CA, n.CA), cmp.Or(cluster.CIDR, n.ServiceCIDR)
 	n.IPv6 = strings.Contains(n.ServiceCIDR, ":")
-	if s := spec.At("instance", "localStorage", "strategy").String(); s != "" {
-		n.LocalStorage = strings.ToLower(s)
-	}
-	if config := spec.At("kubelet", "config"); config != nil {
-		for _, f := range config.Fields {
-			if err := n.kubeletField(f); err != nil {
-				return fmt.Errorf("kubelet.config.%s: %w", f.Key, err)
-			}
+	n.LocalStorage = cmp.Or(strings.ToLower(d.Spec.Instance.LocalStorage.Strategy), n.LocalStorage)
+	for _, key := range slices.Sorted(maps.Keys(d.Spec.Kubelet.Config)) {
+		value := d.Spec.Kubelet.Config[key]
+		if err := n.kubeletField(key, &value); err != nil {
+			return fmt.Errorf("kubelet.config.%s: %w", key, err)
 		}
 	}
-	if flags := spec.At("kubelet", "flags"); flags != nil {
-		for _, f := range flags.Items {
-			name, value, _ := strings.Cut(strings.TrimLeft(f.String(), "-"), "=")
-			// The flags end up in a shell-quoted environment variable.
-			if len(value) > 1 && value[0] == '"' && value[len(value)-1] == '"' {
-				value = value[1 : len(value)-1]
-			}
-			if err := n.kubeletFlag(name, value); err != nil {
-				return err
-			}
+	for _, f := range d.Spec.Kubelet.Flags {
+		name, value, _ := strings.Cut(strings.TrimLeft(f, "-"), "=")
+		// The flags end up in a shell-quoted environment variable.
+		if len(value) > 1 && value[0] == '"' && value[len(value)-1] == '"' {
+			value = value[1 : len(value)-1]
+		}
+		if err := n.kubeletFlag(name, value); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
 // kubeletField reads one field of a kubelet configuration.
-func (n *Node) kubeletField(f yaml.Field) error {
-	switch f.Key {
+func (n *Node) kubeletField(key string, v *yaml.Node) error {
+	switch key {
 	case "maxPods":
-		return number("maxPods", f.Value.String(), &n.MaxPods)
+		return count(key, v, &n.MaxPods)
 	case "podsPerCore":
-		return number("podsPerCore", f.Value.String(), &n.PodsPerCore)
+		return count(key, v, &n.PodsPerCore)
 	case "clusterDNS":
-		if f.Value.Kind != yaml.Sequence {
-			return errors.New("must be a list")
-		}
 		n.ClusterDNS = nil
-		for _, i := range f.Value.Items {
-			n.ClusterDNS = append(n.ClusterDNS, i.String())
-		}
+		return v.Decode(&n.ClusterDNS)
 	case "registerWithTaints":
-		if f.Value.Kind != yaml.Sequence {
-			return errors.New("must be a list")
-		}
-		for _, t := range f.Value.Items {
-			n.Taints = append(n.Taints, Taint{t.Get("key").String(), t.Get("value").String(), t.Get("effect").String()})
-		}
+		var taints []Taint
+		err := v.Decode(&taints)
+		n.Taints = append(n.Taints, taints...)
+		return err
 	case "kubeReserved":
-		return table(f.Value, &n.KubeReserved)
+		return table(v, &n.KubeReserved)
 	case "systemReserved":
-		return table(f.Value, &n.SystemReserved)
+		return table(v, &n.SystemReserved)
 	case "evictionHard":
-		return table(f.Value, &n.EvictionHard)
+		return table(v, &n.EvictionHard)
 	case "evictionSoft":
-		return table(f.Value, &n.EvictionSoft)
+		return table(v, &n.EvictionSoft)
 	case "evictionSoftGracePeriod":
-		return table(f.Value, &n.EvictionSoftGrace)
-	default:
-		n.Kubelet[f.Key] = fmt.Sprint(f.Value.Any())
+		return table(v, &n.EvictionSoftGrace)
 	}
-	return nil
+	var other any
+	err := v.Decode(&other)
+	n.Kubelet[key] = fmt.Sprint(other)
+	return err
+}
+
+func count(key string, v *yaml.Node, into *int) error {
+	var text string
+	if err := v.Decode(&text); err != nil {
+		return err
+	}
+	return number(key, text, into)
 }
 
 func table(v *yaml.Node, into *map[string]string) error {
-	if v.Kind != yaml.Mapping {
-		return errors.New("must be a mapping")
-	}
 	*into = map[string]string{}
-	for _, f := range v.Fields {
-		(*into)[f.Key] = f.Value.String()
-	}
-	return nil
+	return v.Decode(into)
 }

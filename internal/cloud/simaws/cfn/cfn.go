@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"karpenter/internal/cloud/simaws/yaml"
+	"go.yaml.in/yaml/v3"
 )
 
 // Template is a parsed template.
@@ -19,7 +19,7 @@ type Template struct {
 	// Resources are in the order they can be made.
 	Resources []Resource
 
-	conditions, mappings, outputs *yaml.Node
+	conditions, mappings, outputs *node
 }
 
 // Parameter is a declared parameter.
@@ -33,39 +33,35 @@ type Parameter struct {
 // Resource is a declared resource.
 type Resource struct {
 	Name, Type, Condition string
-	Properties            *yaml.Node
+	Properties            *node
 }
 
 // Parse reads a template in YAML or JSON.
 func Parse(text string) (*Template, error) {
-	docs, err := yaml.Parse(text)
+	root, err := read(text)
 	if err != nil {
 		return nil, fmt.Errorf("template format error: %w", err)
 	}
-	if len(docs) != 1 || docs[0].Kind != yaml.Mapping {
-		return nil, fmt.Errorf("template format error: unsupported structure")
-	}
-	root := docs[0]
 	t := &Template{
-		Description: root.Get("Description").String(), conditions: root.Get("Conditions"),
-		mappings: root.Get("Mappings"), outputs: root.Get("Outputs"),
+		Description: root.get("Description").String(), conditions: root.get("Conditions"),
+		mappings: root.get("Mappings"), outputs: root.get("Outputs"),
 	}
-	if ps := root.Get("Parameters"); ps != nil {
-		for _, f := range ps.Fields {
-			p := Parameter{Name: f.Key, Type: f.Value.Get("Type").String(), Description: f.Value.Get("Description").String()}
-			if d := f.Value.Get("Default"); d != nil {
+	if ps := root.get("Parameters"); ps != nil {
+		for _, f := range ps.fields {
+			p := Parameter{Name: f.key, Type: f.value.get("Type").String(), Description: f.value.get("Description").String()}
+			if d := f.value.get("Default"); d != nil {
 				p.Default, p.HasDefault = d.String(), true
 			}
-			if a := f.Value.Get("AllowedValues"); a != nil {
-				for _, v := range a.Items {
+			if a := f.value.get("AllowedValues"); a != nil {
+				for _, v := range a.items {
 					p.Allowed = append(p.Allowed, v.String())
 				}
 			}
 			t.Parameters = append(t.Parameters, p)
 		}
 	}
-	rs := root.Get("Resources")
-	if rs == nil || len(rs.Fields) == 0 {
+	rs := root.get("Resources")
+	if rs == nil || len(rs.fields) == 0 {
 		return nil, fmt.Errorf("template format error: at least one Resources member must be defined")
 	}
 	return t, t.order(rs)
@@ -73,20 +69,20 @@ func Parse(text string) (*Template, error) {
 
 // order sorts the resources so that each comes after what it refers to; apart
 // from that they keep the order of the template.
-func (t *Template) order(rs *yaml.Node) error {
+func (t *Template) order(rs *node) error {
 	needs := map[string][]string{}
-	for _, f := range rs.Fields {
-		if f.Value.Get("Type").String() == "" {
-			return fmt.Errorf("template format error: resource %s has no Type", f.Key)
+	for _, f := range rs.fields {
+		if f.value.get("Type").String() == "" {
+			return fmt.Errorf("template format error: resource %s has no Type", f.key)
 		}
-		refs := references(f.Value.Get("Properties"), nil)
-		if d := f.Value.Get("DependsOn"); d != nil {
+		refs := references(f.value.get("Properties"), nil)
+		if d := f.value.get("DependsOn"); d != nil {
 			refs = append(refs, d.String())
-			for _, i := range d.Items {
+			for _, i := range d.items {
 				refs = append(refs, i.String())
 			}
 		}
-		needs[f.Key] = refs
+		needs[f.key] = refs
 	}
 	state := map[string]int{}
 	var visit func(name string) error
@@ -106,12 +102,12 @@ func (t *Template) order(rs *yaml.Node) error {
 			}
 		}
 		state[name] = 2
-		v := rs.Get(name)
-		t.Resources = append(t.Resources, Resource{name, v.Get("Type").String(), v.Get("Condition").String(), v.Get("Properties")})
+		v := rs.get(name)
+		t.Resources = append(t.Resources, Resource{name, v.get("Type").String(), v.get("Condition").String(), v.get("Properties")})
 		return nil
 	}
-	for _, f := range rs.Fields {
-		if err := visit(f.Key); err != nil {
+	for _, f := range rs.fields {
+		if err := visit(f.key); err != nil {
 			return err
 		}
 	}
@@ -119,7 +115,7 @@ func (t *Template) order(rs *yaml.Node) error {
 }
 
 // references lists the names that a value refers to.
-func references(n *yaml.Node, out []string) []string {
+func references(n *node, out []string) []string {
 	if n == nil {
 		return out
 	}
@@ -132,18 +128,18 @@ func references(n *yaml.Node, out []string) []string {
 		out = append(out, head)
 	case "Sub":
 		text := arg.String()
-		if arg.Kind == yaml.Sequence && len(arg.Items) > 0 {
-			text = arg.Items[0].String()
+		if arg.kind == yaml.SequenceNode && len(arg.items) > 0 {
+			text = arg.items[0].String()
 		}
 		for _, v := range variables(text) {
 			head, _, _ := strings.Cut(v, ".")
 			out = append(out, head)
 		}
 	}
-	for _, f := range n.Fields {
-		out = references(f.Value, out)
+	for _, f := range n.fields {
+		out = references(f.value, out)
 	}
-	for _, i := range n.Items {
+	for _, i := range n.items {
 		out = references(i, out)
 	}
 	return out
@@ -151,28 +147,28 @@ func references(n *yaml.Node, out []string) []string {
 
 // function recognises an intrinsic function in its short (!Sub) and long
 // ({"Fn::Sub": …}) form.
-func function(n *yaml.Node) (name string, arg *yaml.Node) {
-	if n.Tag != "" {
+func function(n *node) (name string, arg *node) {
+	if n.tag != "" {
 		plain := *n
-		plain.Tag = ""
-		return n.Tag, &plain
+		plain.tag = ""
+		return n.tag, &plain
 	}
-	if n.Kind == yaml.Mapping && len(n.Fields) == 1 {
-		key := n.Fields[0].Key
+	if n.kind == yaml.MappingNode && len(n.fields) == 1 {
+		key := n.fields[0].key
 		if key == "Ref" || key == "Condition" {
-			return key, n.Fields[0].Value
+			return key, n.fields[0].value
 		}
 		if short, ok := strings.CutPrefix(key, "Fn::"); ok {
-			return short, n.Fields[0].Value
+			return short, n.fields[0].value
 		}
 	}
 	return "", nil
 }
 
 // attribute splits the argument of GetAtt.
-func attribute(n *yaml.Node) (resource, attr string) {
-	if n.Kind == yaml.Sequence && len(n.Items) == 2 {
-		return n.Items[0].String(), n.Items[1].String()
+func attribute(n *node) (resource, attr string) {
+	if n.kind == yaml.SequenceNode && len(n.items) == 2 {
+		return n.items[0].String(), n.items[1].String()
 	}
 	resource, attr, _ = strings.Cut(n.String(), ".")
 	return resource, attr

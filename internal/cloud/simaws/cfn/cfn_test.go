@@ -90,9 +90,46 @@ func TestTemplate(t *testing.T) {
 	}
 }
 
+// Anchors and merge keys say things once; a day, which YAML knows, stays the text that policies have.
+func TestTemplateAnchors(t *testing.T) {
+	tm, err := Parse(`
+Resources:
+  A:
+    Type: T
+    Properties:
+      Base: &base {Version: 2012-10-17, Name: !Sub "a-${ClusterName}", Size: &size 3}
+      Other: {<<: *base, Name: mine, On: yes}
+      Both: {<<: [{Size: 1}, *base]}
+      Sizes: [*size, 0x10, 1.5, true, ~, "3"]
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := tm.Properties(tm.Resources[0], testEnv("dev"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{
+		"Base":  map[string]any{"Version": "2012-10-17", "Name": "a-c1", "Size": 3.0},
+		"Other": map[string]any{"Version": "2012-10-17", "Name": "mine", "Size": 3.0, "On": "yes"},
+		"Both":  map[string]any{"Version": "2012-10-17", "Name": "a-c1", "Size": 1.0},
+		"Sizes": []any{3.0, 16.0, 1.5, true, nil, "3"},
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}
+
 func TestTemplateRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		"a: [":                   "format error",
+		"a: [":            "format error",
+		"":                "format error",
+		"- a":             "unsupported structure",
+		"a: 1\n---\na: 2": "more than one document",
+		"a: 1\na: 2":      "line 2: key \"a\" is given twice",
+		"a: &a [*a]":      "nested too deeply",
+		"a: &a [x, x, x, x, x, x, x, x, x, x]\nb: &b [*a, *a, *a, *a, *a, *a, *a, *a, *a, *a]\nc: &c [*b, *b, *b, *b, *b, *b, *b, *b, *b, *b]\n" +
+			"d: &d [*c, *c, *c, *c, *c, *c, *c, *c, *c, *c]\ne: [*d, *d, *d, *d, *d, *d, *d, *d, *d, *d]": "too often",
 		"Resources: {}":          "at least one",
 		"Resources: {A: {X: 1}}": "no Type",
 		"Resources:\n  A: {Type: T, Properties: {x: !Ref B}}\n  B: {Type: T, Properties: {x: !Ref A}}": "circular",

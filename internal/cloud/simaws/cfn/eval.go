@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"karpenter/internal/cloud/simaws/yaml"
+	"go.yaml.in/yaml/v3"
 )
 
 // Env is what names in a template stand for.
@@ -60,24 +60,24 @@ func (t *Template) Outputs(env Env) ([]Output, error) {
 	if t.outputs == nil {
 		return nil, nil
 	}
-	for _, f := range t.outputs.Fields {
-		if wanted, err := t.Wanted(Resource{Condition: f.Value.Get("Condition").String()}, env); err != nil || !wanted {
+	for _, f := range t.outputs.fields {
+		if wanted, err := t.Wanted(Resource{Condition: f.value.get("Condition").String()}, env); err != nil || !wanted {
 			if err != nil {
-				return nil, fmt.Errorf("output %s: %w", f.Key, err)
+				return nil, fmt.Errorf("output %s: %w", f.key, err)
 			}
 			continue
 		}
-		if f.Value.Get("Value") == nil {
-			return nil, fmt.Errorf("output %s has no Value", f.Key)
+		if f.value.get("Value") == nil {
+			return nil, fmt.Errorf("output %s has no Value", f.key)
 		}
-		v, err := env.text(f.Value.Get("Value"))
+		v, err := env.text(f.value.get("Value"))
 		if err != nil {
-			return nil, fmt.Errorf("output %s: %w", f.Key, err)
+			return nil, fmt.Errorf("output %s: %w", f.key, err)
 		}
-		o := Output{Key: f.Key, Value: v, Description: f.Value.Get("Description").String()}
-		if e := f.Value.At("Export", "Name"); e != nil {
+		o := Output{Key: f.key, Value: v, Description: f.value.get("Description").String()}
+		if e := f.value.get("Export").get("Name"); e != nil {
 			if o.Export, err = env.text(e); err != nil {
-				return nil, fmt.Errorf("output %s: %w", f.Key, err)
+				return nil, fmt.Errorf("output %s: %w", f.key, err)
 			}
 		}
 		out = append(out, o)
@@ -85,26 +85,26 @@ func (t *Template) Outputs(env Env) ([]Output, error) {
 	return out, nil
 }
 
-func (e Env) eval(n *yaml.Node) (any, error) {
+func (e Env) eval(n *node) (any, error) {
 	if name, arg := function(n); name != "" {
 		return e.call(name, arg)
 	}
-	switch n.Kind {
-	case yaml.Mapping:
+	switch n.kind {
+	case yaml.MappingNode:
 		m := map[string]any{}
-		for _, f := range n.Fields {
-			v, err := e.eval(f.Value)
+		for _, f := range n.fields {
+			v, err := e.eval(f.value)
 			if err != nil {
 				return nil, err
 			}
 			if v != (noValue{}) {
-				m[f.Key] = v
+				m[f.key] = v
 			}
 		}
 		return m, nil
-	case yaml.Sequence:
+	case yaml.SequenceNode:
 		s := []any{}
-		for _, i := range n.Items {
+		for _, i := range n.items {
 			v, err := e.eval(i)
 			if err != nil {
 				return nil, err
@@ -115,11 +115,11 @@ func (e Env) eval(n *yaml.Node) (any, error) {
 		}
 		return s, nil
 	}
-	return n.Any(), nil
+	return n.plain(), nil
 }
 
 // text evaluates to a string.
-func (e Env) text(n *yaml.Node) (string, error) {
+func (e Env) text(n *node) (string, error) {
 	v, err := e.eval(n)
 	if err != nil {
 		return "", err
@@ -135,7 +135,7 @@ func (e Env) text(n *yaml.Node) (string, error) {
 	return "", fmt.Errorf("%v is not a string", v)
 }
 
-func (e Env) list(n *yaml.Node) ([]string, error) {
+func (e Env) list(n *node) ([]string, error) {
 	v, err := e.eval(n)
 	if err != nil {
 		return nil, err
@@ -152,14 +152,14 @@ func (e Env) list(n *yaml.Node) ([]string, error) {
 }
 
 // args checks that a function's argument is a list of n.
-func args(name string, arg *yaml.Node, n int) ([]*yaml.Node, error) {
-	if arg == nil || arg.Kind != yaml.Sequence || len(arg.Items) != n {
+func args(name string, arg *node, n int) ([]*node, error) {
+	if arg == nil || arg.kind != yaml.SequenceNode || len(arg.items) != n {
 		return nil, fmt.Errorf("function Fn::%s needs a list of %d", name, n)
 	}
-	return arg.Items, nil
+	return arg.items, nil
 }
 
-func (e Env) call(name string, arg *yaml.Node) (any, error) {
+func (e Env) call(name string, arg *node) (any, error) {
 	switch name {
 	case "Ref":
 		return e.ref(arg.String())
@@ -226,9 +226,9 @@ func (e Env) ref(name string) (any, error) {
 	return nil, fmt.Errorf("unresolved resource dependency %q", name)
 }
 
-func (e Env) sub(arg *yaml.Node) (any, error) {
-	text, local := arg.String(), (*yaml.Node)(nil)
-	if arg.Kind == yaml.Sequence {
+func (e Env) sub(arg *node) (any, error) {
+	text, local := arg.String(), (*node)(nil)
+	if arg.kind == yaml.SequenceNode {
 		a, err := args("Sub", arg, 2)
 		if err != nil {
 			return nil, err
@@ -255,11 +255,11 @@ func (e Env) sub(arg *yaml.Node) (any, error) {
 	}
 }
 
-func (e Env) variable(name string, local *yaml.Node) (string, error) {
+func (e Env) variable(name string, local *node) (string, error) {
 	if literal, ok := strings.CutPrefix(name, "!"); ok {
 		return "${" + literal + "}", nil
 	}
-	if n := local.Get(name); n != nil {
+	if n := local.get(name); n != nil {
 		return e.text(n)
 	}
 	if r, attr, ok := strings.Cut(name, "."); ok {
@@ -272,7 +272,7 @@ func (e Env) variable(name string, local *yaml.Node) (string, error) {
 	return fmt.Sprint(v), err
 }
 
-func (e Env) join(arg *yaml.Node) (any, error) {
+func (e Env) join(arg *node) (any, error) {
 	a, err := args("Join", arg, 2)
 	if err != nil {
 		return nil, err
@@ -281,7 +281,7 @@ func (e Env) join(arg *yaml.Node) (any, error) {
 	return strings.Join(parts, a[0].String()), err
 }
 
-func (e Env) pick(arg *yaml.Node) (any, error) {
+func (e Env) pick(arg *node) (any, error) {
 	a, err := args("Select", arg, 2)
 	if err != nil {
 		return nil, err
@@ -297,7 +297,7 @@ func (e Env) pick(arg *yaml.Node) (any, error) {
 	return parts[i], nil
 }
 
-func (e Env) find(arg *yaml.Node) (any, error) {
+func (e Env) find(arg *node) (any, error) {
 	a, err := args("FindInMap", arg, 3)
 	if err != nil {
 		return nil, err
@@ -308,18 +308,18 @@ func (e Env) find(arg *yaml.Node) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		if n = n.Get(key); n == nil {
+		if n = n.get(key); n == nil {
 			return nil, fmt.Errorf("Fn::FindInMap: no entry %q", key)
 		}
 	}
-	return n.Any(), nil
+	return n.plain(), nil
 }
 
 // maxConditions bounds how deep conditions may refer to each other.
 const maxConditions = 20
 
 func (e Env) condition(name string, depth int) (bool, error) {
-	n := e.t.conditions.Get(name)
+	n := e.t.conditions.get(name)
 	if n == nil {
 		return false, fmt.Errorf("condition %q does not exist", name)
 	}
@@ -330,7 +330,7 @@ func (e Env) condition(name string, depth int) (bool, error) {
 	return e.truth(fn, arg, depth+1)
 }
 
-func (e Env) truth(name string, arg *yaml.Node, depth int) (bool, error) {
+func (e Env) truth(name string, arg *node, depth int) (bool, error) {
 	switch name {
 	case "Condition":
 		return e.condition(arg.String(), depth)
@@ -346,11 +346,11 @@ func (e Env) truth(name string, arg *yaml.Node, depth int) (bool, error) {
 		r, err := e.text(a[1])
 		return l == r, err
 	case "Not", "And", "Or":
-		if arg.Kind != yaml.Sequence || len(arg.Items) == 0 {
+		if arg.kind != yaml.SequenceNode || len(arg.items) == 0 {
 			return false, fmt.Errorf("function Fn::%s needs a list of conditions", name)
 		}
 		all, some := true, false
-		for _, i := range arg.Items {
+		for _, i := range arg.items {
 			fn, inner := function(i)
 			v, err := e.truth(fn, inner, depth+1)
 			if err != nil {
