@@ -44,14 +44,11 @@ func pack(when time.Time, entries []entry) ([]byte, error) {
 // squeeze packs bytes with gzip, whose header says neither name nor time.
 func squeeze(plain []byte) ([]byte, error) {
 	var out bytes.Buffer
-	z, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
-	if err != nil {
-		return nil, err
-	}
+	z := gzip.NewWriter(&out)
 	if _, err := z.Write(plain); err != nil {
 		return nil, err
 	}
-	err = z.Close()
+	err := z.Close()
 	return out.Bytes(), err
 }
 
