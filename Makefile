@@ -11,7 +11,11 @@ HELM_VERSION := 4.3.1
 OLDEST_KUBE_VERSION := 1.25.4
 OLDEST_HELM_VERSION := 3.17.4
 
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+# The version is the charts'; a test holds the other places to it.
+VERSION ?= $(shell awk '/^appVersion:/ {print $$2}' charts/karpenter/Chart.yaml)
+
+# Where the files of a release will be: krew's manifest names it.
+RELEASE_URL ?= https://releases.example.com/karpenter/$(VERSION)
 
 # Programs, tests and linters are compiled in the same way, so that none of the two thousand packages is compiled twice.
 export CGO_ENABLED := 0
@@ -28,7 +32,7 @@ kube_ldflags = -s -w $(foreach package,k8s.io/component-base/version k8s.io/clie
 counted = 2>&1 | awk -v total=$$(go list -deps . | wc -l) '/^[a-zA-Z0-9._~\/-]+$$/ {n++; if (n % 100 == 0) {printf "  %d of at most %d packages\n", n, total; fflush()}; next} {print}'
 
 .DEFAULT_GOAL := help
-.PHONY: help build karpenter kube helm test lint tools unit race race-core compat generate bench live image local clean
+.PHONY: help build karpenter kube helm test lint tools unit race race-core compat generate bench live image release local clean
 
 help: ## what there is to make
 	@echo "Karpenter launches nodes for pods that are unschedulable and removes nodes that are no longer needed."
@@ -148,10 +152,13 @@ live: build ## the whole product against its bars: latency, memory, restart, fou
 		exit $$broken
 
 image: ## the container image for amd64 and arm64, without a container engine: artifacts/image
-	@go run ./tools/image -version $(VERSION)
+	@go run ./tools/release -version $(VERSION) image
+
+release: ## everything that users get, in dist: the same commit gives the same bytes; takes minutes
+	@go run ./tools/release -version $(VERSION) -url $(RELEASE_URL) all
 
 local: build ## a whole cluster on this machine
 	@bin/karpenter local
 
 clean: ## remove what was built
-	rm -rf bin artifacts
+	rm -rf bin artifacts dist

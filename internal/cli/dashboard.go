@@ -49,6 +49,7 @@ through the API server, with your rights; it needs no setting for it. Nothing is
 	f.IntVar(&d.port, "port", 0, "port on this computer; any free one without it")
 	f.BoolVar(&d.open, "open", term.IsTerminal(int(os.Stdout.Fd())), "open a browser")
 	f.Lookup("open").DefValue = "true" // on a terminal
+	d.source.completeAccess(cmd)
 	return cmd
 }
 

@@ -60,8 +60,9 @@ with its reason in one sentence and its outcome. With the number of a decision: 
 	f.BoolVarP(&d.follow, "follow", "f", false, "go on with those that come, and with outcomes, until interrupted")
 	f.DurationVar(&d.interval, "interval", 2*time.Second, "how often to ask with --follow")
 	f.StringVar(&d.recording, "recording", "", "with an ID: write the recording that the decision was made from to this file; - is standard output")
-	f.StringVarP(&d.output, "output", "o", "table", "table for people, json for programs; with --follow one document a line")
-	completeWords(cmd, map[string][]string{"output": {"table", "json"}, "kind": decisionKinds})
+	f.StringVarP(&d.output, "output", "o", "table", "table for people, json or yaml for programs; with --follow one document a line in json, several documents in yaml")
+	d.source.completeAccess(cmd)
+	completeWords(cmd, map[string][]string{"output": {"table", "json", "yaml"}, "kind": decisionKinds})
 	return cmd
 }
 
@@ -109,8 +110,8 @@ const maxFollowed = 1000
 func (d *deciding) query(args []string) (ledger.Query, error) {
 	q := ledger.Query{Limit: d.limit}
 	switch {
-	case d.output != "table" && d.output != "json":
-		return q, fmt.Errorf("--output is %q; give table or json", d.output)
+	case d.output != "table" && d.output != "json" && d.output != "yaml":
+		return q, fmt.Errorf("--output is %q; give table, json or yaml", d.output)
 	case d.limit < 1:
 		return q, fmt.Errorf("--limit is %d; give at least 1", d.limit)
 	case d.interval < 100*time.Millisecond:
@@ -170,6 +171,8 @@ func (d *deciding) one(cmd *cobra.Command, id string) error {
 	case d.output == "json":
 		_, err := cmd.OutOrStdout().Write(append(slices.Clip(data), '\n'))
 		return err
+	case d.output == "yaml":
+		return encode(cmd.OutOrStdout(), d.output, json.RawMessage(data), "")
 	}
 	e := &ledger.Entry{}
 	if err := json.Unmarshal(data, e); err != nil {
@@ -218,18 +221,19 @@ func (s *shownDecisions) since() uint64 {
 }
 
 func (d *deciding) print(w io.Writer, list []*ledger.Entry, first bool) error {
-	if d.output == "json" && d.follow {
+	if d.output != "table" && d.follow {
 		for _, e := range list {
-			if err := json.NewEncoder(w).Encode(e); err != nil {
+			if d.output == "yaml" {
+				fmt.Fprintln(w, "---")
+			}
+			if err := encode(w, d.output, e, ""); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	if d.output == "json" {
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		return enc.Encode(map[string][]*ledger.Entry{"decisions": append([]*ledger.Entry{}, list...)})
+	if d.output != "table" {
+		return encode(w, d.output, map[string][]*ledger.Entry{"decisions": append([]*ledger.Entry{}, list...)}, "  ")
 	}
 	if first && len(list) == 0 {
 		fmt.Fprintln(w, "no decisions yet")

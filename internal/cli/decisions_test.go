@@ -107,7 +107,7 @@ func TestDecisionsRefuseWhatMakesNoSense(t *testing.T) {
 		"x":                   `"x" is no decision`,
 		"--recording f":       "--recording needs the ID",
 		"3 --follow":          "an ID names one decision",
-		"-o yaml":             `--output is "yaml"; give table or json`,
+		"-o xml":              `--output is "xml"; give table, json or yaml`,
 		"--interval 1ms":      "--interval is 1ms; give at least 100ms",
 		"--controller banana": `--controller is "banana"; give an address`,
 	} {

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"karpenter/internal/ledger"
 	"karpenter/internal/state"
@@ -95,6 +97,12 @@ func TestExplainOnASnapshot(t *testing.T) {
 		{"pool", "nodepool general"},
 		{"tree", "pod ml/train-0 -o tree"},
 		{"json", "node ip-10-0-1-11 -o json"},
+		{"deployment", "deployment/web -n shop"},
+		{"deployment-stuck", "deploy ml/etl"},
+		{"statefulset", "sts cache -A"},
+		{"job", "job train -n ml -o tree"},
+		{"workload-yaml", "deployment report -n shop -o yaml"},
+		{"workload-name", "deployment api -n shop -o name"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, err := explainOn(t, strings.Fields(test.args)...)
@@ -119,6 +127,31 @@ func TestExplainOnASnapshot(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Pods of a workload that have the same reason are one group, what needs attention first, and one of each is explained.
+func TestExplainGroupsThePodsOfAWorkload(t *testing.T) {
+	f := newFixture(t)
+	f.pods("mix", 5, "100", "1Gi", "")
+	for i, item := range f.items[len(f.items)-5:] {
+		pod := item.(*corev1.Pod)
+		pod.UID = types.UID(pod.Name)
+		if i < 2 {
+			continue
+		}
+		// Three of the five run, on two nodes.
+		pod.Spec.NodeName = []string{"ip-10-0-2-22.us-west-2.compute.internal", "ip-10-0-1-33.us-west-2.compute.internal"}[i%2]
+		pod.Spec.Containers[0].Resources.Requests = amounts("100m", "1Gi", "0")
+		pod.Status = corev1.PodStatus{Phase: corev1.PodRunning}
+	}
+	snapshot, catalog := f.write()
+	e := &explaining{}
+	e.source.now = atNoon
+	out, _, err := execute(t, e.command(), "deployment/mix", "--snapshot", snapshot, "--catalog", catalog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, filepath.Join("testdata", "explain", "workload-groups.golden"), out)
 }
 
 // While pods of a pool are to be placed or its nodes start, nothing of it is removed for its cost, and the answer says so.
@@ -168,7 +201,11 @@ func TestExplainRefusesWhatItCannotRead(t *testing.T) {
 		{"nodepool generl", "did you mean general?"},
 		{"move 7", "numbers are those of the controller's ledger, which is not asked here"},
 		{"move d8q3k-4", "no move is known here"},
-		{"node ip-10-0-1-11 -o yaml", "give text, tree or json"},
+		{"node ip-10-0-1-11 -o xml", "give text, tree, name, json or yaml"},
+		{"deployment webb -n shop", `there is no deployment with pods called "shop/webb"; did you mean shop/web?`},
+		{"deployment web", "did you mean shop/web?"},
+		{"deploy nothing -A", `there is no deployment "nothing"; no namespace has one`},
+		{"pod web-7d4b9-0 -A -n shop", "contradict each other"},
 	} {
 		if _, err := explainOn(t, strings.Fields(test.args)...); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("explain %s: got %v, want something about %q", test.args, err, test.want)

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -28,6 +27,8 @@ const maxSnapshot = 4 << 30
 type planning struct {
 	source        Source
 	output        string
+	colour        string
+	screen        screen
 	preferences   string
 	minValues     string
 	workers       int
@@ -35,7 +36,8 @@ type planning struct {
 	spotToSpot    bool
 	whatIf        whatIfFlags
 	// now is the clock that the figures are measured with.
-	now func() time.Time
+	now   func() time.Time
+	going *progress
 }
 
 // NewPlan returns the command that says what the controller would do about pending pods, or about a change.
@@ -71,14 +73,16 @@ The cluster is that of the kubeconfig, or a file: a recording, or what kubectl p
 	p.source.AddFlags(f)
 	p.whatIf.addFlags(f)
 	f.Lookup("max-increase").DefValue = "0" // which is not shown: unless it is given, there is no bound
-	f.StringVarP(&p.output, "output", "o", "table", "table for people, json for programs, markdown (with -f) for pull requests")
+	f.StringVarP(&p.output, "output", "o", "table", "table or wide (every node, every reason in full) for people, json or yaml for programs, markdown (with -f) for pull requests")
+	addColourFlag(cmd, &p.colour)
 	f.StringVar(&p.preferences, "preference-policy", "", "Respect or Ignore preferred affinity and ScheduleAnyway spread; the controller's own, or Respect, without it")
 	f.StringVar(&p.minValues, "min-values-policy", "", "Strict or BestEffort; the controller's own, or Strict, without it")
 	f.BoolVar(&p.consolidation, "consolidate", false, "show which nodes would be removed, instead of what pending pods need")
 	f.BoolVar(&p.spotToSpot, "spot-to-spot", false, "let spot nodes be replaced by cheaper spot nodes, as the feature gate SpotToSpotConsolidation does; needs --consolidate or -f")
 	f.IntVar(&p.workers, "workers", runtime.NumCPU(), "how many things to try at once; the plan does not depend on it")
+	p.source.completeAccess(cmd)
 	completeWords(cmd, map[string][]string{
-		"output": {"table", "json", "markdown"}, "preference-policy": {"Respect", "Ignore"}, "min-values-policy": {"Strict", "BestEffort"},
+		"output": {"table", "wide", "json", "yaml", "markdown"}, "preference-policy": {"Respect", "Ignore"}, "min-values-policy": {"Strict", "BestEffort"},
 	})
 	return cmd
 }
@@ -102,6 +106,15 @@ func (p *planning) run(cmd *cobra.Command) error {
 	if err := p.check(); err != nil {
 		return err
 	}
+	var err error
+	if p.screen, err = screenOf(cmd.OutOrStdout(), p.colour); err != nil {
+		return err
+	}
+	if p.output == "wide" {
+		p.screen.width = 0
+	}
+	p.going = newProgress(cmd.ErrOrStderr(), "reading the cluster")
+	defer func() { p.going.end() }()
 	if p.whatIf.given() {
 		return p.runWhatIf(cmd)
 	}
@@ -124,10 +137,22 @@ func (p *planning) run(cmd *cobra.Command) error {
 	report.LoadMillis = millis(loaded.Sub(in.start))
 	report.SolveMillis = millis(solved.Sub(begin))
 	report.Ignored = ignored(in.objects, append(in.problems, more...))
-	if p.output == "json" {
-		return json.NewEncoder(cmd.OutOrStdout()).Encode(report)
+	return p.write(cmd.OutOrStdout(), report, report.Estimate, report.print)
+}
+
+// write prints a report in the form that was asked for: the value for programs, or the text for people.
+func (p *planning) write(w io.Writer, value any, estimate string, print func(io.Writer, look) error) error {
+	p.going.end()
+	if p.output == "json" || p.output == "yaml" {
+		return encode(w, p.output, value, "")
 	}
-	return printMarked(cmd.OutOrStdout(), report.Estimate, report.print)
+	return printMarked(w, estimate, func(w io.Writer) error { return print(w, look{p.screen, p.output == "wide"}) })
+}
+
+// look is how a report for people is printed: on which screen, and whether with every row.
+type look struct {
+	screen
+	wide bool
 }
 
 // read loads the cluster, and says where it is from unless two files were given.
@@ -138,9 +163,11 @@ func (p *planning) read(cmd *cobra.Command) (*inputs, error) {
 	if in.loaded, err = p.source.Load(cmd.Context(), cmd.InOrStdin()); err != nil {
 		return nil, err
 	}
+	p.going.end()
 	if p.source.snapshot == "" || p.source.catalog == "" {
 		fmt.Fprintln(cmd.ErrOrStderr(), "from", in.loaded.From)
 	}
+	p.going = newProgress(cmd.ErrOrStderr(), "planning")
 	in.options = p.decided(in.loaded.Recording)
 	in.objects, in.problems, err = state.ReadList(in.loaded.Recording.Objects)
 	return in, err
@@ -180,8 +207,8 @@ func (p *planning) check() error {
 		return errors.New("--spot-to-spot is about nodes that could be removed; give it with --consolidate, -f or --delete")
 	case p.output == "markdown" && !p.whatIf.given():
 		return errors.New("--output markdown is about a change; give it with -f or --delete, or use table or json")
-	case p.output != "json" && p.output != "table" && p.output != "markdown":
-		return fmt.Errorf("--output is %q; give table or json, or markdown with -f", p.output)
+	case !slices.Contains([]string{"table", "wide", "json", "yaml", "markdown"}, p.output):
+		return fmt.Errorf("--output is %q; give table, wide, json or yaml, or markdown with -f", p.output)
 	case p.workers < 1:
 		return fmt.Errorf("--workers is %d; give at least 1", p.workers)
 	case p.source.snapshot == "-" && slices.Contains(p.whatIf.files, "-"):

@@ -1,16 +1,15 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"karpenter/internal/engine/disrupt"
 	"karpenter/internal/engine/world"
+	"karpenter/internal/explain"
 )
 
 // consolidation is the moves as they are printed.
@@ -73,10 +72,7 @@ func (p *planning) consolidate(cmd *cobra.Command, in *inputs) error {
 		r.FirstMillis = millis(first.Sub(begin))
 	}
 	r.Ignored = ignored(in.objects, append(in.problems, more...))
-	if p.output == "json" {
-		return json.NewEncoder(cmd.OutOrStdout()).Encode(r)
-	}
-	return printMarked(cmd.OutOrStdout(), r.Estimate, r.print)
+	return p.write(cmd.OutOrStdout(), r, r.Estimate, r.print)
 }
 
 func newConsolidation(s *world.Snapshot, d *disrupt.Decision) *consolidation {
@@ -100,30 +96,25 @@ func newConsolidation(s *world.Snapshot, d *disrupt.Decision) *consolidation {
 }
 
 // print writes the moves for people.
-func (r *consolidation) print(w io.Writer) error {
-	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+func (r *consolidation) print(w io.Writer, l look) error {
 	if len(r.Moves) > 0 {
-		fmt.Fprintf(tw, "REASON\tREMOVE\tADD\tRESTARTS\tSAVES %s$/H\tWHY\n", about(r.Estimate))
-		for i, m := range r.Moves {
-			if i == maxShown {
-				fmt.Fprintf(tw, "… %d more\n", len(r.Moves)-maxShown)
-				break
-			}
-			fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%.4f\t%s\n", m.Reason, shortPods(m.Remove), shortNodes(m.Add), m.Evicts, m.Saves, m.Why)
+		rows := [][]string{{"REASON", "REMOVE", "ADD", "RESTARTS", "SAVES " + about(r.Estimate) + "$/H", "WHY"}}
+		for _, m := range r.Moves {
+			rows = append(rows, []string{string(m.Reason), shortPods(m.Remove), shortNodes(m.Add), fmt.Sprint(m.Evicts), fmt.Sprintf("%.4f", m.Saves), marked(m.Why, r.Estimate)})
+		}
+		if err := l.list(w, rows); err != nil {
+			return fmt.Errorf("print moves: %w", err)
 		}
 	}
 	if len(r.Kept) > 0 {
-		fmt.Fprintln(tw, "\nKEPT\tWHY")
-		for i, k := range r.Kept {
-			if i == maxShown {
-				fmt.Fprintf(tw, "… %d more\n", len(r.Kept)-maxShown)
-				break
-			}
-			fmt.Fprintf(tw, "%s\t%s\n", k.Node, k.Why)
+		rows := [][]string{{"KEPT", "WHY"}}
+		for _, k := range r.Kept {
+			rows = append(rows, []string{k.Node, marked(k.Why, r.Estimate)})
 		}
-	}
-	if err := tw.Flush(); err != nil {
-		return fmt.Errorf("print moves: %w", err)
+		fmt.Fprintln(w)
+		if err := l.list(w, rows); err != nil {
+			return fmt.Errorf("print moves: %w", err)
+		}
 	}
 	printIgnored(w, r.Ignored)
 	share := ""
@@ -136,6 +127,11 @@ func (r *consolidation) print(w io.Writer) error {
 	}
 	fmt.Fprintf(w, "\n%s for $%.4f/h become %d for $%.4f/h%s: %s, %s. Decided in %.1f ms.\n",
 		count(r.Before.Nodes, "node", "nodes"), r.Before.Price, r.After.Nodes, r.After.Price, share, count(len(r.Moves), "move", "moves"), count(restarts, "restart", "restarts"), r.DecideMillis)
+	added, removed := 0, 0
+	for _, m := range r.Moves {
+		added, removed = added+len(m.Add), removed+len(m.Remove)
+	}
+	fmt.Fprintln(w, summary(added, removed, (r.After.Price-r.Before.Price)*explain.HoursPerMonth))
 	printEstimate(w, r.Estimate)
 	return nil
 }

@@ -4,46 +4,67 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	v1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/explain"
 )
 
 // maxShown bounds the lines per section, so that a plan for ten thousand pods stays readable; -o json has all of them.
 const maxShown = 40
 
 // print writes the plan for people.
-func (r *planReport) print(w io.Writer) error {
-	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+func (r *planReport) print(w io.Writer, l look) error {
 	if len(r.Nodes) > 0 {
-		fmt.Fprintf(tw, "NEW NODE\tTYPE\tZONE\tCAPACITY\t%s$/H\tPODS\tOTHER TYPES\tWHY\n", about(r.Estimate))
-		for i, n := range r.Nodes {
-			if i == maxShown {
-				fmt.Fprintf(tw, "… %d more\n", len(r.Nodes)-maxShown)
-				break
-			}
-			var reasons []string
-			for _, x := range n.Why {
-				reasons = append(reasons, x.Line())
-			}
-			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%.4f\t%s\t%d\t%s\n", n.Name, n.InstanceType, n.Zone, n.CapacityType, n.Price, shortPods(n.Pods), len(n.Alternatives), strings.Join(reasons, "; "))
+		rows := [][]string{{"NEW NODE", "TYPE", "ZONE", "CAPACITY", about(r.Estimate) + "$/H", "PODS", "OTHER TYPES", "WHY"}}
+		if err := l.list(w, append(rows, r.newRows(l.wide)...)); err != nil {
+			return fmt.Errorf("print plan: %w", err)
 		}
 	}
 	if len(r.Existing) > 0 {
-		fmt.Fprintln(tw, "\nEXISTING NODE\tPODS")
-		for i, e := range r.Existing {
-			if i == maxShown {
-				fmt.Fprintf(tw, "… %d more\n", len(r.Existing)-maxShown)
-				break
-			}
-			fmt.Fprintf(tw, "%s\t%s\n", e.Node, shortPods(e.Pods))
+		rows := [][]string{{"EXISTING NODE", "PODS"}}
+		for _, e := range r.Existing {
+			rows = append(rows, []string{e.Node, shortPods(e.Pods)})
 		}
-	}
-	if err := tw.Flush(); err != nil {
-		return fmt.Errorf("print plan: %w", err)
+		fmt.Fprintln(w)
+		if err := l.list(w, rows); err != nil {
+			return fmt.Errorf("print plan: %w", err)
+		}
 	}
 	r.printRest(w)
 	return nil
+}
+
+// newRows are the new nodes, those that are alike as one row unless every one is to be shown.
+func (r *planReport) newRows(every bool) [][]string {
+	var rows [][]string
+	var names, pods [][]string // by row
+	row := map[string]int{}
+	for _, n := range r.Nodes {
+		var reasons []string
+		for _, x := range n.Why {
+			reasons = append(reasons, x.Line())
+		}
+		cells := []string{"", n.InstanceType, n.Zone, n.CapacityType, fmt.Sprintf("%.4f", n.Price), "", fmt.Sprint(len(n.Alternatives)), marked(strings.Join(reasons, "; "), r.Estimate)}
+		key := fmt.Sprint(n.Pool, len(n.Pods), cells)
+		i, known := row[key]
+		if !known || every {
+			i, row[key] = len(rows), len(rows)
+			rows, names, pods = append(rows, cells), append(names, nil), append(pods, nil)
+		}
+		names[i], pods[i] = append(names[i], n.Name), append(pods[i], n.Pods...)
+	}
+	for i := range rows {
+		rows[i][0], rows[i][1], rows[i][5] = shortPods(names[i]), several(len(names[i]), rows[i][1]), shortPods(pods[i])
+	}
+	return rows
+}
+
+// several is a type, with how many of it there are if that is not one.
+func several(n int, typ string) string {
+	if n == 1 {
+		return typ
+	}
+	return fmt.Sprintf("%d × %s", n, typ)
 }
 
 func (r *planReport) printRest(w io.Writer) {
@@ -67,6 +88,7 @@ func (r *planReport) printRest(w io.Writer) {
 		fmt.Fprintf(w, "What nodes cost besides their price (%s: address, daemons, image pulls): $%.4f/h; $%.4f/h in all%s.\n",
 			v1.NodeCostAnnotationKey, r.NodeCost, r.Total+r.NodeCost, gap(r.Total+r.NodeCost, r.CostBound))
 	}
+	fmt.Fprintln(w, summary(len(r.Nodes), 0, r.Total*explain.HoursPerMonth))
 	printEstimate(w, r.Estimate)
 }
 

@@ -84,7 +84,7 @@ func TestPlanPrintsATable(t *testing.T) {
 
 func TestPlanRefusesBadFlags(t *testing.T) {
 	for flag, want := range map[string]string{
-		"--preference-policy=Maybe": "Respect or Ignore", "--min-values-policy=Some": "Strict or BestEffort", "--output=xml": "table or json",
+		"--preference-policy=Maybe": "Respect or Ignore", "--min-values-policy=Some": "Strict or BestEffort", "--output=xml": "give table, wide, json or yaml, or markdown with -f",
 	} {
 		if _, err := plan(t, planSnapshot, flag); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", flag, err, want)

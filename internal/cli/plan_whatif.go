@@ -165,7 +165,11 @@ func (p *planning) runWhatIf(cmd *cobra.Command) error {
 		what, why, _ := strings.Cut(text, ": ")
 		report.Ignored = append(report.Ignored, ignoredThing{Object: what, Reason: why})
 	}
-	if err := report.write(cmd.OutOrStdout(), p.output); err != nil {
+	print := report.table
+	if p.output == "markdown" {
+		print = func(w io.Writer, _ look) error { return report.markdown(w) }
+	}
+	if err := p.write(cmd.OutOrStdout(), report, report.Estimate, print); err != nil {
 		return err
 	}
 	return p.whatIf.verdict(report)

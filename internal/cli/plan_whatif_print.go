@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -12,16 +11,8 @@ import (
 	"karpenter/internal/forecast"
 )
 
-// write prints what the change comes to.
-func (r *whatIf) write(w io.Writer, format string) error {
-	switch format {
-	case "json":
-		return json.NewEncoder(w).Encode(r)
-	case "markdown":
-		return printMarked(w, r.Estimate, r.markdown)
-	}
-	return printMarked(w, r.Estimate, r.table)
-}
+// newNode stands for the name of a node that has none yet.
+const newNode = "(new)"
 
 // row is one line of the list of nodes.
 type row struct{ sign, node, typ, zone, market, price, pool, pods, why string }
@@ -29,7 +20,7 @@ type row struct{ sign, node, typ, zone, market, price, pool, pods, why string }
 func machineRow(sign string, m *forecast.Machine, why string) row {
 	name := m.Node
 	if m.New {
-		name = "(new)"
+		name = newNode
 	}
 	return row{sign, name, m.Type, m.Zone, m.CapacityType, fmt.Sprintf("%.4f", m.Price), m.Pool, fmt.Sprint(m.Pods), why}
 }
@@ -137,27 +128,26 @@ func (r *whatIf) driftWords() string {
 	return shortPods(out)
 }
 
-func (r *whatIf) table(w io.Writer) error {
-	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+func (r *whatIf) table(w io.Writer, l look) error {
 	for _, text := range r.Changes {
 		fmt.Fprintln(w, text)
 	}
+	fmt.Fprintln(w)
 	if rows := r.rows(); len(rows) > 0 {
-		fmt.Fprintf(tw, "\n\tNODE\tTYPE\tZONE\tCAPACITY\t%s$/H\tPOOL\tPODS\tWHY\n", about(r.Estimate))
-		for i, x := range rows {
-			if i == maxShown {
-				fmt.Fprintf(tw, "… %d more\n", len(rows)-maxShown)
-				break
-			}
-			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", x.sign, x.node, x.typ, x.zone, x.market, x.price, x.pool, x.pods, x.why)
+		lines := [][]string{{"", "NODE", "TYPE", "ZONE", "CAPACITY", about(r.Estimate) + "$/H", "POOL", "PODS", "WHY"}}
+		if !l.wide {
+			rows = grouped(rows)
+		}
+		for _, x := range rows {
+			lines = append(lines, []string{x.sign, x.node, x.typ, x.zone, x.market, x.price, x.pool, x.pods, marked(x.why, r.Estimate)})
+		}
+		if err := l.list(w, lines); err != nil {
+			return fmt.Errorf("print plan: %w", err)
 		}
 	} else {
-		fmt.Fprintln(tw, "\nNo node is added, removed or replaced.")
+		fmt.Fprintln(w, "No node is added, removed or replaced.")
 	}
-	if err := tw.Flush(); err != nil {
-		return fmt.Errorf("print plan: %w", err)
-	}
-	tw = tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	fmt.Fprintf(tw, "\n\tNODES\t%[1]s$/H\t%[1]s$/MONTH\n", about(r.Estimate))
 	for _, x := range r.sums() {
 		fmt.Fprintln(tw, strings.Join(x[:], "\t"))
@@ -172,8 +162,34 @@ func (r *whatIf) table(w io.Writer) error {
 	for _, text := range r.remarks() {
 		fmt.Fprintln(w, text)
 	}
+	fmt.Fprintln(w, r.summary())
 	printEstimate(w, r.Estimate)
 	return nil
+}
+
+// summary counts the nodes that are launched and removed, those of replacements among them.
+func (r *whatIf) summary() string {
+	add, remove := len(r.Add), len(r.Remove)
+	for _, x := range r.Replace {
+		add, remove = add+len(x.Add), remove+len(x.Remove)
+	}
+	return summary(add, remove, r.PerMonth)
+}
+
+// grouped puts rows of new nodes that are alike and stand together into one, with how many there are before the type.
+func grouped(rows []row) []row {
+	var out []row
+	for i := 0; i < len(rows); {
+		n := 1
+		for rows[i].node == newNode && i+n < len(rows) && rows[i+n] == rows[i] {
+			n++
+		}
+		one := rows[i]
+		one.typ = several(n, one.typ)
+		out = append(out, one)
+		i += n
+	}
+	return out
 }
 
 func (r *whatIf) printPending(w io.Writer) {
@@ -218,7 +234,7 @@ func (r *whatIf) markdown(w io.Writer) error {
 	for _, x := range r.sums() {
 		fmt.Fprintf(&b, "| %s |\n", strings.Join(x[:], " | "))
 	}
-	if rows := r.rows(); len(rows) > 0 {
+	if rows := grouped(r.rows()); len(rows) > 0 {
 		fmt.Fprintf(&b, "\n| | node | type | zone | capacity | %s$/h | pool | pods | why |\n| --- | --- | --- | --- | --- | ---: | --- | ---: | --- |\n", about(r.Estimate))
 		for i, x := range rows {
 			if i == maxShown {

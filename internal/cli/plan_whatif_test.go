@@ -29,7 +29,7 @@ func whatIfOf(t *testing.T, f *fixture, manifest string, args ...string) (string
 
 func TestPlanSaysWhatAChangeComesTo(t *testing.T) {
 	for _, name := range []string{
-		"new-deployment", "scale-up", "scale-down", "same-pool", "pool-label", "pool-zone", "pool-spot", "limits", "no-budget", "budget", "prices", "v1beta1",
+		"new-deployment", "scale-up", "scale-down", "same-pool", "pool-label", "pool-zone", "pool-spot", "limits", "no-budget", "budget", "prices", "v1beta1", "apart",
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := whatIfOf(t, newFixture(t), filepath.Join("testdata", "whatif", name+".yaml"))

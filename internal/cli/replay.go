@@ -46,7 +46,8 @@ The exit code is 2 if the answer is another than the recorded one.`,
 	}
 	f := cmd.Flags()
 	f.StringArrayVar(&r.pools, "nodepool", nil, "manifests of NodePools that replace those of the recording, or are added; may be given more than once")
-	f.StringVarP(&r.output, "output", "o", "text", "text for people, json for programs")
+	f.StringVarP(&r.output, "output", "o", "text", "text for people, json or yaml for programs")
+	completeWords(cmd, map[string][]string{"output": {"text", "json", "yaml"}})
 	f.IntVar(&r.workers, "workers", runtime.NumCPU(), "how many things to try at once; the answer does not depend on it")
 	return cmd
 }
@@ -70,8 +71,8 @@ type replayReport struct {
 }
 
 func (r *replaying) run(cmd *cobra.Command, path string) error {
-	if !slices.Contains([]string{"text", "json"}, r.output) {
-		return fmt.Errorf("--output is %q; give text or json", r.output)
+	if !slices.Contains([]string{"text", "json", "yaml"}, r.output) {
+		return fmt.Errorf("--output is %q; give text, json or yaml", r.output)
 	}
 	data, err := readInput(path, cmd.InOrStdin())
 	if err != nil {
@@ -85,8 +86,8 @@ func (r *replaying) run(cmd *cobra.Command, path string) error {
 	if err != nil {
 		return err
 	}
-	if r.output == "json" {
-		err = json.NewEncoder(cmd.OutOrStdout()).Encode(report)
+	if r.output != "text" {
+		err = encode(cmd.OutOrStdout(), r.output, report, "")
 	} else {
 		err = report.print(cmd.OutOrStdout())
 	}

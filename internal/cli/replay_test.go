@@ -178,7 +178,7 @@ func TestReplayRefusesWhatIsNoRecording(t *testing.T) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
-	if _, err := replay("", "-", "-o", "xml"); err == nil || !strings.Contains(err.Error(), "give text or json") {
+	if _, err := replay("", "-", "-o", "xml"); err == nil || !strings.Contains(err.Error(), "give text, json or yaml") {
 		t.Errorf("-o xml: %v", err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	awsv1 "karpenter/api/aws/v1"
 	"karpenter/internal/explain"
@@ -32,6 +33,10 @@ type Source struct {
 	controller, snapshot string
 	catalog              string
 	offline              bool
+	// as and groups are whom the API server is to take this for; timeout is how long one request may take, as kubectl reads it.
+	as      string
+	groups  []string
+	timeout string
 	// now is the clock; time.Now if nil.
 	now func() time.Time
 	// builtIn is kept between loads, as a command that looks again and again needs the same each time.
@@ -42,6 +47,7 @@ type Source struct {
 type flagSet interface {
 	StringVar(p *string, name, value, usage string)
 	BoolVar(p *bool, name string, value bool, usage string)
+	StringArrayVar(p *[]string, name string, value []string, usage string)
 }
 
 // AddFlags adds the flags that say where the cluster is.
@@ -57,6 +63,9 @@ func (s *Source) addClusterFlags(f flagSet) {
 	f.StringVar(&s.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; like kubectl without it")
 	f.StringVar(&s.context, "context", "", "context of the kubeconfig; the current one without it")
 	f.StringVar(&s.controller, "controller", "", "address of the controller's metrics port, such as http://127.0.0.1:8080; $"+controllerEnv+" without it, else it is found through the cluster")
+	f.StringVar(&s.as, "as", "", "user that the API server is to take this for, as in kubectl")
+	f.StringArrayVar(&s.groups, "as-group", nil, "group that the API server is to take this for, as in kubectl; may be given several times")
+	f.StringVar(&s.timeout, "request-timeout", "0", "how long one request to the API server may take, such as 30s; 0 is without end")
 }
 
 var errNoKubeconfig = errors.New("no cluster is known: there is no kubeconfig at ~/.kube/config, and $KUBECONFIG is not set; give --kubeconfig, --controller or --snapshot")
@@ -238,7 +247,9 @@ func (s *Source) fromList(ctx context.Context, data []byte, name string) (*Loade
 func (s *Source) config() clientcmd.ClientConfig {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = s.kubeconfig
-	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: s.context})
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{
+		CurrentContext: s.context, Timeout: s.timeout, AuthInfo: clientcmdapi.AuthInfo{Impersonate: s.as, ImpersonateGroups: s.groups},
+	})
 }
 
 // namespace is where names are looked for that have none: that of the kubeconfig's context, where it leads to the cluster.
@@ -253,6 +264,12 @@ func (s *Source) namespace() string {
 
 // connect makes a client for the cluster of the kubeconfig.
 func (s *Source) connect() (*cluster, error) {
+	if _, err := clientcmd.ParseTimeout(cmp.Or(s.timeout, "0")); err != nil {
+		return nil, fmt.Errorf("--request-timeout is %q; give a length of time, such as 30s, or 0", s.timeout)
+	}
+	if len(s.groups) > 0 && s.as == "" {
+		return nil, errors.New("--as-group goes with --as; give the user too")
+	}
 	found := s.config()
 	config, err := found.ClientConfig()
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	awsv1 "karpenter/api/aws/v1"
+	"karpenter/internal/cli/builtin"
 	"karpenter/internal/engine/world"
-	"karpenter/internal/operator"
 	"karpenter/internal/state"
 )
 
@@ -174,7 +174,7 @@ func (c *builtInCache) load(ctx context.Context, f *facts) (catalogues map[strin
 	if c.key == string(key) {
 		return c.found, c.words, nil
 	}
-	built, err := operator.LoadBuiltIn(ctx, operator.BuiltInQuery{Region: f.region, Zones: f.zones, Classes: f.classes})
+	built, err := builtin.Load(ctx, builtin.Query{Region: f.region, Zones: f.zones, Classes: f.classes})
 	if err != nil {
 		return nil, "", err
 	}

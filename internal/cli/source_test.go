@@ -167,6 +167,30 @@ func TestTheClusterIsFoundWhereItIs(t *testing.T) {
 	}
 }
 
+// What kubectl takes to reach a cluster, the commands take too: every request to the API server carries it.
+func TestTheAPIServerIsAskedAsSomebodyElse(t *testing.T) {
+	var asked []string
+	server := apiServer(t, map[string]http.Handler{"/api/v1/pods": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.Header.Get("Impersonate-User")+" "+strings.Join(r.Header.Values("Impersonate-Group"), ","))
+		_, _ = w.Write([]byte(`{"items": []}`))
+	})})
+	_, _, err := execute(t, newPlan(atNoon), "--kubeconfig", kubeconfigOf(t, server, ""), "--offline", "--as", "jane", "--as-group", "a", "--as-group", "b")
+	if err != nil || len(asked) == 0 || asked[0] != "jane a,b" {
+		t.Errorf("pods were listed as %q, error %v; want as jane a,b", asked, err)
+	}
+}
+
+// A request that takes too long is given up.
+func TestARequestTakesNoLongerThanAllowed(t *testing.T) {
+	held := make(chan struct{})
+	server := apiServer(t, map[string]http.Handler{"/apis/karpenter.sh/v1/nodepools": http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-held })})
+	t.Cleanup(func() { close(held) }) // before the server ends, which waits for it
+	_, _, err := execute(t, newPlan(atNoon), "--kubeconfig", kubeconfigOf(t, server, ""), "--offline", "--request-timeout", "50ms")
+	if err == nil || !strings.Contains(err.Error(), "the API server does not answer") {
+		t.Errorf("it said %v, want that the API server does not answer", err)
+	}
+}
+
 func TestASourceSaysWhatIsWrong(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
@@ -243,14 +267,24 @@ func TestThePluginSaysHowItIsCalled(t *testing.T) {
 }
 
 func TestNamesAreCompletedFromTheCluster(t *testing.T) {
-	kubeconfig := kubeconfigOf(t, apiServer(t, nil), "")
+	kubeconfig := kubeconfigOf(t, apiServer(t, map[string]http.Handler{
+		"/apis/apps/v1/namespaces/default/deployments": says(`{"items": [{"metadata": {"name": "web"}}]}`),
+		"/api/v1/namespaces":                           says(`{"items": [{"metadata": {"name": "default"}}, {"metadata": {"name": "shop"}}]}`),
+	}), "")
 	for _, x := range []struct {
 		args []string
 		want string
 	}{
 		{[]string{"__complete", "explain", "node", "--kubeconfig", kubeconfig, "ip-10-0-1"}, "ip-10-0-1-11.us-west-2.compute.internal\nip-10-0-1-33.us-west-2.compute.internal\n:4\n"},
 		{[]string{"__complete", "top", "--kubeconfig", kubeconfig, "--pool", ""}, "general\n:4\n"},
-		{[]string{"__complete", "plan", "--output", ""}, "table\njson\nmarkdown\n:4\n"},
+		{[]string{"__complete", "plan", "--output", ""}, "table\nwide\njson\nyaml\nmarkdown\n:4\n"},
+		{[]string{"__complete", "plan", "--color", ""}, "auto\nalways\nnever\n:4\n"},
+		{[]string{"__complete", "plan", "--kubeconfig", kubeconfig, "--context", ""}, "here\n:4\n"},
+		{[]string{"__complete", "explain", "--output", ""}, "text\ntree\nname\njson\nyaml\n:4\n"},
+		{[]string{"__complete", "explain", ""}, "pod\nnode\nnodeclaim\nnodepool\nmove\ndeployment\nstatefulset\ndaemonset\nreplicaset\njob\n:4\n"},
+		{[]string{"__complete", "explain", "--kubeconfig", kubeconfig, "node/ip-10-0-2"}, "node/ip-10-0-2-22.us-west-2.compute.internal\n:4\n"},
+		{[]string{"__complete", "explain", "--kubeconfig", kubeconfig, "-n", "default", "deploy", ""}, "web\n:4\n"},
+		{[]string{"__complete", "explain", "--kubeconfig", kubeconfig, "--namespace", ""}, "default\nshop\n:4\n"},
 		{[]string{"__complete", "explain", "node", "--kubeconfig", filepath.Join(t.TempDir(), "none"), ""}, ":4\n"},
 	} {
 		out, _, err := execute(t, newTestRoot(), x.args...)

@@ -67,6 +67,7 @@ Columns drop out as the terminal narrows; 80 are enough. Colours are left out wi
 	f.StringVar(&t.sort, "sort", "cost", "cost, cpu, memory, age or name")
 	f.StringVar(&t.filter, "filter", "", "show only nodes that have all of these words in a column")
 	f.StringVar(&t.pool, "pool", "", "show only nodes of this pool")
+	t.source.completeAccess(cmd)
 	completeWords(cmd, map[string][]string{"output": {"table", "json"}, "sort": {"cost", "cpu", "memory", "age", "name"}})
 	_ = cmd.RegisterFlagCompletionFunc("pool", func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 		return t.source.CompleteNames(cmd.Context(), "nodepool", "", begun)

@@ -11,8 +11,8 @@ func TestCommandLinesThatMakeNoSense(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("KUBECONFIG", "")
 	for _, x := range []struct{ line, want string }{
-		{"explain", "explain needs more arguments; it is called as: karpenter explain pod|node|nodeclaim|nodepool|move NAME [flags]"},
-		{"explain pod x y", `explain does not take "pod x y"; it is called as: karpenter explain pod|`},
+		{"explain", "explain needs more arguments; it is called as: karpenter explain KIND NAME | KIND/NAME [flags]"},
+		{"explain pod x y", `explain does not take "pod x y"; it is called as: karpenter explain KIND`},
 		{"plan deployment.yaml", `plan does not take "deployment.yaml"; it is called as: karpenter plan [-f FILE|DIR] [flags]`},
 		{"replay", "replay needs more arguments; it is called as: karpenter replay FILE|- [flags]"},
 		{"plan --outptu json", "plan has no flag --outptu; did you mean --output?"},
@@ -25,6 +25,9 @@ func TestCommandLinesThatMakeNoSense(t *testing.T) {
 		{"top --sort", "flag needs an argument: --sort; karpenter top --help says what flags there are"},
 		{"top --once", "no cluster is known: there is no kubeconfig at ~/.kube/config, and $KUBECONFIG is not set; give --kubeconfig, --controller or --snapshot"},
 		{"top --controller here", `--controller is "here"; give an address such as http://127.0.0.1:8080`},
+		{"plan --color blue --snapshot x", `--color is "blue"; give auto, always or never`},
+		{"plan --request-timeout soon --kubeconfig testdata/none", `--request-timeout is "soon"; give a length of time, such as 30s, or 0`},
+		{"plan --as-group admins --kubeconfig testdata/none", "--as-group goes with --as; give the user too"},
 		{"plan -f no-such-file.yaml", "no-such-file.yaml: no such file or directory"},
 		{"top --snapshot usage_test.go", "snapshot usage_test.go is neither a recording nor a Kubernetes List in JSON"},
 		{"explain pod x --snapshot testdata/explain", "read snapshot"},

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"runtime"
 
@@ -21,13 +20,13 @@ func NewVersion(version string) *cobra.Command {
 			case "text":
 				_, err := fmt.Fprintf(cmd.OutOrStdout(), "karpenter %s, %s, %s\n", version, runtime.Version(), platform)
 				return err
-			case "json":
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]string{"version": version, "goVersion": runtime.Version(), "platform": platform})
+			case "json", "yaml":
+				return encode(cmd.OutOrStdout(), output, map[string]string{"version": version, "goVersion": runtime.Version(), "platform": platform}, "")
 			}
-			return fmt.Errorf("--output is %q; give text or json", output)
+			return fmt.Errorf("--output is %q; give text, json or yaml", output)
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", output, "text for people, json for programs")
-	completeWords(cmd, map[string][]string{"output": {"text", "json"}})
+	cmd.Flags().StringVarP(&output, "output", "o", output, "text for people, json or yaml for programs")
+	completeWords(cmd, map[string][]string{"output": {"text", "json", "yaml"}})
 	return cmd
 }

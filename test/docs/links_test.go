@@ -27,7 +27,7 @@ var (
 // pages are the Markdown files of the repository, without what is built or fetched.
 func pages(t *testing.T) []string {
 	t.Helper()
-	skip := []string{".git", "bin", "artifacts", "node_modules"}
+	skip := []string{".git", "bin", "artifacts", "dist", "node_modules"}
 	var found []string
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		switch {

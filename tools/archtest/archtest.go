@@ -13,6 +13,7 @@ import (
 	"io"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -78,6 +79,40 @@ func Check(packages []Package, rules []Rule) ([]string, error) {
 	}
 	sort.Strings(found)
 	return found, nil
+}
+
+// CheckClosures returns one sentence per package that a program holds and must not, with the way by which it comes in.
+func CheckClosures(packages []Package, closures []Closure) []string {
+	imports := map[string][]string{}
+	for _, p := range packages {
+		if path, ok := inModule(p.ImportPath); ok {
+			imports[path] = p.Imports
+		}
+	}
+	var found []string
+	for _, c := range closures {
+		if imports[c.Package] == nil {
+			found = append(found, fmt.Sprintf("%s: there is no such program", c.Package))
+			continue
+		}
+		way := map[string]string{c.Package: c.Package}
+		for queue := []string{c.Package}; len(queue) > 0; queue = queue[1:] {
+			for _, imported := range imports[queue[0]] {
+				path, ours := inModule(imported)
+				if !ours || way[path] != "" {
+					continue
+				}
+				way[path] = way[queue[0]] + " → " + path
+				if slices.ContainsFunc(c.Never, func(line string) bool { return covers(line, path) }) {
+					found = append(found, fmt.Sprintf("%s must not hold %s (%s): %s", c.Package, path, c.Reason, way[path]))
+					continue // what it imports in turn comes in by the same mistake
+				}
+				queue = append(queue, path)
+			}
+		}
+	}
+	sort.Strings(found)
+	return found
 }
 
 func inModule(importPath string) (string, bool) {

@@ -3,6 +3,7 @@ package archtest
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -19,8 +20,26 @@ func TestTreeFollowsTheRules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, breach := range found {
+	for _, breach := range append(found, CheckClosures(packages, Closures)...) {
 		t.Error(breach)
+	}
+}
+
+// A package that a program must not hold is found also where it comes in by another one.
+func TestClosures(t *testing.T) {
+	packages := []Package{
+		{ImportPath: "karpenter/cmd/controller", Imports: []string{"fmt", "karpenter/internal/operator"}},
+		{ImportPath: "karpenter/internal/operator", Imports: []string{"karpenter/internal/web", "karpenter/api/x"}},
+		{ImportPath: "karpenter/internal/web", Imports: []string{"karpenter/internal/cloud/simaws/catalog"}},
+		{ImportPath: "karpenter/api/x"},
+	}
+	closures := []Closure{{Package: "cmd/controller", Never: []string{"internal/cloud/simaws/...", "internal/local/..."}, Reason: "small"}, {Package: "cmd/other", Reason: "r"}}
+	want := []string{
+		"cmd/controller must not hold internal/cloud/simaws/catalog (small): cmd/controller → internal/operator → internal/web → internal/cloud/simaws/catalog",
+		"cmd/other: there is no such program",
+	}
+	if got := CheckClosures(packages, closures); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

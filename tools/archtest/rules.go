@@ -169,7 +169,7 @@ var Rules = []Rule{
 	},
 	{
 		Package: "internal/operator/...",
-		Imports: imports(kubernetes, clients, []string{"internal/operator/...", "internal/control/...", "internal/meter", "internal/web", "internal/ledger", "internal/explain", "internal/state", "internal/cloud", "internal/cloud/aws", "internal/cloud/simaws", "internal/engine/...", "api/...", "github.com/go-logr/logr", "github.com/prometheus/client_golang", "github.com/spf13/cobra", "github.com/aws"}),
+		Imports: imports(kubernetes, clients, []string{"internal/operator/...", "internal/control/...", "internal/meter", "internal/web", "internal/ledger", "internal/explain", "internal/state", "internal/cloud", "internal/cloud/aws", "internal/engine/...", "api/...", "github.com/go-logr/logr", "github.com/prometheus/client_golang", "github.com/spf13/cobra", "github.com/aws"}),
 		Reason:  "wiring: the real clock, environment and sockets are made here",
 	},
 	{
@@ -192,6 +192,11 @@ var Rules = []Rule{
 		Reason: "carries decisions out on copies of objects, and nowhere else",
 	},
 	{
+		Package: "internal/cli/builtin", Imports: imports(kubernetes, []string{"internal/cloud", "internal/cloud/aws", "internal/cloud/simaws", "api/...", "github.com/aws"}),
+		Bans:   bans(banClock, banRandom, banEnv, banContext),
+		Reason: "what the AWS simulator sells, worked out by the real provider: for commands without network, and no part of the controller",
+	},
+	{
 		Package: "internal/cli/...",
 		Imports: imports(kubernetes, clients, []string{"internal/cli/...", "internal/forecast", "internal/operator", "internal/web", "internal/ledger", "internal/explain", "internal/state", "internal/engine/...", "internal/cloud/simaws", "api/...", "golang.org/x/term", "github.com/spf13/cobra"}),
 		Bans:    bans(banRandom, banContext),
@@ -202,11 +207,31 @@ var Rules = []Rule{
 		Reason: "picks a subcommand",
 	},
 	{
+		Package: "cmd/controller", Imports: []string{"internal/operator", "github.com/spf13/cobra"},
+		Reason: "what the image holds: the controller alone",
+	},
+	{
 		Package: "test/...", Imports: []string{"*"},
 		Reason: "tests may look at everything",
 	},
 	{
 		Package: "tools/...", Imports: []string{"*"},
 		Reason: "development tools are not shipped",
+	},
+}
+
+// Closure says what a program must not hold, by whatever way it gets there.
+type Closure struct {
+	// Package is the program, Never are packages of this module, as in Rule.
+	Package string
+	Never   []string
+	Reason  string
+}
+
+// Closures are the programs that are kept small.
+var Closures = []Closure{
+	{
+		Package: "cmd/controller", Never: []string{"internal/cloud/simaws/...", "internal/local/...", "internal/cli/...", "test/...", "tools/..."},
+		Reason: "the image holds what runs in a cluster: what a machine pulls, scans and trusts is the controller alone",
 	},
 }

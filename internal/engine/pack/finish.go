@@ -107,7 +107,11 @@ func (r *run) describe(p *problem, b *bin) *NewNode {
 	if chosen.daemons != nil {
 		addTo(n.Requests, chosen.daemons)
 	}
-	n.Why = append(n.Why, why.Counted(why.Chosen, 1, fit, "cheapest of "+plural(fit, "type")+" that fit"))
+	fits := "fit"
+	if fit == 1 {
+		fits = "fits"
+	}
+	n.Why = append(n.Why, why.Counted(why.Chosen, 1, fit, "cheapest of "+plural(fit, "type")+" that "+fits))
 	for _, o := range list {
 		x := &m.options[o]
 		if x.typ != chosen.typ {

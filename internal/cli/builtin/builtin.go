@@ -1,4 +1,6 @@
-package operator
+// Package builtin is what can be bought as far as the program knows by itself. It holds the AWS simulator to the real provider, and so is no
+// part of the controller: only commands, which may have neither network nor credentials, ask it.
+package builtin
 
 import (
 	"bytes"
@@ -20,16 +22,16 @@ import (
 	"karpenter/internal/cloud/simaws"
 )
 
-// builtInMemoryOverhead is the default of VM_MEMORY_OVERHEAD_PERCENT: what a controller would be told is not known here.
-const builtInMemoryOverhead = 0.075
+// memoryOverhead is the default of VM_MEMORY_OVERHEAD_PERCENT: what a controller would be told is not known here.
+const memoryOverhead = 0.075
 
-// builtInDay is the moment that spot prices are taken at: they move from hour to hour in the AWS simulator too, and what is
+// day is the moment that spot prices are taken at: they move from hour to hour in the AWS simulator too, and what is
 // built in should not.
-var builtInDay = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+var day = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// BuiltIn is what can be bought as far as this program knows by itself: the instance types of the AWS simulator, worked out by
+// Catalogue is what can be bought as far as this program knows by itself: the instance types of the AWS simulator, worked out by
 // the AWS provider as for a controller, at the prices that are embedded in it. Spot prices are typical ones.
-type BuiltIn struct {
+type Catalogue struct {
 	// PricesAt is the day of the price list, From the region that it is of: another one for want of a list of this region.
 	PricesAt time.Time
 	From     string
@@ -37,8 +39,8 @@ type BuiltIn struct {
 	Types map[string]*cloud.Types
 }
 
-// BuiltInQuery says what is to be worked out.
-type BuiltInQuery struct {
+// Query says what is to be worked out.
+type Query struct {
 	// Region is the cluster's, Zones are those of classes whose status names none; none stands for every zone of the region.
 	Region string
 	Zones  []string
@@ -46,10 +48,10 @@ type BuiltInQuery struct {
 	Classes []*awsv1.EC2NodeClass
 }
 
-// LoadBuiltIn works out what node classes can launch, without network, credentials or cluster. Of a region that the catalogue lacks,
+// Load works out what node classes can launch, without network, credentials or cluster. Of a region that the catalogue lacks,
 // as it does those of GovCloud and China, the one whose prices stand in for its own is taken, with the zones by their own names.
-func LoadBuiltIn(ctx context.Context, q BuiltInQuery) (*BuiltIn, error) {
-	clock := simaws.NewManual(builtInDay)
+func Load(ctx context.Context, q Query) (*Catalogue, error) {
+	clock := simaws.NewManual(day)
 	stored := q.Region
 	sim, err := simaws.New(simaws.Options{Clock: clock, Seed: 1, Region: stored})
 	if err != nil {
@@ -76,7 +78,7 @@ func LoadBuiltIn(ctx context.Context, q BuiltInQuery) (*BuiltIn, error) {
 		classes[c.Name] = resolved(c, zones)
 	}
 	provider := aws.New(aws.Options{
-		Clients: clients, Clock: clock, Region: q.Region, MemoryOverhead: builtInMemoryOverhead, ReservedCapacity: true, KubeletExpressions: true,
+		Clients: clients, Clock: clock, Region: q.Region, MemoryOverhead: memoryOverhead, ReservedCapacity: true, KubeletExpressions: true,
 		Class: func(name string) *awsv1.EC2NodeClass { return classes[name] },
 	})
 	if err := provider.RefreshTypes(ctx); err != nil {
@@ -86,7 +88,7 @@ func LoadBuiltIn(ctx context.Context, q BuiltInQuery) (*BuiltIn, error) {
 		return nil, fmt.Errorf("reading the built-in catalogue: %w", err)
 	}
 	known := provider.PriceState()
-	built := &BuiltIn{PricesAt: known.OnDemandAt, From: q.Region, Types: map[string]*cloud.Types{}}
+	built := &Catalogue{PricesAt: known.OnDemandAt, From: q.Region, Types: map[string]*cloud.Types{}}
 	if known.Foreign {
 		built.From = aws.FallbackRegion
 	}

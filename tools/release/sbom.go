@@ -9,6 +9,7 @@ import (
 	"os"
 	"regexp"
 	"runtime/debug"
+	"time"
 )
 
 // document is an SPDX document, as far as one is written here.
@@ -61,7 +62,7 @@ type relationship struct {
 var notInID = regexp.MustCompile(`[^A-Za-z0-9.-]+`)
 
 // bill lists what a binary was built from, as the Go toolchain has noted it inside: the toolchain and every module.
-func bill(file, version string) ([]byte, error) {
+func bill(file, name, version string, when time.Time) ([]byte, error) {
 	info, err := buildinfo.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("reading what %s was built from: %w", file, err)
@@ -74,9 +75,9 @@ func bill(file, version string) ([]byte, error) {
 	digest := hex.EncodeToString(sum[:])
 	const program = "SPDXRef-karpenter"
 	doc := document{
-		Version: "SPDX-2.3", License: "CC0-1.0", ID: "SPDXRef-DOCUMENT", Name: "karpenter " + version,
-		Namespace: "https://spdx.org/spdxdocs/karpenter-" + digest,
-		Creation:  creation{"1970-01-01T00:00:00Z", []string{"Tool: karpenter-tools-image"}},
+		Version: "SPDX-2.3", License: "CC0-1.0", ID: "SPDXRef-DOCUMENT", Name: name,
+		Namespace: "https://spdx.org/spdxdocs/" + name + "-" + digest,
+		Creation:  creation{when.Format(time.RFC3339), []string{"Tool: karpenter-tools-release"}},
 		Packages: []component{{
 			ID: program, Name: "karpenter", Version: version, Download: "NOASSERTION", Concluded: "Apache-2.0", Declared: "Apache-2.0",
 			Copyright: "NOASSERTION", Checksums: []checksum{{"SHA256", digest}},

@@ -1,9 +1,6 @@
 package main
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -17,9 +14,10 @@ import (
 type part struct {
 	arch          string
 	binary, roots []byte
+	file          string // that binary was read from
 }
 
-// epoch is the time of every file: an image must not depend on when it was made.
+// epoch is the time of an image that is made from no commit in particular: it must not depend on when it was made.
 var epoch = time.Unix(0, 0).UTC()
 
 // user is whom the program runs as: the chart's user.
@@ -78,14 +76,14 @@ func (s store) putJSON(kind string, value any) (descriptor, error) {
 }
 
 // layout writes an image of several architectures and returns its digest.
-func layout(dir, version string, parts []part) (string, error) {
+func layout(dir, version string, when time.Time, parts []part) (string, error) {
 	s := store(dir)
 	if err := os.RemoveAll(dir); err != nil {
 		return "", err
 	}
 	index := manifest{SchemaVersion: 2, MediaType: typeIndex}
 	for _, p := range parts {
-		one, err := s.image(version, p)
+		one, err := s.image(version, when, p)
 		if err != nil {
 			return "", fmt.Errorf("writing the image for %s: %w", p.arch, err)
 		}
@@ -107,8 +105,8 @@ func layout(dir, version string, parts []part) (string, error) {
 }
 
 // image writes the image of one architecture.
-func (s store) image(version string, p part) (descriptor, error) {
-	plain, packed, err := layer(p)
+func (s store) image(version string, when time.Time, p part) (descriptor, error) {
+	plain, packed, err := layer(p, when)
 	if err != nil {
 		return descriptor{}, err
 	}
@@ -118,7 +116,7 @@ func (s store) image(version string, p part) (descriptor, error) {
 	}
 	sum := sha256.Sum256(plain)
 	config, err := s.putJSON(typeConfig, map[string]any{
-		"architecture": p.arch, "os": "linux", "created": epoch.Format(time.RFC3339),
+		"architecture": p.arch, "os": "linux", "created": when.Format(time.RFC3339),
 		"config": map[string]any{
 			"User": user, "Entrypoint": []string{"/karpenter"}, "Cmd": []string{"controller"}, "WorkingDir": "/",
 			"Labels": map[string]string{"org.opencontainers.image.version": version, "org.opencontainers.image.title": "karpenter"},
@@ -134,40 +132,17 @@ func (s store) image(version string, p part) (descriptor, error) {
 }
 
 // layer is the only layer, as an archive and packed.
-func layer(p part) (plain, packed []byte, err error) {
-	var archive, zipped bytes.Buffer
-	w := tar.NewWriter(&archive)
-	for _, f := range []struct {
-		name    string
-		mode    int64
-		content []byte
-	}{
+func layer(p part, when time.Time) (plain, packed []byte, err error) {
+	plain, err = pack(when, []entry{
 		{"etc/", 0o755, nil},
 		{"etc/ssl/", 0o755, nil},
 		{"etc/ssl/certs/", 0o755, nil},
 		{"etc/ssl/certs/ca-certificates.crt", 0o644, p.roots},
 		{"karpenter", 0o755, p.binary},
-	} {
-		header := &tar.Header{Name: f.name, Mode: f.mode, Size: int64(len(f.content)), ModTime: epoch, Typeflag: tar.TypeReg, Format: tar.FormatUSTAR}
-		if f.content == nil {
-			header.Typeflag = tar.TypeDir
-		}
-		if err := w.WriteHeader(header); err != nil {
-			return nil, nil, err
-		}
-		if _, err := w.Write(f.content); err != nil {
-			return nil, nil, err
-		}
-	}
-	if err := w.Close(); err != nil {
+	})
+	if err != nil {
 		return nil, nil, err
 	}
-	z := gzip.NewWriter(&zipped)
-	if _, err := z.Write(archive.Bytes()); err != nil {
-		return nil, nil, err
-	}
-	if err := z.Close(); err != nil {
-		return nil, nil, err
-	}
-	return archive.Bytes(), zipped.Bytes(), nil
+	packed, err = squeeze(plain)
+	return plain, packed, err
 }

@@ -17,16 +17,24 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestTheBuildIsReproducible builds the program as the recipe does, twice, and looks at what came of it.
+// most is how large the program of the image may be, in bytes, and mostPulled what a registry sends of it. Some 15 MB are Kubernetes' API types
+// with their codecs, all of which the client library registers, and 8 MB the AWS SDK.
+const (
+	most       = 50_000_000
+	mostPulled = 18_000_000
+)
+
+// TestTheBuildIsReproducible builds the image's program as the recipe does, twice, and looks at what came of it.
 func TestTheBuildIsReproducible(t *testing.T) {
 	if testing.Short() {
 		t.Skip("links the program twice; not with -short")
 	}
 	file := filepath.Join(t.TempDir(), "karpenter")
-	if err := build(t.Context(), file, "amd64", "v1.2.3-test"); err != nil {
+	p := program{pkg: controller, system: "linux", arch: "amd64", file: file}
+	if err := build(t.Context(), p, "v1.2.3-test"); err != nil {
 		t.Fatal(err)
 	}
-	if err := rebuild(t.Context(), file, "amd64", "v1.2.3-test"); err != nil {
+	if err := rebuild(t.Context(), p, "v1.2.3-test"); err != nil {
 		t.Error(err)
 	}
 	if err := check(file, "amd64"); err != nil {
@@ -46,11 +54,17 @@ func TestTheBuildIsReproducible(t *testing.T) {
 	if root := filepath.Dir(filepath.Dir(folder)); bytes.Contains(binary, []byte(root)) {
 		t.Errorf("the binary names the folder that it was built in: %s", root)
 	}
+	if len(binary) > most {
+		t.Errorf("the controller has %d bytes, want at most %d: see what has come in with \"go tool nm -size\"", len(binary), most)
+	}
+	if packed, err := squeeze(binary); err != nil || len(packed) > mostPulled {
+		t.Errorf("the controller has %d bytes when it is packed (%v), want at most %d", len(packed), err, mostPulled)
+	}
 	out, err := exec.CommandContext(t.Context(), file, "--version").Output()
 	if err != nil || !strings.Contains(string(out), "v1.2.3-test") {
 		t.Errorf("--version: %s %v", out, err)
 	}
-	raw, err := bill(file, "v1.2.3-test")
+	raw, err := bill(file, "karpenter-linux-amd64", "v1.2.3-test", epoch)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,13 +153,13 @@ type settings struct {
 // TestLayout reads a layout as an engine does: from the index of the folder through the image's to the manifest, the settings and
 // the layer of each architecture. Two runs give the same.
 func TestLayout(t *testing.T) {
-	parts := []part{{"amd64", []byte("program of amd64"), []byte("roots")}, {"arm64", []byte("program of arm64"), []byte("roots")}}
+	parts := []part{{arch: "amd64", binary: []byte("program of amd64"), roots: []byte("roots")}, {arch: "arm64", binary: []byte("program of arm64"), roots: []byte("roots")}}
 	dir, second := filepath.Join(t.TempDir(), "one"), filepath.Join(t.TempDir(), "two")
-	digest, err := layout(dir, "v1", parts)
+	digest, err := layout(dir, "v1", epoch, parts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := layout(second, "v1", parts); err != nil || again != digest {
+	if again, err := layout(second, "v1", epoch, parts); err != nil || again != digest {
 		t.Errorf("a second run gives %s, the first gave %s: %v", again, digest, err)
 	}
 	raw, err := os.ReadFile(filepath.Join(dir, "index.json"))
@@ -191,16 +205,20 @@ func checkImage(t *testing.T, dir, arch string, m manifest) {
 	}
 }
 
-// TestBadRecipe: what no registry or machine would take is refused before anything is built.
+// TestBadRecipe: what no registry or computer would take is refused before anything is built.
 func TestBadRecipe(t *testing.T) {
-	roots := filepath.Join(t.TempDir(), "roots")
-	if err := os.WriteFile(roots, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range []recipe{{version: "v1+2", archs: []string{"amd64"}}, {version: "v1", archs: []string{"x86"}}} {
-		r.out, r.roots = t.TempDir(), roots
-		if err := r.run(t.Context()); err == nil || !strings.Contains(err.Error(), "must be") {
-			t.Errorf("%+v: %v", r, err)
+	for _, c := range []struct {
+		recipe recipe
+		what   string
+		want   string
+	}{
+		{recipe{version: "v1+2", archs: []string{"amd64"}}, "image", "must be a tag"},
+		{recipe{version: "v1", archs: []string{"x86"}}, "image", "must be amd64 or arm64"},
+		{recipe{version: "v1", archs: []string{"amd64"}}, "", "say what to make"},
+	} {
+		c.recipe.out = t.TempDir()
+		if err := c.recipe.run(t.Context(), c.what); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v, want %q in it", c.recipe, err, c.want)
 		}
 	}
 }

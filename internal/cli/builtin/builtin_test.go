@@ -1,4 +1,4 @@
-package operator
+package builtin
 
 import (
 	"testing"
@@ -7,14 +7,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	awsv1 "karpenter/api/aws/v1"
-	"karpenter/internal/cloud/aws"
-	"karpenter/internal/cloud/simaws"
 	"karpenter/internal/engine/world"
 )
 
 func TestTheBuiltInCatalogueNeedsNobody(t *testing.T) {
 	begin := time.Now()
-	built, err := LoadBuiltIn(t.Context(), BuiltInQuery{
+	built, err := Load(t.Context(), Query{
 		Region: "us-west-2", Zones: []string{"us-west-2a", "us-west-2b"},
 		Classes: []*awsv1.EC2NodeClass{{ObjectMeta: metav1.ObjectMeta{Name: "default"}}},
 	})
@@ -51,14 +49,4 @@ func TestTheBuiltInCatalogueNeedsNobody(t *testing.T) {
 		return
 	}
 	t.Error("there is no m5.large")
-}
-
-// The dashboard says of GovCloud and China that prices are estimates, and whose.
-func TestTheDashboardNamesPricesOfAnotherRegion(t *testing.T) {
-	for region, want := range map[string]string{"us-gov-west-1": "on-demand, price unknown: estimate from us-east-1", "us-west-2": "on-demand, built in"} {
-		s := &source{w: &wiring{process: &process{}, provider: aws.New(aws.Options{Region: region, Clock: simaws.NewManual(builtInDay)})}}
-		if got := s.About().Prices[0].Name; got != want {
-			t.Errorf("%s: %q, want %q", region, got, want)
-		}
-	}
 }
