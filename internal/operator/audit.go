@@ -21,6 +21,7 @@ import (
 	"karpenter/internal/control"
 	"karpenter/internal/meter"
 	"karpenter/internal/state"
+	"karpenter/internal/state/trim"
 )
 
 const (
@@ -276,7 +277,7 @@ func (a *auditor) read(ctx context.Context, s suspect) (state.Object, error) {
 	}
 	var found state.Object
 	err = meta.EachListItem(list, func(o runtime.Object) error {
-		trimmed, err := state.Trim(o)
+		trimmed, err := trim.Object(o)
 		if obj, ok := trimmed.(state.Object); ok {
 			found = obj
 		}

@@ -21,6 +21,7 @@ import (
 	"karpenter/internal/engine/world"
 	"karpenter/internal/meter"
 	"karpenter/internal/state"
+	"karpenter/internal/state/trim"
 )
 
 // How often what AWS has is looked up. Spot prices move within hours, and a stale one sends pods to the wrong capacity type; what
@@ -33,7 +34,7 @@ const (
 )
 
 // cacheOptions keeps in memory only what is read.
-func cacheOptions() cache.Options { return cache.Options{DefaultTransform: state.Trim} }
+func cacheOptions() cache.Options { return cache.Options{DefaultTransform: trim.Object} }
 
 // Fields that claims and pools are indexed by (O59), besides those of the packages that need them.
 const (

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/state/trim"
 )
 
 // Assume counts claims that have just been created as nodes in flight until the API shows them, or for some minutes: then the API
@@ -28,7 +29,7 @@ func (m *Mirror) Assume(claims ...*v1.NodeClaim) {
 		}
 		e.assumed = until
 		m.assumed[c.Name] = true
-		m.setClaim(e, trim(c.DeepCopy()))
+		m.setClaim(e, cutDown(c.DeepCopy()))
 		m.wakeBy(until)
 	}
 }
@@ -97,14 +98,14 @@ func (m *Mirror) Wrote(obj Object) {
 		return
 	}
 	if copied, ok := obj.DeepCopyObject().(Object); ok {
-		m.put(trim(copied))
+		m.put(cutDown(copied))
 	}
 }
 
-// trim is an object without what nobody reads; the copies of what we have written last only until the informer shows them, and
+// cutDown is an object without what nobody reads; the copies of what we have written last only until the informer shows them, and
 // take no more memory than its own.
-func trim[T Object](obj T) T {
-	cut, err := Trim(obj)
+func cutDown[T Object](obj T) T {
+	cut, err := trim.Object(obj)
 	if out, ok := cut.(T); ok && err == nil {
 		return out
 	}
@@ -120,7 +121,7 @@ func (m *Mirror) wroteClaim(c *v1.NodeClaim) {
 	if c.DeletionTimestamp != nil {
 		delete(m.leaving, c.Name)
 	}
-	m.setClaim(e, trim(c.DeepCopy()))
+	m.setClaim(e, cutDown(c.DeepCopy()))
 }
 
 // wakeBy makes the next view after t look at what time changes.

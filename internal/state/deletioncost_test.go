@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/state/trim"
 )
 
 // What a pod's eviction costs is its owner's word: with deletion costs in Karpenter's hands only the disruption cost, otherwise that or
@@ -53,7 +54,7 @@ func TestN9_ADeletionCostIsNoNews(t *testing.T) {
 		p = again(l, p, func(p *corev1.Pod) {
 			p.Annotations = map[string]string{corev1.PodDeletionCost: "-2147483648", v1.DeletionCostAnnotationKey: "-2147483648"}
 		})
-		if _, err := Trim(p); err != nil {
+		if _, err := trim.Object(p); err != nil {
 			t.Fatal(err)
 		}
 		now := l.put(p)

@@ -12,6 +12,7 @@ import (
 
 	v1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/world"
+	"karpenter/internal/state/trim"
 )
 
 // converter reads objects one at a time, with the little that it must know of others.
@@ -53,7 +54,7 @@ type draft struct {
 // cannot tell pods apart.
 type draftSet struct {
 	byKey map[string]*draft
-	specs *recent[specKey, specDraft]
+	specs *trim.Recent[specKey, specDraft]
 	next  int
 	// spaces counts drafts that depend on namespaces, reads drafts by label key.
 	spaces int
@@ -77,16 +78,16 @@ type specDraft struct {
 }
 
 func newDraftSet() *draftSet {
-	return &draftSet{byKey: map[string]*draft{}, specs: newRecent[specKey, specDraft](recentSpecs), reads: map[string]int{}}
+	return &draftSet{byKey: map[string]*draft{}, specs: trim.NewRecent[specKey, specDraft](recentSpecs), reads: map[string]int{}}
 }
 
 // find converts the spec of a pod, or finds it converted.
 func (s *draftSet) find(c *converter, o *corev1.Pod) (*draft, error) {
-	if len(o.Spec.Containers) == 0 || len(c.opt.DefaultSpread) > 0 || resized(&o.Spec, &o.Status) || readsOwnLabels(&o.Spec) {
+	if len(o.Spec.Containers) == 0 || len(c.opt.DefaultSpread) > 0 || trim.Resized(&o.Spec, &o.Status) || readsOwnLabels(&o.Spec) {
 		return s.convert(c, o)
 	}
 	key := specKey{&o.Spec.Containers[0], space(o)}
-	known, again := s.specs.get(key)
+	known, again := s.specs.Get(key)
 	if known.draft != nil && sameSpec(known.spec, &o.Spec) {
 		return s.intern(known.draft), nil
 	}
@@ -96,9 +97,9 @@ func (s *draftSet) find(c *converter, o *corev1.Pod) (*draft, error) {
 	case again: // worth remembering
 		spec := o.Spec // not the one in the pod, which would keep all of it in memory
 		spec.Volumes = nil
-		s.specs.put(key, specDraft{&spec, d})
+		s.specs.Put(key, specDraft{&spec, d})
 	default:
-		s.specs.put(key, specDraft{})
+		s.specs.Put(key, specDraft{})
 	}
 	return d, err
 }
@@ -157,40 +158,6 @@ func (s *draftSet) release(d *draft) {
 			delete(s.reads, k)
 		}
 	}
-}
-
-// resized says whether what containers of the pod have been given counts, not only what its spec asks for.
-func resized(spec *corev1.PodSpec, status *corev1.PodStatus) bool {
-	return infeasible(status) || asksMore(spec.Containers, status.ContainerStatuses) || asksMore(spec.InitContainers, status.InitContainerStatuses)
-}
-
-func asksMore(containers []corev1.Container, statuses []corev1.ContainerStatus) bool {
-	more := func(r *corev1.ResourceRequirements, list corev1.ResourceList) bool {
-		for k, q := range list {
-			have, ok := r.Requests[k]
-			if !ok {
-				have = r.Limits[k]
-			}
-			if q.Cmp(have) > 0 {
-				return true
-			}
-		}
-		return false
-	}
-	for i := range statuses {
-		st := &statuses[i]
-		if st.AllocatedResources == nil && st.Resources == nil {
-			continue
-		}
-		for k := range containers {
-			if c := &containers[k]; c.Name == st.Name {
-				if more(&c.Resources, st.AllocatedResources) || (st.Resources != nil && more(&c.Resources, st.Resources.Requests)) {
-					return true
-				}
-			}
-		}
-	}
-	return false
 }
 
 // sameSpec says whether two specs are surely converted alike: they share everything that is read of them.

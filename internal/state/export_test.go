@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"karpenter/internal/state/trim"
 	"pgregory.net/rapid"
 )
 
@@ -45,7 +46,7 @@ func Fleet() (m *Mirror, churn func(percent int)) {
 			version++
 			p := f.pods[next].DeepCopy()
 			p.ResourceVersion = fmt.Sprint(version)
-			Trim(p)
+			trim.Object(p)
 			f.pods[next] = p
 			m.Put(p)
 		}

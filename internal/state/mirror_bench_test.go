@@ -11,16 +11,17 @@ import (
 
 	"karpenter/internal/engine/pack"
 	"karpenter/internal/engine/world"
+	"karpenter/internal/state/trim"
 )
 
 // feed tells a mirror of a fleet, pod by pod as an informer would: trimmed, and without anything else in memory.
 func (f *fleet) feed(m *Mirror, nodes, perNode, pending int) {
 	for _, n := range f.nodes {
-		Trim(n)
+		trim.Object(n)
 		m.Put(n)
 	}
 	for _, c := range f.claims {
-		Trim(c)
+		trim.Object(c)
 		m.Put(c)
 	}
 	for _, d := range f.daemons {
@@ -36,7 +37,7 @@ func (f *fleet) feed(m *Mirror, nodes, perNode, pending int) {
 			node = f.nodes[i%nodes].Name
 		}
 		p := f.newPod(i, node)
-		Trim(p)
+		trim.Object(p)
 		m.Put(p)
 		f.pods = append(f.pods, p)
 	}

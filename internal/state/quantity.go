@@ -11,6 +11,7 @@ import (
 	podresource "k8s.io/component-helpers/resource"
 
 	"karpenter/internal/engine/world"
+	"karpenter/internal/state/trim"
 )
 
 // units is the quantity in the engine's smallest unit: millicores for CPU, whole units for the rest, rounded up.
@@ -70,10 +71,10 @@ func podRequests(spec *corev1.PodSpec, status *corev1.PodStatus) corev1.Resource
 	p.Spec.Containers, p.Spec.InitContainers = withDefaults(spec.Containers), withDefaults(spec.InitContainers)
 	p.Spec.Overhead = spec.Overhead
 	p.Spec.Resources = podDefaults(&p, spec.Resources)
-	given := resized(spec, status)
+	given := trim.Resized(spec, status)
 	if given { // else statuses say nothing new, and looking at them costs three times as much
 		p.Status.ContainerStatuses, p.Status.InitContainerStatuses = status.ContainerStatuses, status.InitContainerStatuses
-		if infeasible(status) { // older kubelets say it in a field that the library does not read
+		if trim.Infeasible(status) { // older kubelets say it in a field that the library does not read
 			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizePending, Reason: corev1.PodReasonInfeasible}}
 		}
 	}
@@ -123,14 +124,4 @@ func podDefaults(p *corev1.Pod, whole *corev1.ResourceRequirements) *corev1.Reso
 	}
 	maps.Copy(requests, whole.Requests)
 	return &corev1.ResourceRequirements{Requests: requests}
-}
-
-// infeasible says whether the node can never make the resize that the pod asks for: then what it has counts, not what it asks for.
-func infeasible(s *corev1.PodStatus) bool {
-	for i := range s.Conditions {
-		if c := &s.Conditions[i]; c.Type == corev1.PodResizePending {
-			return c.Reason == corev1.PodReasonInfeasible
-		}
-	}
-	return s.Resize == corev1.PodResizeStatusInfeasible
 }

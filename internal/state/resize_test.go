@@ -5,6 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"karpenter/internal/state/trim"
 )
 
 // What a container has been given outlives trimming where it counts.
@@ -25,7 +27,7 @@ func TestP63_TrimmedPodsKeepWhatAnInfeasibleResizeLeavesThem(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Requests: cpu("3")}}}}, Status: c.status}
 			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", AllocatedResources: cpu("2"), Resources: &corev1.ResourceRequirements{Requests: cpu("1")}}}
-			trimPod(p)
+			trim.Object(p)
 			got := podRequests(&p.Spec, &p.Status)[corev1.ResourceCPU]
 			if got.Cmp(resource.MustParse(c.want)) != 0 {
 				t.Errorf("counts %s cpu, want %s", got.String(), c.want)
@@ -49,6 +51,6 @@ func TestP63_AResizeCountsByThePod(t *testing.T) {
 		if got := podRequests(&p.Spec, &p.Status)[corev1.ResourceCPU]; got.Cmp(resource.MustParse("4")) != 0 {
 			t.Errorf("counts %s cpu, want 4", got.String())
 		}
-		trimPod(p)
+		trim.Object(p)
 	}
 }

@@ -74,32 +74,3 @@ func (s *shards[V]) freeze() *frozen[V] {
 	}
 	return s.last
 }
-
-// recent remembers values by key, at least the last size ones that were asked for and at most twice as many.
-type recent[K comparable, V any] struct {
-	size  int
-	young map[K]V
-	old   map[K]V
-}
-
-func newRecent[K comparable, V any](size int) *recent[K, V] {
-	return &recent[K, V]{size: size, young: map[K]V{}}
-}
-
-func (r *recent[K, V]) get(key K) (V, bool) {
-	if v, ok := r.young[key]; ok {
-		return v, true
-	}
-	v, ok := r.old[key]
-	if ok {
-		r.put(key, v)
-	}
-	return v, ok
-}
-
-func (r *recent[K, V]) put(key K, v V) {
-	if len(r.young) >= r.size {
-		r.old, r.young = r.young, make(map[K]V, r.size)
-	}
-	r.young[key] = v
-}

@@ -18,11 +18,12 @@ import (
 	"pgregory.net/rapid"
 
 	v1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/state/trim"
 )
 
 func trimmed[T Object](t testing.TB, obj T) T {
 	t.Helper()
-	out, err := Trim(obj.DeepCopyObject())
+	out, err := trim.Object(obj.DeepCopyObject())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +101,7 @@ func TestTrimOthers(t *testing.T) {
 		t.Errorf("pool %v", got)
 	}
 	for _, odd := range []any{"text", nil, cache.DeletedFinalStateUnknown{}} {
-		if got, err := Trim(odd); err != nil || got != odd {
+		if got, err := trim.Object(odd); err != nil || got != odd {
 			t.Errorf("%v becomes %v, %v", odd, got, err)
 		}
 	}
@@ -148,7 +149,7 @@ func TestTrimChangesNoView(t *testing.T) {
 		}
 		for _, key := range slices.Sorted(maps.Keys(h.live)) {
 			whole.Put(h.live[key])
-			cut, _ := Trim(h.live[key].DeepCopyObject())
+			cut, _ := trim.Object(h.live[key].DeepCopyObject())
 			rest.Put(cut.(Object))
 		}
 		if diff := cmp.Diff(tell(whole.View()), tell(rest.View())); diff != "" {
@@ -206,7 +207,7 @@ func FuzzMirror(f *testing.F) {
 				continue
 			}
 			if i%2 == 0 {
-				if _, err := Trim(obj); err != nil {
+				if _, err := trim.Object(obj); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -236,21 +237,4 @@ func decodeKind(raw []byte) Object {
 		return nil
 	}
 	return obj
-}
-
-func TestRecentIsBounded(t *testing.T) {
-	n := newInterner()
-	for i := range 3 * commonSize {
-		spec := podSpec("x", fmt.Sprintf("%dm", i), "1Gi")
-		n.spec(&spec)
-		n.labels(map[string]string{"a": fmt.Sprint(i)})
-	}
-	if len(n.specs.young)+len(n.specs.old) > 2*commonSize || len(n.maps.young)+len(n.maps.old) > 2*commonSize {
-		t.Errorf("%d specs are remembered", len(n.specs.young)+len(n.specs.old))
-	}
-	q := resource.MustParse("1m")
-	spec := podSpec("x", "1m", "1Gi")
-	if got := n.spec(&spec); !got.Containers[0].Resources.Requests.Cpu().Equal(q) {
-		t.Error("another spec is returned")
-	}
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	v1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/state/trim"
 )
 
 // typedObjects are the objects behind a view, each list in order of namespace and name.
@@ -184,7 +185,7 @@ func (w *listWriter) pod(p *corev1.Pod) ([]byte, error) {
 }
 
 func (w *listWriter) spec(s *corev1.PodSpec) ([]byte, error) {
-	trimmed := trimSpec(s)
+	trimmed := trim.Spec(s)
 	if len(s.Containers) == 0 || len(trimmed.Volumes) > 0 {
 		return json.Marshal(trimmed)
 	}
@@ -248,7 +249,7 @@ func plain(obj Object) any {
 		return bare(&c)
 	case *appsv1.DaemonSet:
 		c := *o
-		c.Spec.Template.Spec, c.Status = trimSpec(&o.Spec.Template.Spec), appsv1.DaemonSetStatus{}
+		c.Spec.Template.Spec, c.Status = trim.Spec(&o.Spec.Template.Spec), appsv1.DaemonSetStatus{}
 		return bare(&c)
 	case *corev1.PersistentVolume:
 		c := *o
@@ -284,22 +285,22 @@ func plain(obj Object) any {
 func bare[T Object](o T) T {
 	o.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 	o.SetManagedFields(nil)
-	trimAnnotations(o)
+	trim.DropManifest(o)
 	return o
 }
 
 func plainMeta(p *corev1.Pod) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
-		Name: p.Name, Namespace: p.Namespace, UID: p.UID, ResourceVersion: p.ResourceVersion, Labels: p.Labels, Annotations: podAnnotations(p.Annotations),
+		Name: p.Name, Namespace: p.Namespace, UID: p.UID, ResourceVersion: p.ResourceVersion, Labels: p.Labels, Annotations: trim.Annotations(p.Annotations),
 		CreationTimestamp: p.CreationTimestamp, DeletionTimestamp: p.DeletionTimestamp, DeletionGracePeriodSeconds: p.DeletionGracePeriodSeconds,
 		OwnerReferences: p.OwnerReferences,
 	}
 }
 
 func plainStatus(p *corev1.Pod) corev1.PodStatus {
-	statuses, initial := trimStatuses(p)
+	statuses, initial := trim.Statuses(p)
 	return corev1.PodStatus{
-		Phase: p.Status.Phase, NominatedNodeName: p.Status.NominatedNodeName, StartTime: p.Status.StartTime, Conditions: trimConditions(p.Status.Conditions),
+		Phase: p.Status.Phase, NominatedNodeName: p.Status.NominatedNodeName, StartTime: p.Status.StartTime, Conditions: trim.Conditions(p.Status.Conditions),
 		Resize: p.Status.Resize, ContainerStatuses: statuses, InitContainerStatuses: initial,
 	}
 }

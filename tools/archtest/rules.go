@@ -98,7 +98,12 @@ var Rules = []Rule{
 		Reason: "types are importable by anyone: Kubernetes' own types, the drift hash, YAML for the offline converter",
 	},
 	{
-		Package: "internal/state/...", Imports: imports(kubernetes, []string{"internal/engine/world", "internal/engine/req", "internal/engine/disrupt", "internal/engine/life", "api/...", "k8s.io/client-go", "k8s.io/component-helpers", "sigs.k8s.io/yaml"}),
+		Package: "internal/state/trim", Imports: imports(kubernetes, []string{"api/karpenter/..."}),
+		Bans:   bans(banClock, banRandom, banEnv, banContext),
+		Reason: "what caches keep of objects",
+	},
+	{
+		Package: "internal/state", Imports: imports(kubernetes, []string{"internal/state/...", "internal/engine/world", "internal/engine/req", "internal/engine/disrupt", "internal/engine/life", "api/...", "k8s.io/client-go", "k8s.io/component-helpers", "sigs.k8s.io/yaml"}),
 		Bans:   bans(banClock, banRandom, banEnv, banContext),
 		Reason: "turns watch events into snapshots, decides nothing",
 	},
@@ -169,7 +174,7 @@ var Rules = []Rule{
 	},
 	{
 		Package: "internal/operator/...",
-		Imports: imports(kubernetes, clients, []string{"internal/operator/...", "internal/control/...", "internal/meter", "internal/web", "internal/ledger", "internal/explain", "internal/state", "internal/cloud", "internal/cloud/aws", "internal/engine/...", "api/...", "github.com/go-logr/logr", "github.com/prometheus/client_golang", "github.com/spf13/cobra", "github.com/aws"}),
+		Imports: imports(kubernetes, clients, []string{"internal/operator/...", "internal/control/...", "internal/meter", "internal/web", "internal/ledger", "internal/explain", "internal/state/...", "internal/cloud", "internal/cloud/aws", "internal/engine/...", "api/...", "github.com/go-logr/logr", "github.com/prometheus/client_golang", "github.com/spf13/cobra", "github.com/aws"}),
 		Reason:  "wiring: the real clock, environment and sockets are made here",
 	},
 	{

@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"karpenter/internal/meter"
-	"karpenter/internal/state"
+	"karpenter/internal/state/trim"
 	"karpenter/test/harness"
 )
 
@@ -32,7 +32,7 @@ func Manager(tb testing.TB, c *harness.Cluster) manager.Manager {
 	tb.Helper()
 	m, err := manager.New(rest.CopyConfig(c.Config), manager.Options{
 		Scheme: harness.Scheme(), Logger: logr.Discard(), Metrics: server.Options{BindAddress: "0"},
-		Cache:      cache.Options{DefaultTransform: state.Trim},
+		Cache:      cache.Options{DefaultTransform: trim.Object},
 		Controller: config.Controller{SkipNameValidation: new(true)}, // every test has one of that name
 	})
 	if err != nil {

@@ -1,4 +1,4 @@
-package state
+package trim
 
 import (
 	"slices"
@@ -22,13 +22,13 @@ var common = newInterner()
 // interner gives equal values one copy. Values that it returns must not be changed.
 type interner struct {
 	mu       sync.Mutex
-	texts    *recent[string, string]
-	specs    *recent[string, *corev1.PodSpec]
-	maps     *recent[string, map[string]string]
-	owning   *recent[string, []metav1.OwnerReference]
-	amounts  *recent[string, corev1.ResourceList]
-	needs    *recent[string, []v1.NodeSelectorRequirementWithMinValues]
-	states   *recent[string, []corev1.PodCondition]
+	texts    *Recent[string, string]
+	specs    *Recent[string, *corev1.PodSpec]
+	maps     *Recent[string, map[string]string]
+	owning   *Recent[string, []metav1.OwnerReference]
+	amounts  *Recent[string, corev1.ResourceList]
+	needs    *Recent[string, []v1.NodeSelectorRequirementWithMinValues]
+	states   *Recent[string, []corev1.PodCondition]
 	buf      []byte
 	keys     []string
 	resource []corev1.ResourceName
@@ -36,9 +36,9 @@ type interner struct {
 
 func newInterner() *interner {
 	return &interner{
-		texts: newRecent[string, string](commonSize), specs: newRecent[string, *corev1.PodSpec](commonSize), maps: newRecent[string, map[string]string](commonSize),
-		owning: newRecent[string, []metav1.OwnerReference](commonSize), amounts: newRecent[string, corev1.ResourceList](commonSize),
-		needs: newRecent[string, []v1.NodeSelectorRequirementWithMinValues](commonSize), states: newRecent[string, []corev1.PodCondition](commonSize),
+		texts: NewRecent[string, string](commonSize), specs: NewRecent[string, *corev1.PodSpec](commonSize), maps: NewRecent[string, map[string]string](commonSize),
+		owning: NewRecent[string, []metav1.OwnerReference](commonSize), amounts: NewRecent[string, corev1.ResourceList](commonSize),
+		needs: NewRecent[string, []v1.NodeSelectorRequirementWithMinValues](commonSize), states: NewRecent[string, []corev1.PodCondition](commonSize),
 	}
 }
 
@@ -63,11 +63,11 @@ func (n *interner) word(s string) string {
 	if s == "" {
 		return ""
 	}
-	if known, ok := n.texts.get(s); ok {
+	if known, ok := n.texts.Get(s); ok {
 		return known
 	}
 	s = strings.Clone(s)
-	n.texts.put(s, s)
+	n.texts.Put(s, s)
 	return s
 }
 
@@ -103,7 +103,7 @@ func (n *interner) spec(s *corev1.PodSpec) corev1.PodSpec {
 		return *known
 	}
 	c := *s
-	n.specs.put(string(n.buf), &c)
+	n.specs.Put(string(n.buf), &c)
 	return c
 }
 
@@ -129,7 +129,7 @@ func (n *interner) labels(m map[string]string) map[string]string {
 	for k, v := range m {
 		out[n.word(k)] = n.word(v)
 	}
-	n.maps.put(string(n.buf), out)
+	n.maps.Put(string(n.buf), out)
 	return out
 }
 
@@ -164,7 +164,7 @@ func (n *interner) list(of corev1.ResourceList) corev1.ResourceList {
 	for name, q := range of {
 		out[corev1.ResourceName(n.word(string(name)))] = q
 	}
-	n.amounts.put(string(n.buf), out)
+	n.amounts.Put(string(n.buf), out)
 	return out
 }
 
@@ -197,7 +197,7 @@ func (n *interner) requirements(list []v1.NodeSelectorRequirementWithMinValues) 
 			out[i].Values[k] = n.word(v)
 		}
 	}
-	n.needs.put(string(n.buf), out)
+	n.needs.Put(string(n.buf), out)
 	return out
 }
 
@@ -226,7 +226,7 @@ func (n *interner) conditions(list []corev1.PodCondition) []corev1.PodCondition 
 			Reason: n.word(c.Reason), Message: n.word(c.Message), LastTransitionTime: c.LastTransitionTime,
 		}
 	}
-	n.states.put(string(n.buf), out)
+	n.states.Put(string(n.buf), out)
 	return out
 }
 
@@ -245,7 +245,7 @@ func (n *interner) owners(list []metav1.OwnerReference) []metav1.OwnerReference 
 	if known, ok := recall(n.owning, n.buf); ok {
 		return known
 	}
-	n.owning.put(string(n.buf), list)
+	n.owning.Put(string(n.buf), list)
 	return list
 }
 
@@ -260,9 +260,9 @@ func flag(b *bool) byte {
 }
 
 // recall is recent.get without making a string of the key first.
-func recall[V any](r *recent[string, V], key []byte) (V, bool) {
+func recall[V any](r *Recent[string, V], key []byte) (V, bool) {
 	if v, ok := r.young[string(key)]; ok {
 		return v, true
 	}
-	return r.get(string(key))
+	return r.Get(string(key))
 }

@@ -1,4 +1,5 @@
-package state
+// Package trim drops from Kubernetes objects what nobody here reads, and makes objects share what they have in common.
+package trim
 
 import (
 	"maps"
@@ -12,11 +13,11 @@ import (
 	v1 "karpenter/api/karpenter/v1"
 )
 
-// Trim drops from an object what nobody here reads, before a cache stores it, and makes objects share what they have in common:
+// Object drops from an object what nobody here reads, before a cache stores it, and makes objects share what they have in common:
 // pods of one template above all, and nodes and claims of one pool. It has the form of a cache's transform function and changes the
 // object that it is given. What stays of a pod: labels, owners, times, what constrains where it runs and what it asks for, and how
 // far it has come.
-func Trim(obj any) (any, error) {
+func Object(obj any) (any, error) {
 	o, ok := obj.(metav1.Object)
 	if !ok {
 		return obj, nil
@@ -26,32 +27,32 @@ func Trim(obj any) (any, error) {
 	case *corev1.Pod:
 		trimPod(x)
 	case *corev1.Node:
-		trimAnnotations(o)
+		DropManifest(o)
 		trimNode(x)
 	case *v1.NodeClaim:
-		trimAnnotations(o)
+		DropManifest(o)
 		trimClaim(x)
 	case *appsv1.DaemonSet:
-		x.Spec.Template.Spec = trimSpec(&x.Spec.Template.Spec)
-		trimAnnotations(o)
+		x.Spec.Template.Spec = Spec(&x.Spec.Template.Spec)
+		DropManifest(o)
 	case *appsv1.ReplicaSet: // a cluster has as many as it has ever had versions of its Deployments
 		x.Status, x.Labels, x.Annotations = appsv1.ReplicaSetStatus{}, nil, nil
 		if x.Spec.Replicas != nil && *x.Spec.Replicas == 0 {
 			x.Spec.Template = corev1.PodTemplateSpec{}
 		} else {
-			x.Spec.Template.Spec = trimSpec(&x.Spec.Template.Spec)
+			x.Spec.Template.Spec = Spec(&x.Spec.Template.Spec)
 		}
 	case *appsv1.StatefulSet:
-		x.Spec.Template.Spec = trimSpec(&x.Spec.Template.Spec)
-		trimAnnotations(o)
+		x.Spec.Template.Spec = Spec(&x.Spec.Template.Spec)
+		DropManifest(o)
 	default:
-		trimAnnotations(o)
+		DropManifest(o)
 	}
 	return obj, nil
 }
 
-// trimAnnotations drops the copy of the manifest that kubectl apply leaves on objects.
-func trimAnnotations(o metav1.Object) {
+// DropManifest drops the copy of the manifest that kubectl apply leaves on objects.
+func DropManifest(o metav1.Object) {
 	a := o.GetAnnotations()
 	if _, ok := a[corev1.LastAppliedConfigAnnotation]; !ok {
 		return
@@ -101,12 +102,12 @@ var keptConditions = []corev1.PodConditionType{
 func trimPod(p *corev1.Pod) {
 	p.Namespace, p.GenerateName = common.text(p.Namespace), ""
 	p.Labels = common.labels(p.Labels)
-	p.Annotations = podAnnotations(p.Annotations)
+	p.Annotations = Annotations(p.Annotations)
 	p.OwnerReferences = common.owners(p.OwnerReferences)
 
 	node, volumes := common.text(p.Spec.NodeName), p.Spec.Volumes
-	statuses, initial := trimStatuses(p)
-	spec := trimSpec(&p.Spec)
+	statuses, initial := Statuses(p)
+	spec := Spec(&p.Spec)
 	spec.NodeName, spec.Volumes = "", nil
 	affinity := spec.Affinity
 	if namesNode(affinity) {
@@ -120,7 +121,7 @@ func trimPod(p *corev1.Pod) {
 
 	p.Status = corev1.PodStatus{
 		Phase: corev1.PodPhase(common.text(string(p.Status.Phase))), NominatedNodeName: p.Status.NominatedNodeName, StartTime: p.Status.StartTime,
-		Resize: p.Status.Resize, Conditions: trimConditions(p.Status.Conditions), ContainerStatuses: statuses, InitContainerStatuses: initial,
+		Resize: p.Status.Resize, Conditions: Conditions(p.Status.Conditions), ContainerStatuses: statuses, InitContainerStatuses: initial,
 	}
 }
 
@@ -134,7 +135,7 @@ func namesNode(a *corev1.Affinity) bool {
 	return slices.ContainsFunc(terms, func(t corev1.NodeSelectorTerm) bool { return len(t.MatchFields) > 0 })
 }
 
-func podAnnotations(m map[string]string) map[string]string {
+func Annotations(m map[string]string) map[string]string {
 	var out map[string]string
 	for k, v := range m {
 		domain, _, _ := strings.Cut(k, "/")
@@ -149,7 +150,7 @@ func podAnnotations(m map[string]string) map[string]string {
 	return out
 }
 
-func trimConditions(list []corev1.PodCondition) []corev1.PodCondition {
+func Conditions(list []corev1.PodCondition) []corev1.PodCondition {
 	var kept []corev1.PodCondition
 	for i := range list {
 		if c := &list[i]; slices.Contains(keptConditions, c.Type) {
@@ -159,10 +160,10 @@ func trimConditions(list []corev1.PodCondition) []corev1.PodCondition {
 	return common.conditions(kept)
 }
 
-// trimStatuses keeps what the containers of a pod have been given where that is more than one of them asks for, as after a resize in
+// Statuses keeps what the containers of a pod have been given where that is more than one of them asks for, as after a resize in
 // place, or counts instead of it, as with a resize that the node cannot make. Of such a pod it keeps all, since what counts is their sum.
-func trimStatuses(p *corev1.Pod) (containers, initial []corev1.ContainerStatus) {
-	if !resized(&p.Spec, &p.Status) {
+func Statuses(p *corev1.Pod) (containers, initial []corev1.ContainerStatus) {
+	if !Resized(&p.Spec, &p.Status) {
 		return nil, nil
 	}
 	return givenOnly(p.Status.ContainerStatuses), givenOnly(p.Status.InitContainerStatuses)
@@ -177,8 +178,8 @@ func givenOnly(list []corev1.ContainerStatus) (out []corev1.ContainerStatus) {
 	return out
 }
 
-// trimSpec is what is read of a pod's spec.
-func trimSpec(s *corev1.PodSpec) corev1.PodSpec {
+// Spec is what is read of a pod's spec.
+func Spec(s *corev1.PodSpec) corev1.PodSpec {
 	return corev1.PodSpec{
 		Containers: trimContainers(s.Containers, s.HostNetwork), InitContainers: trimContainers(s.InitContainers, s.HostNetwork), Volumes: trimVolumes(s.Volumes),
 		NodeName: s.NodeName, NodeSelector: s.NodeSelector, Affinity: s.Affinity, Tolerations: s.Tolerations, TopologySpreadConstraints: s.TopologySpreadConstraints,
@@ -219,4 +220,48 @@ func trimVolumes(list []corev1.Volume) []corev1.Volume {
 		}
 	}
 	return out
+}
+
+// Resized says whether what containers of the pod have been given counts, not only what its spec asks for.
+func Resized(spec *corev1.PodSpec, status *corev1.PodStatus) bool {
+	return Infeasible(status) || asksMore(spec.Containers, status.ContainerStatuses) || asksMore(spec.InitContainers, status.InitContainerStatuses)
+}
+
+func asksMore(containers []corev1.Container, statuses []corev1.ContainerStatus) bool {
+	more := func(r *corev1.ResourceRequirements, list corev1.ResourceList) bool {
+		for k, q := range list {
+			have, ok := r.Requests[k]
+			if !ok {
+				have = r.Limits[k]
+			}
+			if q.Cmp(have) > 0 {
+				return true
+			}
+		}
+		return false
+	}
+	for i := range statuses {
+		st := &statuses[i]
+		if st.AllocatedResources == nil && st.Resources == nil {
+			continue
+		}
+		for k := range containers {
+			if c := &containers[k]; c.Name == st.Name {
+				if more(&c.Resources, st.AllocatedResources) || (st.Resources != nil && more(&c.Resources, st.Resources.Requests)) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// Infeasible says whether the node can never make the resize that the pod asks for: then what it has counts, not what it asks for.
+func Infeasible(s *corev1.PodStatus) bool {
+	for i := range s.Conditions {
+		if c := &s.Conditions[i]; c.Type == corev1.PodResizePending {
+			return c.Reason == corev1.PodReasonInfeasible
+		}
+	}
+	return s.Resize == corev1.PodResizeStatusInfeasible
 }
