@@ -1,11 +1,12 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"karpenter/internal/engine/why"
 )
@@ -61,43 +62,38 @@ func argumentError(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("%s does not take %q; it is called as: %s", named(cmd), strings.Join(args, " "), cmd.UseLine())
 }
 
-var (
-	// flagName finds flags in a list of flags as help prints it.
-	flagName = regexp.MustCompile(`(?m)^ +(?:-\w, )?--([\w-]+)`)
-	// badValue is what is said of a value that a flag cannot take.
-	badValue = regexp.MustCompile(`^invalid argument "(.*)" for "(?:-\w, )?(--[\w-]+)" flag: (.*)$`)
-)
-
 // flagError says what is wrong with a flag, and what would be right.
 func flagError(cmd *cobra.Command, err error) error {
-	text := err.Error()
-	if parts := badValue.FindStringSubmatch(text); parts != nil {
-		return fmt.Errorf("%s is %q; give %s", parts[2], parts[1], valueWords(parts[3]))
+	if wrong, is := errors.AsType[*pflag.InvalidValueError](err); is {
+		return fmt.Errorf("--%s is %q; give %s", wrong.GetFlag().Name, wrong.GetValue(), valueWords(wrong.GetFlag().Value.Type(), wrong.Unwrap()))
 	}
-	if name, unknown := strings.CutPrefix(text, "unknown flag: --"); unknown {
+	if unknown, is := errors.AsType[*pflag.NotExistError](err); is && unknown.GetSpecifiedShortnames() == "" {
+		name := "--" + unknown.GetSpecifiedName()
 		var known []string
-		for _, found := range flagName.FindAllStringSubmatch(cmd.Flags().FlagUsages(), -1) {
-			known = append(known, "--"+found[1])
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden {
+				known = append(known, "--"+f.Name)
+			}
+		})
+		if meant := why.Similar(name, known); meant != "" {
+			return fmt.Errorf("%s has no flag %s; did you mean %s?", named(cmd), name, meant)
 		}
-		if meant := why.Similar("--"+name, known); meant != "" {
-			return fmt.Errorf("%s has no flag --%s; did you mean %s?", named(cmd), name, meant)
-		}
-		return fmt.Errorf("%s has no flag --%s; %s --help lists those that it has", named(cmd), name, cmd.CommandPath())
+		return fmt.Errorf("%s has no flag %s; %s --help lists those that it has", named(cmd), name, cmd.CommandPath())
 	}
 	return fmt.Errorf("%w; %s --help says what flags there are", err, cmd.CommandPath())
 }
 
-// valueWords says what a flag takes, by how reading it failed.
-func valueWords(failure string) string {
-	switch {
-	case strings.Contains(failure, "ParseBool"):
+// valueWords says what a flag of a type takes.
+func valueWords(kind string, failure error) string {
+	switch kind {
+	case "bool":
 		return "true or false"
-	case strings.Contains(failure, "ParseFloat"):
+	case "float32", "float64":
 		return "a number, such as 12.5"
-	case strings.Contains(failure, "ParseInt"), strings.Contains(failure, "ParseUint"):
+	case "int", "int32", "int64", "uint", "uint32", "uint64":
 		return "a whole number"
-	case strings.Contains(failure, "duration"):
+	case "duration":
 		return "a length of time, such as 30s or 5m"
 	}
-	return "another value: " + failure
+	return "another value: " + failure.Error()
 }

@@ -54,7 +54,7 @@ func limitMemory(bytes int64, profiling bool) {
 	}
 }
 
-// steered says whether somebody else has decided how hard the garbage collector works.
+// steered says that whoever runs the controller steers the garbage collector, with Go's own variable. Then it is left alone.
 func steered() bool { return os.Getenv("GOGC") != "" }
 
 const (
@@ -70,7 +70,6 @@ const (
 // tidier gives memory back to the system that a burst of work has left behind. Left alone, the garbage collector holds on to what it
 // may need again soon, which for a controller that waits for the next pod is hours away.
 type tidier struct {
-	steered bool
 	// resting counts the looks since there was work.
 	resting int
 	// share is how much garbage may gather.
@@ -88,7 +87,7 @@ func (t *tidier) tidy(context.Context) error {
 	if t.resting == 0 {
 		share = garbageAtWork(sample[1].Value.Uint64())
 	}
-	if share != t.share && !t.steered {
+	if share != t.share {
 		t.share = share
 		debug.SetGCPercent(share)
 	}

@@ -24,8 +24,10 @@ func (w *wiring) observability(context.Context) error {
 	if err := w.m.Add(everywhere{w.dog.Guard(w.loop("cluster.state", observeEvery, w.synced))}); err != nil {
 		return fmt.Errorf("cluster.state: %w", err)
 	}
-	if err := w.m.Add(everywhere{w.dog.Guard(w.loop("memory", tidyEvery, (&tidier{steered: steered()}).tidy))}); err != nil {
-		return fmt.Errorf("memory: %w", err)
+	if !steered() {
+		if err := w.m.Add(everywhere{w.dog.Guard(w.loop("memory", tidyEvery, (&tidier{}).tidy))}); err != nil {
+			return fmt.Errorf("memory: %w", err)
+		}
 	}
 	watching := &observer{informers: w.m.GetCache(), begin: func() { w.provider.Report(w.classes.Names) }}
 	if !w.options.DisableClusterStateObservability {

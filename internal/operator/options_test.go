@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -156,6 +157,19 @@ func TestO58_O66_Limits(t *testing.T) {
 	}
 	if got, err := parse(map[string]string{"CPU_REQUESTS": "0"}, nil); err != nil || got.CPURequests != 1000 {
 		t.Errorf("CPU_REQUESTS=0: got %v, %v; want 1000", got, err)
+	}
+}
+
+// Whoever sets GOGC has decided how hard the garbage collector works.
+func TestGOGCIsLeftAlone(t *testing.T) {
+	before := debug.SetGCPercent(70)
+	defer debug.SetGCPercent(before)
+	for gogc, want := range map[string]int{"70": 70, "": garbageMost} {
+		t.Setenv("GOGC", gogc)
+		limitMemory(0, true)
+		if got := debug.SetGCPercent(70); got != want {
+			t.Errorf("GOGC=%s: %d %% of garbage, want %d", gogc, got, want)
+		}
 	}
 }
 

@@ -203,7 +203,7 @@ var Rules = []Rule{
 	},
 	{
 		Package: "internal/cli/...",
-		Imports: imports(kubernetes, clients, []string{"internal/cli/...", "internal/forecast", "internal/operator", "internal/web", "internal/ledger", "internal/explain", "internal/state", "internal/engine/...", "internal/cloud/simaws", "api/...", "golang.org/x/term", "github.com/spf13/cobra"}),
+		Imports: imports(kubernetes, clients, []string{"internal/cli/...", "internal/forecast", "internal/operator", "internal/web", "internal/ledger", "internal/explain", "internal/state", "internal/engine/...", "internal/cloud/simaws", "api/...", "golang.org/x/term", "github.com/spf13/cobra", "github.com/spf13/pflag"}),
 		Bans:    bans(banRandom, banContext),
 		Reason:  "commands stop before anything is carried out",
 	},

@@ -228,7 +228,7 @@ func (p *Provider) eachInstance(ctx context.Context, filters []types.Filter, vis
 	for pages.HasMorePages() {
 		var page *ec2.DescribeInstancesOutput
 		err := p.reads.Do(ctx, "describe instances", func() (err error) {
-			page, err = pages.NextPage(ctx, lean)
+			page, err = pages.NextPage(ctx)
 			return err
 		})
 		if err != nil {
