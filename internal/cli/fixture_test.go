@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/state"
+	"karpenter/internal/state/dump"
 )
 
 // noon is the time that fixtures are looked at; their nodes have been quiet for two hours then.
@@ -155,8 +155,8 @@ func (f *fixture) write() (snapshot, catalog string) {
 }
 
 // fixtureCatalog has a few types of two zones, on demand and as spot.
-func fixtureCatalog() *state.Catalog {
-	c := &state.Catalog{}
+func fixtureCatalog() *dump.Catalog {
+	c := &dump.Catalog{}
 	for _, x := range []struct {
 		name, arch, cpu, memory, pods string
 		price                         float64
@@ -166,12 +166,12 @@ func fixtureCatalog() *state.Catalog {
 		{"m5.2xlarge", "amd64", "7910m", "30000Mi", "58", 0.384},
 		{"m6g.large", "arm64", "1930m", "7220Mi", "29", 0.077},
 	} {
-		t := state.CatalogType{
+		t := dump.CatalogType{
 			Name: x.name, Labels: map[string]string{"kubernetes.io/arch": x.arch, "kubernetes.io/os": "linux"},
 			Allocatable: map[string]string{"cpu": x.cpu, "memory": x.memory, "pods": x.pods},
 		}
 		for _, zone := range []string{"us-west-2a", "us-west-2b"} {
-			t.Offerings = append(t.Offerings, state.CatalogOffering{Zone: zone, CapacityType: "on-demand", Price: x.price}, state.CatalogOffering{Zone: zone, CapacityType: "spot", Price: x.price * 0.4})
+			t.Offerings = append(t.Offerings, dump.CatalogOffering{Zone: zone, CapacityType: "on-demand", Price: x.price}, dump.CatalogOffering{Zone: zone, CapacityType: "spot", Price: x.price * 0.4})
 		}
 		c.InstanceTypes = append(c.InstanceTypes, t)
 	}

@@ -13,6 +13,7 @@ import (
 	"karpenter/internal/engine/pack"
 	"karpenter/internal/operator"
 	"karpenter/internal/state"
+	"karpenter/internal/state/dump"
 )
 
 // comparison is what the nodes of groups cost, and what the nodes of pools for the same pods would.
@@ -28,7 +29,7 @@ type comparison struct {
 
 // compare takes the nodes of the groups away and asks the engine what it would make instead.
 func (m *importing) compare(ctx context.Context, facts *clusterFacts, proposals []*proposal) (*comparison, error) {
-	objects, _, err := state.ReadList(facts.raw)
+	objects, _, err := dump.Read(facts.raw)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +67,7 @@ func (m *importing) compare(ctx context.Context, facts *clusterFacts, proposals 
 }
 
 // unbind has the pods of nodes that are gone become pending, but for those that come with every node.
-func unbind(objects *state.Objects, gone map[string]bool) {
+func unbind(objects *dump.Objects, gone map[string]bool) {
 	kept := objects.Pods[:0]
 	for _, pod := range objects.Pods {
 		if !gone[pod.Spec.NodeName] {
@@ -87,7 +88,7 @@ func unbind(objects *state.Objects, gone map[string]bool) {
 }
 
 // prices are those of the file, or what this program knows by itself.
-func (m *importing) prices(ctx context.Context, facts *clusterFacts) (*state.Catalog, string, error) {
+func (m *importing) prices(ctx context.Context, facts *clusterFacts) (*dump.Catalog, string, error) {
 	if m.catalog != "" {
 		catalog, err := readCatalogFile(m.catalog)
 		return catalog, "prices of " + m.catalog, err
@@ -113,7 +114,7 @@ func ofGroup(node *corev1.Node, g *operator.NodeGroup) bool {
 }
 
 // count adds a node to what there was.
-func (c *comparison) count(node *corev1.Node, catalog *state.Catalog) {
+func (c *comparison) count(node *corev1.Node, catalog *dump.Catalog) {
 	c.before.Nodes++
 	capacity, zone, name := capacityOf(node), node.Labels[corev1.LabelTopologyZone], node.Labels[corev1.LabelInstanceTypeStable]
 	for i := range catalog.InstanceTypes {

@@ -18,6 +18,7 @@ import (
 	"karpenter/internal/engine/world"
 	"karpenter/internal/ledger"
 	"karpenter/internal/state"
+	"karpenter/internal/state/dump"
 )
 
 // maxSnapshot bounds a snapshot, so that a wrong path does not fill the memory; a hundred thousand pods take some 100 MiB.
@@ -98,8 +99,8 @@ type inputs struct {
 	loaded   *Loaded
 	options  disrupt.Options
 	start    time.Time
-	objects  *state.Objects
-	problems []state.Problem
+	objects  *dump.Objects
+	problems []dump.Problem
 }
 
 func (p *planning) run(cmd *cobra.Command) error {
@@ -169,12 +170,12 @@ func (p *planning) read(cmd *cobra.Command) (*inputs, error) {
 	}
 	p.going = newProgress(cmd.ErrOrStderr(), "planning")
 	in.options = p.decided(in.loaded.Recording)
-	in.objects, in.problems, err = state.ReadList(in.loaded.Recording.Objects)
+	in.objects, in.problems, err = dump.Read(in.loaded.Recording.Objects)
 	return in, err
 }
 
 // prepare makes ready to plan for pending pods. A plain list with one catalogue needs no objects behind it.
-func (in *inputs) prepare() (solve func() (*world.Snapshot, *pack.Plan), problems []state.Problem) {
+func (in *inputs) prepare() (solve func() (*world.Snapshot, *pack.Plan), problems []dump.Problem) {
 	r := in.loaded.Recording
 	if c := r.Classes[state.AnyClass]; len(r.Classes) == 1 && c != nil && in.loaded.reached == nil && r.Name == "" && len(r.Facts.Held) == 0 {
 		snap, problems := state.Build(in.objects, c, r.Options.Reading)
@@ -292,7 +293,7 @@ type ignoredThing struct {
 	Reason string `json:"reason"`
 }
 
-func ignored(o *state.Objects, problems []state.Problem) []ignoredThing {
+func ignored(o *dump.Objects, problems []dump.Problem) []ignoredThing {
 	out := make([]ignoredThing, 0, len(problems))
 	for _, p := range problems {
 		out = append(out, ignoredThing{Object: p.Kind + " " + p.Name, Reason: p.Text})

@@ -20,6 +20,7 @@ import (
 	"karpenter/internal/forecast"
 	"karpenter/internal/ledger"
 	"karpenter/internal/state"
+	"karpenter/internal/state/dump"
 )
 
 // whatIfFlags are the flags that go with -f.
@@ -126,7 +127,7 @@ func (p *planning) runWhatIf(cmd *cobra.Command) error {
 	r := in.loaded.Recording
 	change := &forecast.Change{
 		Objects: in.objects, Classes: r.Classes, Now: r.At, Delete: p.whatIf.deleted, Namespace: cmp.Or(p.whatIf.namespace, p.source.namespace()), Strict: p.whatIf.namespace != "",
-		Launchable: func(list []*awsv1.EC2NodeClass) (map[string]*state.Catalog, error) {
+		Launchable: func(list []*awsv1.EC2NodeClass) (map[string]*dump.Catalog, error) {
 			return launchable(cmd.Context(), r.Classes, list)
 		},
 	}
@@ -244,7 +245,7 @@ func nameOf(object map[string]any) any {
 }
 
 // launchable works out what node classes of a change can launch, in the zones that the cluster uses.
-func launchable(ctx context.Context, known map[string]*state.Catalog, classes []*awsv1.EC2NodeClass) (map[string]*state.Catalog, error) {
+func launchable(ctx context.Context, known map[string]*dump.Catalog, classes []*awsv1.EC2NodeClass) (map[string]*dump.Catalog, error) {
 	p := &places{regions: map[string]int{}, zones: map[string]bool{}}
 	for _, catalog := range known {
 		for i := range catalog.InstanceTypes {

@@ -16,6 +16,7 @@ import (
 	"karpenter/internal/forecast"
 	"karpenter/internal/ledger"
 	"karpenter/internal/state"
+	"karpenter/internal/state/dump"
 )
 
 // replaying is a run of the replay command.
@@ -138,13 +139,13 @@ func (r *replaying) change(cmd *cobra.Command, recording *ledger.Recording, repo
 			return nil, fmt.Errorf("--nodepool: %v %v is no NodePool; karpenter plan -f takes every kind", m["kind"], nameOf(m))
 		}
 	}
-	objects, _, err := state.ReadList(recording.Objects)
+	objects, _, err := dump.Read(recording.Objects)
 	if err != nil {
 		return nil, err
 	}
 	c := &forecast.Change{
 		Objects: objects, Classes: recording.Classes, Now: recording.At,
-		Launchable: func(list []*awsv1.EC2NodeClass) (map[string]*state.Catalog, error) {
+		Launchable: func(list []*awsv1.EC2NodeClass) (map[string]*dump.Catalog, error) {
 			return launchable(context.WithoutCancel(cmd.Context()), recording.Classes, list)
 		},
 	}

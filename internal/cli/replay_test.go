@@ -13,6 +13,7 @@ import (
 
 	"karpenter/internal/ledger"
 	"karpenter/internal/state"
+	"karpenter/internal/state/dump"
 	"karpenter/test/blocks"
 )
 
@@ -28,7 +29,7 @@ func recorded(t *testing.T) *ledger.Recording {
 		t.Fatal(err)
 	}
 	r := ledger.NewRecording(time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC), awsLabels)
-	r.Name, r.Made, r.Objects, r.Classes = "karpenter-0-7", "v1", objects, map[string]*state.Catalog{state.AnyClass: catalog}
+	r.Name, r.Made, r.Objects, r.Classes = "karpenter-0-7", "v1", objects, map[string]*dump.Catalog{state.AnyClass: catalog}
 	view, _, err := r.View()
 	if err != nil {
 		t.Fatal(err)

@@ -21,6 +21,7 @@ import (
 	"karpenter/internal/forecast"
 	"karpenter/internal/ledger"
 	"karpenter/internal/state"
+	"karpenter/internal/state/dump"
 )
 
 // controllerEnv names the variable that stands for --controller.
@@ -163,7 +164,7 @@ func (s *Source) loadAs(ctx context.Context, stdin io.Reader, ask asking) (*Load
 		if err != nil {
 			return nil, err
 		}
-		loaded.Recording.Classes = map[string]*state.Catalog{state.AnyClass: catalog}
+		loaded.Recording.Classes = map[string]*dump.Catalog{state.AnyClass: catalog}
 	}
 	return loaded, nil
 }
@@ -322,10 +323,10 @@ func (s *Source) loadCluster(ctx context.Context, ask asking) (*Loaded, error) {
 }
 
 // readCatalogFile reads --catalog.
-func readCatalogFile(path string) (*state.Catalog, error) {
+func readCatalogFile(path string) (*dump.Catalog, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read catalogue: %w", err)
 	}
-	return state.ReadCatalog(raw)
+	return dump.ReadCatalog(raw)
 }

@@ -17,6 +17,7 @@ import (
 	"karpenter/internal/cli/builtin"
 	"karpenter/internal/engine/world"
 	"karpenter/internal/state"
+	"karpenter/internal/state/dump"
 )
 
 // defaultRegion is assumed of a cluster whose nodes and pools name none.
@@ -159,12 +160,12 @@ func (p *places) note(pool *poolNames) {
 type builtInCache struct {
 	mu    sync.Mutex
 	key   string
-	found map[string]*state.Catalog
+	found map[string]*dump.Catalog
 	words string
 }
 
 // load works the built-in catalogue out, unless the last one was for the same. words says what it is.
-func (c *builtInCache) load(ctx context.Context, f *facts) (catalogues map[string]*state.Catalog, words string, err error) {
+func (c *builtInCache) load(ctx context.Context, f *facts) (catalogues map[string]*dump.Catalog, words string, err error) {
 	key, err := json.Marshal([]any{f.region, f.zones, f.classes})
 	if err != nil {
 		return nil, "", fmt.Errorf("reading the built-in catalogue: %w", err)
@@ -178,9 +179,9 @@ func (c *builtInCache) load(ctx context.Context, f *facts) (catalogues map[strin
 	if err != nil {
 		return nil, "", err
 	}
-	found := map[string]*state.Catalog{}
+	found := map[string]*dump.Catalog{}
 	for name, types := range built.Types {
-		found[name] = state.NewCatalog(types.Resources, types.List)
+		found[name] = dump.NewCatalog(types.Resources, types.List)
 	}
 	words = fmt.Sprintf("prices are the built-in list of %s for %s, spot prices typical ones", built.PricesAt.Format(time.DateOnly), f.region)
 	if built.From != f.region {

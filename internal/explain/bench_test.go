@@ -12,20 +12,21 @@ import (
 	v1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/explain"
 	"karpenter/internal/state"
+	"karpenter/internal/state/dump"
 )
 
 // fleet is a thousand nodes with twenty pods each, a pod too large for anything, and a catalogue of 600 types.
 func fleet(b *testing.B) *state.View {
 	b.Helper()
-	catalog := &state.Catalog{}
+	catalog := &dump.Catalog{}
 	for i := range 600 {
 		cores := 2 << (i % 6)
-		t := state.CatalogType{
+		t := dump.CatalogType{
 			Name: fmt.Sprintf("f%02d.s%d", i/6, i%6), Labels: map[string]string{"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"},
 			Allocatable: map[string]string{"cpu": fmt.Sprint(cores), "memory": fmt.Sprintf("%dGi", cores*(2+i/6%7)), "pods": "110"},
 		}
 		for _, zone := range []string{"a", "b", "c"} {
-			t.Offerings = append(t.Offerings, state.CatalogOffering{Zone: zone, CapacityType: "on-demand", Price: float64(cores) * (0.04 + 0.0001*float64(i/6))})
+			t.Offerings = append(t.Offerings, dump.CatalogOffering{Zone: zone, CapacityType: "on-demand", Price: float64(cores) * (0.04 + 0.0001*float64(i/6))})
 		}
 		catalog.InstanceTypes = append(catalog.InstanceTypes, t)
 	}
@@ -33,7 +34,7 @@ func fleet(b *testing.B) *state.View {
 		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory), corev1.ResourcePods: resource.MustParse("110")}
 	}
 	after := v1.NewNillableDuration(0)
-	o := &state.Objects{Pools: []*v1.NodePool{{ObjectMeta: metav1.ObjectMeta{Name: "general"}, Spec: v1.NodePoolSpec{Disruption: v1.Disruption{ConsolidateAfter: after, Budgets: []v1.Budget{{Nodes: "10%"}}}}}}}
+	o := &dump.Objects{Pools: []*v1.NodePool{{ObjectMeta: metav1.ObjectMeta{Name: "general"}, Spec: v1.NodePoolSpec{Disruption: v1.Disruption{ConsolidateAfter: after, Budgets: []v1.Budget{{Nodes: "10%"}}}}}}}
 	for i := range 1000 {
 		name := fmt.Sprintf("n%04d", i)
 		labels := map[string]string{v1.NodePoolLabelKey: "general", corev1.LabelInstanceTypeStable: "f10.s3", corev1.LabelTopologyZone: string(rune('a' + i%3)), v1.CapacityTypeLabelKey: "on-demand", v1.NodeInitializedLabelKey: "true"}

@@ -16,6 +16,7 @@ import (
 	"karpenter/internal/explain"
 	"karpenter/internal/ledger"
 	"karpenter/internal/state"
+	"karpenter/internal/state/dump"
 )
 
 var noon = time.Date(2026, 1, 5, 12, 0, 0, 0, time.UTC)
@@ -51,11 +52,11 @@ func clusterOf(t testing.TB, list string, opt explain.Options) *explain.Cluster 
 
 func viewOf(t testing.TB, list string) *state.View {
 	t.Helper()
-	read, problems, err := state.ReadList([]byte(list))
+	read, problems, err := dump.Read([]byte(list))
 	if err != nil || len(problems) > 0 {
 		t.Fatal(err, problems)
 	}
-	types, err := state.ReadCatalog([]byte(catalogue))
+	types, err := dump.ReadCatalog([]byte(catalogue))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"karpenter/internal/state"
+	"karpenter/internal/state/dump"
 )
 
 func parsed[T any](t *testing.T, text string) *T {
@@ -110,7 +110,7 @@ func TestQuotasCountPods(t *testing.T) {
 	} {
 		q := &corev1.ResourceQuota{Spec: corev1.ResourceQuotaSpec{Hard: *parsed[corev1.ResourceList](t, x.hard)}}
 		q.Namespace, q.Name = "here", "q"
-		c := &Change{Objects: &state.Objects{Pods: []*corev1.Pod{done}}, Policies: Policies{Quotas: []*corev1.ResourceQuota{q}}}
+		c := &Change{Objects: &dump.Objects{Pods: []*corev1.Pod{done}}, Policies: Policies{Quotas: []*corev1.ResourceQuota{q}}}
 		got := ""
 		for range x.pods {
 			got = c.quotasOf("here")[0].take(spec)

@@ -13,21 +13,21 @@ import (
 
 	awsv1 "karpenter/api/aws/v1"
 	v1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/state"
+	"karpenter/internal/state/dump"
 )
 
 // Change is a cluster with manifests applied to it that nobody has applied.
 type Change struct {
 	// Objects and Classes are the cluster. What is changed in them is a copy.
-	Objects *state.Objects
-	Classes map[string]*state.Catalog
+	Objects *dump.Objects
+	Classes map[string]*dump.Catalog
 	Now     time.Time
 	// NodeClasses are those that the cluster has, as far as they are known.
 	NodeClasses []*awsv1.EC2NodeClass
 	// Policies are the cluster's, as far as they are known.
 	Policies Policies
 	// Launchable works out what node classes can launch that are new or different.
-	Launchable func([]*awsv1.EC2NodeClass) (map[string]*state.Catalog, error)
+	Launchable func([]*awsv1.EC2NodeClass) (map[string]*dump.Catalog, error)
 	// Delete names objects that are deleted before any manifest is applied, as KIND/NAME or KIND/NAMESPACE/NAME.
 	Delete []string
 
@@ -279,7 +279,7 @@ func (c *Change) launchable() error {
 		return err
 	}
 	known := c.Classes
-	c.Classes = map[string]*state.Catalog{}
+	c.Classes = map[string]*dump.Catalog{}
 	for name, catalog := range known {
 		c.Classes[name] = catalog
 	}
@@ -297,7 +297,7 @@ func (c *Change) other(m map[string]any, id identity) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", id, err)
 	}
-	read, problems, err := state.ReadList(fmt.Appendf(nil, `{"kind":"List","items":[%s]}`, item))
+	read, problems, err := dump.Read(fmt.Appendf(nil, `{"kind":"List","items":[%s]}`, item))
 	if err != nil {
 		return fmt.Errorf("%s: %w", id, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"karpenter/internal/engine/disrupt"
 	"karpenter/internal/engine/pack"
 	"karpenter/internal/state"
+	"karpenter/internal/state/dump"
 )
 
 const (
@@ -26,7 +27,7 @@ const (
 // Start is what a forecast begins with.
 type Start struct {
 	// Objects are the cluster. They are not changed.
-	Objects *state.Objects
+	Objects *dump.Objects
 	// Record is what else a view is made from; its Now is when the forecast begins.
 	Record state.Record
 	// Options are how decisions are made.
@@ -98,7 +99,7 @@ type Outcome struct {
 	// Held are the pools that make no nodes at the end, by name.
 	Held []Held
 	// Problems names objects that could not be read.
-	Problems []state.Problem
+	Problems []dump.Problem
 }
 
 // Run makes a forecast.

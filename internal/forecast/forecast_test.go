@@ -16,6 +16,7 @@ import (
 
 	v1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/state"
+	"karpenter/internal/state/dump"
 )
 
 var noon = time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
@@ -77,9 +78,9 @@ func TestABudgetAllowsWhatItsPodsLeave(t *testing.T) {
 }
 
 func TestPricesChangeWhatTheyMatch(t *testing.T) {
-	catalog := &state.Catalog{InstanceTypes: []state.CatalogType{
-		{Name: "m5.large", Offerings: []state.CatalogOffering{{Zone: "a", CapacityType: "spot", Price: 1}, {Zone: "b", CapacityType: "on-demand", Price: 2}}},
-		{Name: "c5.large", Offerings: []state.CatalogOffering{{Zone: "a", CapacityType: "spot", Price: 3}}},
+	catalog := &dump.Catalog{InstanceTypes: []dump.CatalogType{
+		{Name: "m5.large", Offerings: []dump.CatalogOffering{{Zone: "a", CapacityType: "spot", Price: 1}, {Zone: "b", CapacityType: "on-demand", Price: 2}}},
+		{Name: "c5.large", Offerings: []dump.CatalogOffering{{Zone: "a", CapacityType: "spot", Price: 3}}},
 	}}
 	double, nine, out := 2.0, 9.0, true
 	p := &Prices{Prices: []Price{{InstanceType: "m5.*", Factor: &double}, {Zone: "b", Price: &nine}, {InstanceType: "c5.large", CapacityType: "spot", Unavailable: &out}}}
@@ -115,19 +116,19 @@ func crowd(t *testing.T, order *rand.Rand) Start {
 		items = append(items, fmt.Sprintf(`{"kind":"Pod","metadata":{"name":"w%d","namespace":"default"},"spec":{"containers":[{"resources":{"requests":{"cpu":"%d","memory":"1Gi"}}}]},"status":{"conditions":[{"type":"PodScheduled","status":"False","reason":"Unschedulable"}]}}`, i, 1+2*i))
 	}
 	order.Shuffle(len(items), func(i, j int) { items[i], items[j] = items[j], items[i] })
-	objects, problems, err := state.ReadList([]byte(`{"kind":"List","items":[` + strings.Join(items, ",") + `]}`))
+	objects, problems, err := dump.Read([]byte(`{"kind":"List","items":[` + strings.Join(items, ",") + `]}`))
 	if err != nil || len(problems) > 0 {
 		t.Fatal(err, problems)
 	}
-	sizes := &state.Catalog{}
+	sizes := &dump.Catalog{}
 	for _, n := range []int{2, 4, 8} {
 		x := map[string]string{"cpu": fmt.Sprint(n), "memory": fmt.Sprintf("%dGi", 4*n), "pods": "20"}
-		sizes.InstanceTypes = append(sizes.InstanceTypes, state.CatalogType{
+		sizes.InstanceTypes = append(sizes.InstanceTypes, dump.CatalogType{
 			Name: map[int]string{2: "medium", 4: "large", 8: "xlarge"}[n], Allocatable: x, Labels: map[string]string{"kubernetes.io/arch": "amd64"},
-			Offerings: []state.CatalogOffering{{Zone: "us-west-2a", CapacityType: "on-demand", Price: 0.05 * float64(n)}},
+			Offerings: []dump.CatalogOffering{{Zone: "us-west-2a", CapacityType: "on-demand", Price: 0.05 * float64(n)}},
 		})
 	}
-	return Start{Objects: objects, Record: state.Record{Classes: map[string]*state.Catalog{state.AnyClass: sizes}, Now: noon}}
+	return Start{Objects: objects, Record: state.Record{Classes: map[string]*dump.Catalog{state.AnyClass: sizes}, Now: noon}}
 }
 
 func TestTheSameClusterComesToTheSame(t *testing.T) {
@@ -182,7 +183,7 @@ func besides(t *testing.T, nodes int, pods string, n int) Start {
 	for i := range n {
 		items = append(items, fmt.Sprintf(pods, i))
 	}
-	objects, problems, err := state.ReadList([]byte(`{"kind":"List","items":[` + strings.Join(items, ",") + `]}`))
+	objects, problems, err := dump.Read([]byte(`{"kind":"List","items":[` + strings.Join(items, ",") + `]}`))
 	if err != nil || len(problems) > 0 {
 		t.Fatal(err, problems)
 	}
@@ -266,7 +267,7 @@ func TestNodesOfOthersCostSomething(t *testing.T) {
 			}
 			types := s.Record.Classes[state.AnyClass]
 			for i := range types.InstanceTypes {
-				types.InstanceTypes[i].Offerings = append(types.InstanceTypes[i].Offerings, state.CatalogOffering{Zone: "us-west-2a", CapacityType: "spot", Price: 0.07})
+				types.InstanceTypes[i].Offerings = append(types.InstanceTypes[i].Offerings, dump.CatalogOffering{Zone: "us-west-2a", CapacityType: "spot", Price: 0.07})
 			}
 			out := Run(s)
 			if out.Before.Price != c.price || out.Nodes[0].Price != c.price || out.Nodes[0].CapacityType != c.market {

@@ -7,7 +7,7 @@ import (
 	"path"
 	"slices"
 
-	"karpenter/internal/state"
+	"karpenter/internal/state/dump"
 )
 
 // PricesKind is the kind of a document that changes prices. No API server knows it.
@@ -52,7 +52,7 @@ func (p *Price) check(at int) error {
 	return nil
 }
 
-func (p *Price) matches(name string, o *state.CatalogOffering) bool {
+func (p *Price) matches(name string, o *dump.CatalogOffering) bool {
 	return fits(p.InstanceType, name) && fits(p.Zone, o.Zone) && fits(p.CapacityType, o.CapacityType)
 }
 
@@ -69,8 +69,8 @@ func (c *Change) price(p *Prices) error {
 			return fmt.Errorf("Prices: %w", err)
 		}
 	}
-	changed, done := 0, map[*state.Catalog]*state.Catalog{}
-	next := map[string]*state.Catalog{}
+	changed, done := 0, map[*dump.Catalog]*dump.Catalog{}
+	next := map[string]*dump.Catalog{}
 	for _, class := range slices.Sorted(maps.Keys(c.Classes)) {
 		old := c.Classes[class]
 		if done[old] == nil {
@@ -86,7 +86,7 @@ func (c *Change) price(p *Prices) error {
 }
 
 // apply is the catalogue with other prices, and how many offerings differ.
-func (p *Prices) apply(old *state.Catalog) (*state.Catalog, int) {
+func (p *Prices) apply(old *dump.Catalog) (*dump.Catalog, int) {
 	next, changed := *old, 0
 	next.InstanceTypes = slices.Clone(old.InstanceTypes)
 	for i := range next.InstanceTypes {
@@ -121,8 +121,8 @@ func (p *Prices) apply(old *state.Catalog) (*state.Catalog, int) {
 type place struct{ name, zone, market string }
 
 // repriced is a catalogue with the prices and stock-outs that others have for the same offerings.
-func repriced(c *state.Catalog, known map[string]*state.Catalog) *state.Catalog {
-	seen := map[place]*state.CatalogOffering{}
+func repriced(c *dump.Catalog, known map[string]*dump.Catalog) *dump.Catalog {
+	seen := map[place]*dump.CatalogOffering{}
 	for _, class := range slices.Sorted(maps.Keys(known)) {
 		for i := range known[class].InstanceTypes {
 			t := &known[class].InstanceTypes[i]

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"karpenter/internal/state"
+	"karpenter/internal/state/dump"
 )
 
 // deleted is what the crowd comes to when objects are deleted.
@@ -109,7 +109,7 @@ func TestPodsGoInKubernetesOrder(t *testing.T) {
 	pod := func(name, node string, more func(*corev1.Pod)) *corev1.Pod {
 		text := fmt.Sprintf(`{"kind":"Pod","metadata":{"name":%q,"uid":%q,"creationTimestamp":"2026-08-01T11:00:00Z","annotations":{}},"spec":{"nodeName":%q},
 			"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True","lastTransitionTime":"2026-08-01T11:00:00Z"}]}}`, name, name, node)
-		objects, _, err := state.ReadList([]byte(`{"kind":"List","items":[` + text + `]}`))
+		objects, _, err := dump.Read([]byte(`{"kind":"List","items":[` + text + `]}`))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,13 +14,14 @@ import (
 	"karpenter/internal/engine/pack"
 	"karpenter/internal/engine/world"
 	"karpenter/internal/state"
+	"karpenter/internal/state/dump"
 )
 
 // run is a forecast in the making.
 type run struct {
 	start    Start
-	objects  *state.Objects
-	problems []state.Problem
+	objects  *dump.Objects
+	problems []dump.Problem
 	pods     map[string]int // namespace/name to index in objects.Pods
 	past     []disrupt.Past
 	serial   int

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"karpenter/internal/state"
+	"karpenter/internal/state/dump"
 )
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -140,7 +141,7 @@ func TestSummaries(t *testing.T) {
 
 // emptyView is a view of nothing.
 func emptyView(told uint64) *state.View {
-	v, _ := state.Rebuild(&state.Objects{}, state.Record{Now: epoch})
+	v, _ := state.Rebuild(&dump.Objects{}, state.Record{Now: epoch})
 	v.Told = told
 	return v
 }

@@ -15,6 +15,7 @@ import (
 	"karpenter/internal/engine/pack"
 	"karpenter/internal/engine/world"
 	"karpenter/internal/state"
+	"karpenter/internal/state/dump"
 )
 
 const (
@@ -42,7 +43,7 @@ type Recording struct {
 	Answer *Answer `json:"answer,omitempty"`
 	// Classes holds what each node class can launch, by its name, with prices and stock-outs as they were known; pools find theirs by
 	// nodeClassRef.name. The name state.AnyClass stands for every class without a list of its own.
-	Classes map[string]*state.Catalog `json:"classes"`
+	Classes map[string]*dump.Catalog `json:"classes"`
 	// Objects is a Kubernetes List as kubectl prints it, with pods trimmed to what planning reads.
 	Objects json.RawMessage `json:"objects"`
 }
@@ -83,7 +84,7 @@ func (o Options) Disrupt() disrupt.Options {
 
 // NewRecording is a recording of a moment, without objects, classes and facts.
 func NewRecording(at time.Time, reading state.Options) *Recording {
-	return &Recording{Kind: RecordingKind, Version: RecordingVersion, At: at, Options: Options{Reading: reading}, Classes: map[string]*state.Catalog{}}
+	return &Recording{Kind: RecordingKind, Version: RecordingVersion, At: at, Options: Options{Reading: reading}, Classes: map[string]*dump.Catalog{}}
 }
 
 // Record writes a view down.
@@ -92,7 +93,7 @@ func Record(view *state.View, facts Facts, opt Options, at time.Time) (*Recordin
 	r.Options, r.Facts, r.Classes = opt, facts, view.Catalogs()
 	r.Facts.Leaving, r.Facts.Resources = view.Leaving(), view.World.Resources
 	var b bytes.Buffer
-	if err := view.WriteList(&b); err != nil {
+	if err := view.Objects().Write(&b); err != nil {
 		return nil, err
 	}
 	r.Objects = b.Bytes()
@@ -100,8 +101,8 @@ func Record(view *state.View, facts Facts, opt Options, at time.Time) (*Recordin
 }
 
 // View makes the view again that the recording was made of. The problems name objects that were set aside, as they were then.
-func (r *Recording) View() (*state.View, []state.Problem, error) {
-	objects, problems, err := state.ReadList(r.Objects)
+func (r *Recording) View() (*state.View, []dump.Problem, error) {
+	objects, problems, err := dump.Read(r.Objects)
 	if err != nil {
 		return nil, nil, fmt.Errorf("recording %s: %w", r.Name, err)
 	}
@@ -110,7 +111,7 @@ func (r *Recording) View() (*state.View, []state.Problem, error) {
 }
 
 // Rebuild is View for objects that may have been changed.
-func (r *Recording) Rebuild(objects *state.Objects) (*state.View, []state.Problem) {
+func (r *Recording) Rebuild(objects *dump.Objects) (*state.View, []dump.Problem) {
 	return state.Rebuild(objects, state.Record{
 		Classes: r.Classes, Leaving: r.Facts.Leaving, Resources: r.Facts.Resources, Options: r.Options.Reading, Now: r.At,
 	})
@@ -169,7 +170,7 @@ func (r *Recording) Write(w io.Writer) error {
 
 // classWire is a catalogue in a document. Classes that share one have it written once.
 type classWire struct {
-	*state.Catalog
+	*dump.Catalog
 	SameAs *string `json:"sameAs,omitempty"`
 }
 
@@ -178,7 +179,7 @@ type plainRecording Recording
 
 // MarshalJSON writes catalogues that classes share once.
 func (r *Recording) MarshalJSON() ([]byte, error) {
-	classes, first := map[string]classWire{}, map[*state.Catalog]string{}
+	classes, first := map[string]classWire{}, map[*dump.Catalog]string{}
 	for _, name := range slices.Sorted(maps.Keys(r.Classes)) {
 		c := r.Classes[name]
 		if other, ok := first[c]; ok {
@@ -204,7 +205,7 @@ func (r *Recording) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &doc); err != nil {
 		return err
 	}
-	r.Classes = map[string]*state.Catalog{}
+	r.Classes = map[string]*dump.Catalog{}
 	for name, c := range doc.Classes {
 		if c.SameAs != nil {
 			c = doc.Classes[*c.SameAs]

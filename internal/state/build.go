@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"karpenter/internal/engine/world"
+	"karpenter/internal/state/dump"
+	"karpenter/internal/state/toworld"
 )
 
 // Options says how objects are to be read.
@@ -30,10 +32,10 @@ type Options struct {
 	OwnDeletionCosts bool `json:"ownDeletionCosts,omitempty"`
 }
 
-// Build makes a snapshot from objects and the instance types that pools may use: it is a mirror that is fed once. Objects that
+// Build makes a snapshot from objects and the instance types that pools may use: it is a mirror that is fed once. dump.Objects that
 // make no sense are left out and named in the problems.
-func Build(obj *Objects, catalog *Catalog, opt Options) (*world.Snapshot, []Problem) {
-	resources, types, problems := catalog.types()
+func Build(obj *dump.Objects, catalog *dump.Catalog, opt Options) (*world.Snapshot, []dump.Problem) {
+	resources, types, problems := catalog.Types()
 	m := NewMirror(MirrorOptions{Options: opt, Types: func(string) ([]string, []*world.InstanceType, uint64, error) {
 		return resources, types, 1, nil
 	}})
@@ -47,7 +49,7 @@ func Build(obj *Objects, catalog *Catalog, opt Options) (*world.Snapshot, []Prob
 }
 
 // load feeds the mirror with objects. Of two with one name the second is left out.
-func (m *Mirror) load(obj *Objects) (problems []Problem) {
+func (m *Mirror) load(obj *dump.Objects) (problems []dump.Problem) {
 	sortObjects(obj)
 	feed(m, obj.Namespaces)
 	feed(m, obj.Services)
@@ -63,7 +65,7 @@ func (m *Mirror) load(obj *Objects) (problems []Problem) {
 	feed(m, obj.Claims)
 	for i, n := range obj.Nodes {
 		if n.Name == "" || (i > 0 && obj.Nodes[i-1].Name == n.Name) {
-			problems = append(problems, problem("Node", n.Name, "has no name or is listed twice; it is left out"))
+			problems = append(problems, dump.NewProblem("Node", n.Name, "has no name or is listed twice; it is left out"))
 			continue
 		}
 		m.putNode(n)
@@ -75,7 +77,7 @@ func (m *Mirror) load(obj *Objects) (problems []Problem) {
 		}
 		e := m.findPod(o.Namespace, o.Name)
 		if e.pod != nil {
-			problems = append(problems, problem("Pod", fullName(e.space, e.name), "is listed twice; the second is left out"))
+			problems = append(problems, dump.NewProblem("Pod", toworld.FullName(e.space, e.name), "is listed twice; the second is left out"))
 			continue
 		}
 		e.pod = o
@@ -91,7 +93,7 @@ func feed[T Object](m *Mirror, list []T) {
 }
 
 // sortObjects puts everything into an order of its own, so that the order of the input cannot matter.
-func sortObjects(o *Objects) {
+func sortObjects(o *dump.Objects) {
 	slices.SortFunc(o.Pods, func(x, y *corev1.Pod) int {
 		return cmp.Or(strings.Compare(x.Namespace, y.Namespace), strings.Compare(x.Name, y.Name), cmp.Compare(x.UID, y.UID))
 	})

@@ -3,6 +3,8 @@ package state
 import (
 	"encoding/json"
 	"testing"
+
+	"karpenter/internal/state/dump"
 )
 
 // planList is a fleet as kubectl prints it.
@@ -37,7 +39,7 @@ func planList(tb testing.TB, f *fleet) []byte {
 
 // BenchmarkBuild is what `karpenter plan` pays for a snapshot once its text is parsed.
 func BenchmarkBuild(b *testing.B) {
-	o, _, err := ReadList(planList(b, newFleet(1000, 20, 1000)))
+	o, _, err := dump.Read(planList(b, newFleet(1000, 20, 1000)))
 	if err != nil {
 		b.Fatal(err)
 	}

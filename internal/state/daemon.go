@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"karpenter/internal/engine/world"
+	"karpenter/internal/state/toworld"
 )
 
 // daemonTolerations are added to daemon pods by their controller.
@@ -61,7 +62,7 @@ func (m *Mirror) daemonPod(e *podEntry, o *corev1.Pod) {
 	var owner *daemonEntry
 	if !e.gone && !terminal(o) {
 		for _, r := range o.OwnerReferences {
-			if d := m.daemons[fullName(e.space, r.Name)]; r.Kind == "DaemonSet" && d != nil {
+			if d := m.daemons[toworld.FullName(e.space, r.Name)]; r.Kind == "DaemonSet" && d != nil {
 				owner = d
 			}
 		}
@@ -147,7 +148,7 @@ func (m *Mirror) daemon(d *daemonEntry) (w *world.Daemon, err error) {
 	c := t.class
 	if d.newest != nil {
 		live := d.newest.pod
-		if r, err := m.conv.resources(podRequests(&live.Spec, &live.Status)); err == nil {
+		if r, err := toworld.Resources(m.conv.names, toworld.PodRequests(&live.Spec, &live.Status)); err == nil {
 			c.Requests = r
 		}
 		c.Ports = hostPorts(&live.Spec)

@@ -12,6 +12,7 @@ import (
 
 	v1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/world"
+	"karpenter/internal/state/toworld"
 	"karpenter/internal/state/trim"
 )
 
@@ -88,7 +89,7 @@ func (s *draftSet) find(c *converter, o *corev1.Pod) (*draft, error) {
 	}
 	key := specKey{&o.Spec.Containers[0], space(o)}
 	known, again := s.specs.Get(key)
-	if known.draft != nil && sameSpec(known.spec, &o.Spec) {
+	if known.draft != nil && trim.SameSpec(known.spec, &o.Spec) {
 		return s.intern(known.draft), nil
 	}
 	d, err := s.convert(c, o)
@@ -160,17 +161,6 @@ func (s *draftSet) release(d *draft) {
 	}
 }
 
-// sameSpec says whether two specs are surely converted alike: they share everything that is read of them.
-func sameSpec(a, b *corev1.PodSpec) bool {
-	return sameSlice(a.Containers, b.Containers) && sameSlice(a.InitContainers, b.InitContainers) && sameSlice(a.Tolerations, b.Tolerations) &&
-		sameSlice(a.TopologySpreadConstraints, b.TopologySpreadConstraints) && sameSlice(a.ResourceClaims, b.ResourceClaims) &&
-		a.Affinity == b.Affinity && a.Resources == b.Resources && a.HostNetwork == b.HostNetwork &&
-		(a.Priority == b.Priority || (a.Priority != nil && b.Priority != nil && *a.Priority == *b.Priority)) &&
-		maps.Equal(a.NodeSelector, b.NodeSelector) && maps.Equal(a.Overhead, b.Overhead)
-}
-
-func sameSlice[T any](a, b []T) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
-
 // readsOwnLabels says whether constraints depend on the labels of the pod itself, which its spec does not show.
 func readsOwnLabels(spec *corev1.PodSpec) bool {
 	for i := range spec.TopologySpreadConstraints {
@@ -209,7 +199,7 @@ func (b *converter) draft(o *corev1.Pod) (*draft, error) {
 	d := &draft{}
 	c := &d.class
 	c.Namespace = space(o)
-	requests, err := b.resources(podRequests(&o.Spec, &o.Status))
+	requests, err := toworld.Resources(b.names, toworld.PodRequests(&o.Spec, &o.Status))
 	if err != nil {
 		return nil, fmt.Errorf("requests: %w", err)
 	}

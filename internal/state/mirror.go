@@ -13,6 +13,7 @@ import (
 
 	v1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/world"
+	"karpenter/internal/state/dump"
 )
 
 // assumeFor is how long a claim counts that we have created and that the API has not shown yet: an API server that is overloaded
@@ -97,7 +98,7 @@ type Mirror struct {
 	budgets     map[string][]budget
 
 	problems    map[problemKey]error
-	problemList []Problem
+	problemList []dump.Problem
 	nameCount   int // how many resource names the first view had after they were numbered; 0 before it
 
 	// idle are pods that take no part, unshown nodes and claims that no node of the view shows; sources is what the newest view has of

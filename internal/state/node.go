@@ -9,6 +9,7 @@ import (
 
 	v1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/world"
+	"karpenter/internal/state/toworld"
 )
 
 // node reads a node; until it is initialized, its claim says what it will be.
@@ -46,10 +47,10 @@ func (b *converter) node(n *corev1.Node, claim *v1.NodeClaim, attach corev1.Reso
 	w.Pool = labels[v1.NodePoolLabelKey]
 	w.Labels = world.NewLabels(labels)
 	var err error
-	if w.Allocatable, err = b.resources(allocatable); err != nil {
+	if w.Allocatable, err = toworld.Resources(b.names, allocatable); err != nil {
 		return nil, err
 	}
-	w.Capacity, err = b.resources(capacity)
+	w.Capacity, err = toworld.Resources(b.names, capacity)
 	return w, err
 }
 
@@ -112,10 +113,10 @@ func (b *converter) inFlight(c *v1.NodeClaim, largest func(*v1.NodeClaim) world.
 		allocatable, capacity = c.Spec.Resources.Requests, c.Spec.Resources.Requests
 	}
 	var err error
-	if w.Allocatable, err = b.resources(allocatable); err != nil {
+	if w.Allocatable, err = toworld.Resources(b.names, allocatable); err != nil {
 		return nil, err
 	}
-	if w.Capacity, err = b.resources(capacity); err == nil && !known {
+	if w.Capacity, err = toworld.Resources(b.names, capacity); err == nil && !known {
 		w.Capacity = w.Capacity.Max(largest(c))
 	}
 	return w, err
@@ -129,7 +130,7 @@ func attachLimits(n *storagev1.CSINode) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for _, d := range n.Spec.Drivers {
 		if d.Allocatable != nil && d.Allocatable.Count != nil {
-			out[corev1.ResourceName(world.AttachPrefix+"csi-"+d.Name)] = *newQuantity(int64(*d.Allocatable.Count))
+			out[corev1.ResourceName(world.AttachPrefix+"csi-"+d.Name)] = *toworld.Quantity("", int64(*d.Allocatable.Count))
 		}
 	}
 	return out

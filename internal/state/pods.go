@@ -10,6 +10,7 @@ import (
 
 	v1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/world"
+	"karpenter/internal/state/toworld"
 )
 
 // podEntry is a pod with what has been found out about it.
@@ -159,7 +160,7 @@ func (m *Mirror) reread(e *podEntry) (fresh []string) {
 		}
 	}
 	if err != nil || e.troubled {
-		m.problem("Pod", fullName(e.space, e.name), "", err)
+		m.problem("Pod", toworld.FullName(e.space, e.name), "", err)
 		e.troubled = err != nil
 	}
 	m.volumes.use(e, claims)

@@ -14,6 +14,7 @@ import (
 	v1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/req"
 	"karpenter/internal/engine/world"
+	"karpenter/internal/state/toworld"
 )
 
 // pool converts a pool. One that cannot be used is kept with the reason, so that plans can name it.
@@ -124,7 +125,7 @@ func (b *converter) poolLimits(w *world.Pool, limits corev1.ResourceList) error 
 		limits = limits.DeepCopy()
 		delete(limits, "nodes")
 	}
-	sums, err := b.resources(limits)
+	sums, err := toworld.Resources(b.names, limits)
 	if err != nil {
 		return fmt.Errorf("limits: %w", err)
 	}

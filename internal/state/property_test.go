@@ -14,6 +14,7 @@ import (
 
 	v1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/world"
+	"karpenter/internal/state/dump"
 )
 
 // tell writes down everything that a view means.
@@ -39,10 +40,10 @@ func sampleTypes(string) ([]string, []*world.InstanceType, uint64, error) {
 }
 
 // objectsOf sorts objects into what Build reads.
-func objectsOf(list map[string]Object) *Objects {
-	o := &Objects{}
+func objectsOf(list map[string]Object) *dump.Objects {
+	o := &dump.Objects{}
 	for _, key := range slices.Sorted(maps.Keys(list)) {
-		o.Put(list[key])
+		putInto(o, list[key])
 	}
 	return o
 }

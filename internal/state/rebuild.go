@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"karpenter/internal/engine/world"
+	"karpenter/internal/state/dump"
 )
 
 // Record is what a view is made from besides objects.
 type Record struct {
 	// Classes holds what each node class can launch, by its name. A class that is not in it is an error of the pools that name it.
 	// AnyClass stands for every other.
-	Classes map[string]*Catalog
+	Classes map[string]*dump.Catalog
 	// Leaving names claims that are about to be deleted and do not show it yet.
 	Leaving []string
 	// Resources is the order in which resources are numbered, as far as it is given.
@@ -23,7 +24,7 @@ type Record struct {
 	Now       time.Time
 
 	read classLists // what Read has made of Classes
-	bad  []Problem
+	bad  []dump.Problem
 }
 
 // Read converts the catalogues once for all views that are made from this record and its copies.
@@ -33,12 +34,12 @@ func (r *Record) Read() { r.read, r.bad = r.lists() }
 const AnyClass = "*"
 
 // BuildView makes a view from objects, as of a moment: what Build makes a world from, with the objects still behind it.
-func BuildView(obj *Objects, catalog *Catalog, opt Options, now time.Time) (*View, []Problem) {
-	return Rebuild(obj, Record{Classes: map[string]*Catalog{AnyClass: catalog}, Options: opt, Now: now})
+func BuildView(obj *dump.Objects, catalog *dump.Catalog, opt Options, now time.Time) (*View, []dump.Problem) {
+	return Rebuild(obj, Record{Classes: map[string]*dump.Catalog{AnyClass: catalog}, Options: opt, Now: now})
 }
 
 // Rebuild makes a view from objects, as of a moment. The view means the same as the one whose objects they are.
-func Rebuild(obj *Objects, rec Record) (*View, []Problem) {
+func Rebuild(obj *dump.Objects, rec Record) (*View, []dump.Problem) {
 	if rec.read == nil {
 		rec.Read()
 	}
@@ -72,13 +73,13 @@ type classList struct {
 }
 
 // lists converts the catalogues; classes that share one go on sharing it.
-func (r *Record) lists() (classLists, []Problem) {
-	out, seen := classLists{}, map[*Catalog]*classList{}
-	var problems []Problem
+func (r *Record) lists() (classLists, []dump.Problem) {
+	out, seen := classLists{}, map[*dump.Catalog]*classList{}
+	var problems []dump.Problem
 	for _, name := range slices.Sorted(maps.Keys(r.Classes)) {
 		c := r.Classes[name]
 		if seen[c] == nil {
-			resources, list, bad := c.types()
+			resources, list, bad := c.Types()
 			problems = append(problems, bad...)
 			seen[c] = &classList{resources: resources, list: list}
 			if c != nil && c.Error != "" {

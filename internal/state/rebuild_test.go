@@ -12,10 +12,11 @@ import (
 
 	v1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/world"
+	"karpenter/internal/state/dump"
 )
 
-// Put adds an object. One of a kind that planning does not read is left out.
-func (o *Objects) Put(obj Object) {
+// putInto adds an object. One of a kind that planning does not read is left out.
+func putInto(o *dump.Objects, obj Object) {
 	switch x := obj.(type) {
 	case *corev1.Pod:
 		o.Pods = append(o.Pods, x)
@@ -49,7 +50,7 @@ func (o *Objects) Put(obj Object) {
 }
 
 // rebuilt builds everything anew from objects and says where the mirror differs.
-func (m *Mirror) rebuilt(objects *Objects) []Difference {
+func (m *Mirror) rebuilt(objects *dump.Objects) []Difference {
 	other := NewMirror(MirrorOptions{Options: m.opt.Options, Types: m.opt.Types, Now: m.opt.Now})
 	other.load(objects)
 	return compare(newTeller(m.View().World), newTeller(other.View().World))

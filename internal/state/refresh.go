@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"karpenter/internal/engine/world"
+	"karpenter/internal/state/dump"
 )
 
 // View is the cluster as far as it is known now. The same value is returned while nothing has changed.
@@ -126,11 +127,11 @@ func (m *Mirror) problem(kind, name, part string, err error) {
 // listProblems sorts them with pods before nodes, as it is pods that people ask about.
 func (m *Mirror) listProblems() {
 	m.problemsChanged, m.changed = false, true
-	list := make([]Problem, 0, len(m.problems))
+	list := make([]dump.Problem, 0, len(m.problems))
 	for k, err := range m.problems {
-		list = append(list, Problem{k.kind, k.name, err.Error()})
+		list = append(list, dump.Problem{Kind: k.kind, Name: k.name, Text: err.Error()})
 	}
-	slices.SortFunc(list, func(x, y Problem) int {
+	slices.SortFunc(list, func(x, y dump.Problem) int {
 		return cmp.Or(strings.Compare(y.Kind, x.Kind), strings.Compare(x.Name, y.Name), strings.Compare(x.Text, y.Text))
 	})
 	m.problemList = list

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"karpenter/internal/state/toworld"
 	"karpenter/internal/state/trim"
 )
 
@@ -28,7 +29,7 @@ func TestP63_TrimmedPodsKeepWhatAnInfeasibleResizeLeavesThem(t *testing.T) {
 			p := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Requests: cpu("3")}}}}, Status: c.status}
 			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", AllocatedResources: cpu("2"), Resources: &corev1.ResourceRequirements{Requests: cpu("1")}}}
 			trim.Object(p)
-			got := podRequests(&p.Spec, &p.Status)[corev1.ResourceCPU]
+			got := toworld.PodRequests(&p.Spec, &p.Status)[corev1.ResourceCPU]
 			if got.Cmp(resource.MustParse(c.want)) != 0 {
 				t.Errorf("counts %s cpu, want %s", got.String(), c.want)
 			}
@@ -48,7 +49,7 @@ func TestP63_AResizeCountsByThePod(t *testing.T) {
 	p := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{container("shrinks", "1"), container("grows", "3")}}}
 	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "shrinks", AllocatedResources: cpu("2")}, {Name: "grows", AllocatedResources: cpu("1")}}
 	for range 2 {
-		if got := podRequests(&p.Spec, &p.Status)[corev1.ResourceCPU]; got.Cmp(resource.MustParse("4")) != 0 {
+		if got := toworld.PodRequests(&p.Spec, &p.Status)[corev1.ResourceCPU]; got.Cmp(resource.MustParse("4")) != 0 {
 			t.Errorf("counts %s cpu, want 4", got.String())
 		}
 		trim.Object(p)

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"karpenter/internal/engine/world"
+	"karpenter/internal/state/dump"
+	"karpenter/internal/state/toworld"
 )
 
 const pendingStatus = `"status":{"phase":"Pending","conditions":[{"type":"PodScheduled","status":"False","reason":"Unschedulable"}]}`
@@ -24,9 +26,9 @@ func pod(name, spec string) string {
 	return fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q,"namespace":"default","uid":%q},"spec":%s,%s}`, name, name, spec, pendingStatus)
 }
 
-func build(t *testing.T, data []byte) (*world.Snapshot, []Problem) {
+func build(t *testing.T, data []byte) (*world.Snapshot, []dump.Problem) {
 	t.Helper()
-	o, problems, err := ReadList(data)
+	o, problems, err := dump.Read(data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,12 +105,12 @@ func TestReadListForms(t *testing.T) {
 		"pretty":        "{\n \"items\" : [\n " + one + "\n ],\n \"kind\": \"List\"}",
 		"items last":    `{"kind":"List","metadata":{"resourceVersion":""},"items":[` + one + `]}`,
 	} {
-		o, problems, err := ReadList([]byte(data))
+		o, problems, err := dump.Read([]byte(data))
 		if err != nil || len(problems) > 0 || len(o.Pods) != 1 {
 			t.Errorf("%s: %d pods, %v, %v", name, len(o.Pods), problems, err)
 		}
 	}
-	if _, _, err := ReadList([]byte("not json")); err == nil {
+	if _, _, err := dump.Read([]byte("not json")); err == nil {
 		t.Error("text is read as a list")
 	}
 }
@@ -132,7 +134,7 @@ func TestP62_PodRequests(t *testing.T) {
 		{"P63 allocated in place", corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Resources: q("1")}}}, corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "a", AllocatedResources: corev1.ResourceList{"cpu": resource.MustParse("2")}}}}, "2"},
 	}
 	for _, c := range cases {
-		got := podRequests(&c.spec, &c.status)["cpu"]
+		got := toworld.PodRequests(&c.spec, &c.status)["cpu"]
 		if want := resource.MustParse(c.want); got.Cmp(want) != 0 {
 			t.Errorf("%s: %s, want %s", c.name, got.String(), c.want)
 		}
@@ -142,7 +144,7 @@ func TestP62_PodRequests(t *testing.T) {
 func TestUnitsNeverWrap(t *testing.T) {
 	for _, text := range []string{"9223372036854775807", "1e30", "9E", "999999999999999999999999"} {
 		for _, name := range []string{"cpu", "memory"} {
-			if v := units(name, resource.MustParse(text)); v != world.Unlimited {
+			if v := toworld.Units(name, resource.MustParse(text)); v != world.Unlimited {
 				t.Errorf("%s of %s is %d, want no end", text, name, v)
 			}
 		}
@@ -150,19 +152,19 @@ func TestUnitsNeverWrap(t *testing.T) {
 }
 
 func TestReadCatalog(t *testing.T) {
-	if _, err := ReadCatalog([]byte(`{}`)); err == nil {
+	if _, err := dump.ReadCatalog([]byte(`{}`)); err == nil {
 		t.Error("an empty catalogue is fine")
 	}
-	if _, err := ReadCatalog([]byte(`[`)); err == nil {
+	if _, err := dump.ReadCatalog([]byte(`[`)); err == nil {
 		t.Error("a broken catalogue is fine")
 	}
-	c, err := ReadCatalog([]byte(`{"instanceTypes":[
+	c, err := dump.ReadCatalog([]byte(`{"instanceTypes":[
 		{"name":"good","allocatable":{"cpu":"2"},"offerings":[{"zone":"us-east-1a","capacityType":"spot","price":0.1},{"zone":"b","capacityType":"spot","price":-2}]},
 		{"name":"good","allocatable":{"cpu":"2"}}, {"name":"bad","allocatable":{"cpu":"two"}}, {"name":""}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, types, problems := c.types()
+	_, types, problems := c.Types()
 	if len(types) != 1 || len(types[0].Offerings) != 1 || len(problems) != 4 {
 		t.Errorf("%d types, problems %v", len(types), problems)
 	}
@@ -176,9 +178,9 @@ func FuzzReadList(f *testing.F) {
 	f.Add(list(pod("a", `{"containers":[{"resources":{"requests":{"cpu":"1"}}}],"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"k","operator":"Gt","values":["x"]}]}]}}}}`)))
 	f.Add(list(`{"kind":"NodePool","metadata":{"name":"p"},"spec":{"template":{"spec":{"requirements":[{"key":"k","operator":"In","values":["a"]}]}}}}`, `{"kind":"Node","metadata":{"name":"n"}}`))
 	f.Add([]byte(`{"items":[{"kind":"PersistentVolumeClaim"},{"kind":"Pod","spec":{"volumes":[{"name":"v","persistentVolumeClaim":{}}]}}]}`))
-	catalog := &Catalog{InstanceTypes: []CatalogType{{Name: "t", Allocatable: map[string]string{"cpu": "2", "memory": "4Gi", "pods": "10"}, Offerings: []CatalogOffering{{Zone: "a", CapacityType: "spot", Price: 1}}}}}
+	catalog := &dump.Catalog{InstanceTypes: []dump.CatalogType{{Name: "t", Allocatable: map[string]string{"cpu": "2", "memory": "4Gi", "pods": "10"}, Offerings: []dump.CatalogOffering{{Zone: "a", CapacityType: "spot", Price: 1}}}}}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		o, _, err := ReadList(data)
+		o, _, err := dump.Read(data)
 		if err != nil {
 			return
 		}

@@ -6,6 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"karpenter/internal/state/toworld"
 )
 
 // Object is what a mirror is fed with: every client.Object is one.
@@ -67,7 +68,7 @@ func sameUID(a, b metav1.Object) bool {
 
 // spaced is the name of an object with its namespace, which text may leave out.
 func spaced(o metav1.Object) string {
-	return fullName(cmp.Or(o.GetNamespace(), "default"), o.GetName())
+	return toworld.FullName(cmp.Or(o.GetNamespace(), "default"), o.GetName())
 }
 
 // edit changes a sorted list at one place: it takes out the element there, puts one in, or both.

@@ -13,6 +13,7 @@ import (
 	v1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/req"
 	"karpenter/internal/engine/world"
+	"karpenter/internal/state/toworld"
 )
 
 // nodeNeeds reads node selector and node affinity. What cannot be read refuses the pod: it would never be placed as meant.
@@ -323,7 +324,7 @@ func (b *converter) workloadSelector(o *corev1.Pod) *metav1.LabelSelector {
 		}
 	}
 	for _, r := range o.OwnerReferences {
-		own := b.workloads[r.Kind+"/"+fullName(space(o), r.Name)]
+		own := b.workloads[r.Kind+"/"+toworld.FullName(space(o), r.Name)]
 		if own == nil {
 			continue
 		}

@@ -18,6 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	v1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/state/toworld"
 	"karpenter/internal/state/trim"
 )
 
@@ -75,9 +76,9 @@ func TestTrimKeepsResizes(t *testing.T) {
 		t.Errorf("a status that says what the spec says is kept: %v", got.Status.ContainerStatuses)
 	}
 	p.Status.ContainerStatuses[0].AllocatedResources = amounts("32", "1Gi")
-	want := podRequests(&p.Spec, &corev1.PodStatus{ContainerStatuses: p.Status.ContainerStatuses})
+	want := toworld.PodRequests(&p.Spec, &corev1.PodStatus{ContainerStatuses: p.Status.ContainerStatuses})
 	got := trimmed(t, p)
-	if have := podRequests(&got.Spec, &corev1.PodStatus{ContainerStatuses: got.Status.ContainerStatuses}); !have.Cpu().Equal(*want.Cpu()) || have.Cpu().String() != "32" {
+	if have := toworld.PodRequests(&got.Spec, &corev1.PodStatus{ContainerStatuses: got.Status.ContainerStatuses}); !have.Cpu().Equal(*want.Cpu()) || have.Cpu().String() != "32" {
 		t.Errorf("requests %v, want %v", have, want)
 	}
 }
@@ -196,12 +197,14 @@ func FuzzMirror(f *testing.F) {
 		`{"kind":"NodeClaim","metadata":{"name":"c"},"spec":{"requirements":[{"key":"k","operator":"In","values":["a"]}]},"status":{"providerID":"x","nodeName":"n"}}`), uint8(1))
 	f.Add(list(`{"kind":"NodePool","metadata":{"name":"p"},"spec":{"limits":{"cpu":"1"}}}`, `{"kind":"Pod"}`, `{"kind":"NodeClaim"}`), uint8(0))
 	f.Fuzz(func(t *testing.T, data []byte, taken uint8) {
-		items, err := splitItems(data)
-		if err != nil {
+		var doc struct {
+			Items []json.RawMessage `json:"items"`
+		}
+		if json.Unmarshal(data, &doc) != nil {
 			return
 		}
 		m := NewMirror(benchOptions())
-		for i, raw := range items {
+		for i, raw := range doc.Items {
 			obj := decodeKind(raw)
 			if obj == nil {
 				continue

@@ -9,6 +9,7 @@ import (
 	v1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/req"
 	"karpenter/internal/engine/world"
+	"karpenter/internal/state/trim"
 )
 
 // typeList is what a class can launch, in the mirror's own numbering of resources. It does not change; a newer version is
@@ -64,7 +65,7 @@ func (m *Mirror) translate(resources []string, list []*world.InstanceType) []*wo
 		return list
 	}
 	for _, class := range slices.Sorted(maps.Keys(m.types)) {
-		if t := m.types[class]; len(list) > 0 && sameSlice(t.source, list) {
+		if t := m.types[class]; len(list) > 0 && trim.SameSlice(t.source, list) {
 			return t.list
 		}
 	}

@@ -11,6 +11,8 @@ import (
 
 	v1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/world"
+	"karpenter/internal/state/dump"
+	"karpenter/internal/state/toworld"
 )
 
 // View is a mirror at one moment. It never changes and is safe for concurrent use.
@@ -23,7 +25,7 @@ type View struct {
 	// Nominees are the pods that need a node and are nominated for a node, in order of namespace and name.
 	Nominees []Nominee
 	// Problems names objects that were set aside, and why.
-	Problems []Problem
+	Problems []dump.Problem
 
 	// Told counts what the mirror had been told by then: between two views no more objects than that have changed.
 	Told uint64
@@ -136,4 +138,4 @@ func (v *View) Usage(pool string) Usage {
 }
 
 // List writes resources of this view in the form of the API.
-func (v *View) List(r world.Resources) corev1.ResourceList { return resourceList(v.World.Resources, r) }
+func (v *View) List(r world.Resources) corev1.ResourceList { return toworld.List(v.World.Resources, r) }

@@ -10,6 +10,7 @@ import (
 
 	"karpenter/internal/engine/req"
 	"karpenter/internal/engine/world"
+	"karpenter/internal/state/toworld"
 )
 
 const bindCompleted = "pv.kubernetes.io/bind-completed"
@@ -154,7 +155,7 @@ func claimNames(o *corev1.Pod) []string {
 	var out []string
 	for i := range o.Spec.Volumes {
 		if name := claimOf(o, &o.Spec.Volumes[i]); name != "" {
-			out = append(out, fullName(space(o), name))
+			out = append(out, toworld.FullName(space(o), name))
 		}
 	}
 	return out

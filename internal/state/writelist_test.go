@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"karpenter/internal/state/dump"
 )
 
 // secrets has everything that must not be written down, marked with the word hidden.
@@ -24,16 +26,16 @@ const secrets = `{"kind":"List","items":[
 	{"kind":"StorageClass","metadata":{"name":"s"},"provisioner":"ebs.csi.aws.com","parameters":{"password":"hidden"}}]}`
 
 func TestWhatNobodyReadsIsNotWritten(t *testing.T) {
-	objects, problems, err := ReadList([]byte(secrets))
+	objects, problems, err := dump.Read([]byte(secrets))
 	if err != nil || len(problems) > 0 {
 		t.Fatal(err, problems)
 	}
-	v, _ := BuildView(objects, &Catalog{}, Options{}, epoch)
+	v, _ := BuildView(objects, &dump.Catalog{}, Options{}, epoch)
 	if len(v.Idle()) != 1 || v.Idle()[0].Name != "gated" {
 		t.Errorf("pods that take no part: %v", v.Idle())
 	}
 	var b bytes.Buffer
-	if err := v.WriteList(&b); err != nil {
+	if err := v.Objects().Write(&b); err != nil {
 		t.Fatal(err)
 	}
 	if at := strings.Index(b.String(), "hidden"); at >= 0 {
@@ -44,7 +46,7 @@ func TestWhatNobodyReadsIsNotWritten(t *testing.T) {
 			t.Errorf("%s is missing in\n%s", want, b.String())
 		}
 	}
-	again, problems, err := ReadList(b.Bytes())
+	again, problems, err := dump.Read(b.Bytes())
 	if err != nil || len(problems) > 0 || len(again.Pods) != 2 || again.Pods[1].Spec.NodeName != "n1" {
 		t.Errorf("read back: %v %v", err, problems)
 	}
@@ -56,18 +58,13 @@ func TestPodsOfOneTemplateShareTheirSpec(t *testing.T) {
 	for _, name := range []string{"p1", "p2", "p3"} {
 		list = append(list, strings.NewReplacer("NAME", name, "NODE", "node-of-"+name).Replace(item))
 	}
-	objects, problems, err := ReadList([]byte(`{"items":[` + strings.Join(list, ",") + `]}`))
+	objects, problems, err := dump.Read([]byte(`{"items":[` + strings.Join(list, ",") + `]}`))
 	if err != nil || len(problems) > 0 || len(objects.Pods) != 3 {
 		t.Fatal(err, problems)
 	}
 	for _, p := range objects.Pods {
 		if p.Spec.NodeName != "node-of-"+p.Name || &p.Spec.Containers[0] != &objects.Pods[0].Spec.Containers[0] {
 			t.Errorf("pod %s is on %s, with a spec of its own", p.Name, p.Spec.NodeName)
-		}
-	}
-	for _, odd := range []string{`{"nodeName":"a\"b","x":1}`, `{"nodeName":"a"}`, `{"nodeName":1}`, `{"nodeName":"`, `{}`} {
-		if node, rest := splitNode([]byte(odd)); node != "" || string(rest) != odd {
-			t.Errorf("%s: %q %s", odd, node, rest)
 		}
 	}
 }

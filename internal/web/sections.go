@@ -9,6 +9,7 @@ import (
 	"karpenter/internal/engine/world"
 	"karpenter/internal/ledger"
 	"karpenter/internal/state"
+	"karpenter/internal/state/dump"
 )
 
 // totals adds the cluster up.
@@ -144,7 +145,7 @@ func (p *savingsCounter) forward(to time.Time) {
 }
 
 // problemsOf names what was set aside, as much as a page can show.
-func problemsOf(v *state.View) []state.Problem {
+func problemsOf(v *state.View) []dump.Problem {
 	const most = 200
 	return v.Problems[:min(len(v.Problems), most)]
 }

@@ -16,7 +16,7 @@ import (
 
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/state"
+	"karpenter/internal/state/dump"
 )
 
 const csiDriver = "ebs.csi.aws.com"
@@ -31,7 +31,7 @@ var (
 // world is one generated cluster.
 type world struct {
 	*rand.Rand
-	catalog *state.Catalog
+	catalog *dump.Catalog
 	pools   []*karpv1.NodePool
 	nodes   []*corev1.Node
 	bound   []*corev1.Pod
@@ -85,11 +85,11 @@ func (w *world) some(from []string) []string {
 }
 
 func (w *world) makeCatalog() {
-	w.catalog = &state.Catalog{}
+	w.catalog = &dump.Catalog{}
 	for i := range 4 + w.IntN(5) {
 		cpu := []int{2, 4, 8, 16}[w.IntN(4)]
 		memory := cpu * []int{2, 4, 8}[w.IntN(3)]
-		kind := state.CatalogType{
+		kind := dump.CatalogType{
 			Name: fmt.Sprintf("t%d.%d", i, cpu),
 			Labels: map[string]string{
 				corev1.LabelInstanceTypeStable: fmt.Sprintf("t%d.%d", i, cpu), corev1.LabelArchStable: pick(w, arches), corev1.LabelOSStable: "linux",
@@ -107,7 +107,7 @@ func (w *world) makeCatalog() {
 					if model == karpv1.CapacityTypeSpot {
 						price *= 0.3 + 0.4*w.Float64()
 					}
-					kind.Offerings = append(kind.Offerings, state.CatalogOffering{Zone: zone, CapacityType: model, Price: price, Unavailable: w.chance(5)})
+					kind.Offerings = append(kind.Offerings, dump.CatalogOffering{Zone: zone, CapacityType: model, Price: price, Unavailable: w.chance(5)})
 				}
 			}
 		}

@@ -20,6 +20,7 @@ import (
 	"karpenter/internal/engine/pack"
 	engine "karpenter/internal/engine/world"
 	"karpenter/internal/state"
+	"karpenter/internal/state/dump"
 )
 
 var (
@@ -83,7 +84,7 @@ func judge(ctx context.Context, seed uint64) (breaches []string, answers int) {
 	return breaches, answers
 }
 
-func (w *world) snapshot() (*engine.Snapshot, []state.Problem, error) {
+func (w *world) snapshot() (*engine.Snapshot, []dump.Problem, error) {
 	var list struct {
 		Items []runtime.Object `json:"items"`
 	}
@@ -92,7 +93,7 @@ func (w *world) snapshot() (*engine.Snapshot, []state.Problem, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	objects, problems, err := state.ReadList(data)
+	objects, problems, err := dump.Read(data)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -15,12 +15,13 @@ import (
 	"karpenter/internal/engine/disrupt"
 	"karpenter/internal/engine/pack"
 	"karpenter/internal/state"
+	"karpenter/internal/state/dump"
 )
 
 // cluster is a scenario's input.
 type cluster struct {
-	objects  *state.Objects
-	catalog  *state.Catalog
+	objects  *dump.Objects
+	catalog  *dump.Catalog
 	state    state.Options
 	options  pack.Options
 	workload map[string]string // by pod UID
@@ -85,7 +86,7 @@ func fields(line string) []string {
 }
 
 func parse(input string) (*cluster, error) {
-	c := &cluster{objects: &state.Objects{Ignored: map[string]int{}}, catalog: &state.Catalog{}, workload: map[string]string{}, show: map[string]bool{}}
+	c := &cluster{objects: &dump.Objects{Ignored: map[string]int{}}, catalog: &dump.Catalog{}, workload: map[string]string{}, show: map[string]bool{}}
 	c.now, c.nominated, c.busy = monday, map[string]time.Time{}, map[string]string{}
 	c.hold, c.turn = map[string]string{}, map[string]bool{}
 	c.state.Aliases = map[string]string{"topology.ebs.csi.aws.com/zone": corev1.LabelTopologyZone}
@@ -183,7 +184,7 @@ func (c *cluster) object(text string) error {
 	if err != nil {
 		return err
 	}
-	o, problems, err := state.ReadList(data)
+	o, problems, err := dump.Read(data)
 	if err != nil {
 		return err
 	}
@@ -241,7 +242,7 @@ func (c *cluster) defaultCatalog() {
 }
 
 func (c *cluster) addType(w words) error {
-	t := state.CatalogType{
+	t := dump.CatalogType{
 		Name: w.name, Labels: labels(w.all("label")),
 		Allocatable: map[string]string{"cpu": w.get("cpu", "2"), "memory": w.get("mem", "4Gi"), "pods": w.get("pods", "110"), "ephemeral-storage": w.get("disk", "100Gi")},
 	}
@@ -263,7 +264,7 @@ func (c *cluster) addType(w words) error {
 		}
 		model := map[string]string{"price": "on-demand", "spot": "spot", "reserved": "reserved"}[kind]
 		for _, z := range strings.Split(w.get("zones", "a,b,c"), ",") {
-			o := state.CatalogOffering{Zone: z, CapacityType: model, Price: price}
+			o := dump.CatalogOffering{Zone: z, CapacityType: model, Price: price}
 			for _, gone := range w.all("out") {
 				o.Unavailable = o.Unavailable || gone == z+":"+model || gone == z
 			}

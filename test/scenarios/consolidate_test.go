@@ -15,6 +15,7 @@ import (
 	v1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/disrupt"
 	"karpenter/internal/state"
+	"karpenter/internal/state/dump"
 )
 
 // monday is when scenarios take place unless they say otherwise.
@@ -72,7 +73,7 @@ func decide(t *testing.T, input string, reversed bool, workers int) string {
 	return c.printMoves(view, d, problems)
 }
 
-func (c *cluster) printMoves(v *state.View, d *disrupt.Decision, problems []state.Problem) string {
+func (c *cluster) printMoves(v *state.View, d *disrupt.Decision, problems []dump.Problem) string {
 	var b strings.Builder
 	for _, p := range problems {
 		fmt.Fprintf(&b, "! %s\n", p)

@@ -14,6 +14,7 @@ import (
 	"karpenter/internal/engine/pack"
 	"karpenter/internal/engine/world"
 	"karpenter/internal/state"
+	"karpenter/internal/state/dump"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected plans")
@@ -144,7 +145,7 @@ func (c *cluster) reverse() {
 	slices.Reverse(c.catalog.InstanceTypes)
 }
 
-func (c *cluster) print(s *world.Snapshot, plan *pack.Plan, problems []state.Problem) string {
+func (c *cluster) print(s *world.Snapshot, plan *pack.Plan, problems []dump.Problem) string {
 	var b strings.Builder
 	for _, p := range problems {
 		fmt.Fprintf(&b, "! %s\n", p)

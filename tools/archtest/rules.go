@@ -103,6 +103,16 @@ var Rules = []Rule{
 		Reason: "what caches keep of objects",
 	},
 	{
+		Package: "internal/state/toworld", Imports: imports(kubernetes, []string{"internal/engine/world", "internal/engine/req", "internal/state/trim", "api/karpenter/...", "k8s.io/component-helpers"}),
+		Bans:   bans(banClock, banRandom, banEnv, banContext),
+		Reason: "what one object means in the engine's world",
+	},
+	{
+		Package: "internal/state/dump", Imports: imports(kubernetes, []string{"internal/engine/world", "internal/state/toworld", "internal/state/trim", "api/karpenter/..."}),
+		Bans:   bans(banClock, banRandom, banEnv, banContext),
+		Reason: "text in, objects out, and back; knows no mirror",
+	},
+	{
 		Package: "internal/state", Imports: imports(kubernetes, []string{"internal/state/...", "internal/engine/world", "internal/engine/req", "internal/engine/disrupt", "internal/engine/life", "api/...", "k8s.io/client-go", "k8s.io/component-helpers", "sigs.k8s.io/yaml"}),
 		Bans:   bans(banClock, banRandom, banEnv, banContext),
 		Reason: "turns watch events into snapshots, decides nothing",
@@ -152,23 +162,23 @@ var Rules = []Rule{
 		Reason: "every metric in one table, for whoever counts",
 	},
 	{
-		Package: "internal/ledger", Imports: imports(kubernetes, []string{"internal/state", "internal/engine/...", "api/..."}),
+		Package: "internal/ledger", Imports: imports(kubernetes, []string{"internal/state", "internal/state/dump", "internal/engine/...", "api/..."}),
 		Bans:   bans(banClock, banRandom, banEnv, banContext),
 		Reason: "decisions as data: whoever decides writes, whoever shows reads",
 	},
 	{
-		Package: "internal/explain", Imports: imports(kubernetes, []string{"internal/ledger", "internal/state", "internal/engine/...", "api/..."}),
+		Package: "internal/explain", Imports: imports(kubernetes, []string{"internal/ledger", "internal/state", "internal/state/dump", "internal/engine/...", "api/..."}),
 		Bans:   bans(banClock, banRandom, banEnv, banContext),
 		Reason: "answers questions about a view with the engine's own reasons, for commands and dashboard alike",
 	},
 	{
 		Package: "internal/control/...",
-		Imports: imports(kubernetes, clients, []string{"internal/control/...", "internal/ledger", "internal/state", "internal/engine/...", "internal/cloud", "internal/meter", "api/...", "github.com/go-logr/logr"}),
+		Imports: imports(kubernetes, clients, []string{"internal/control/...", "internal/ledger", "internal/state", "internal/state/dump", "internal/engine/...", "internal/cloud", "internal/meter", "api/...", "github.com/go-logr/logr"}),
 		Bans:    bans(banClock, banRandom, banEnv, banContext),
 		Reason:  "thin reconcilers: the only writers to Kubernetes; a cloud is what package cloud says, whichever it is; logr is how the manager hands on who reconciles what",
 	},
 	{
-		Package: "internal/web/...", Imports: imports(kubernetes, []string{"internal/ledger", "internal/explain", "internal/state", "internal/engine/...", "api/..."}),
+		Package: "internal/web/...", Imports: imports(kubernetes, []string{"internal/ledger", "internal/explain", "internal/state", "internal/state/dump", "internal/engine/...", "api/..."}),
 		Bans:   bans(banClock, banRandom, banEnv, banContext),
 		Reason: "reads state, writes nothing",
 	},
@@ -188,11 +198,11 @@ var Rules = []Rule{
 	},
 	{
 		Package: "internal/local/...",
-		Imports: imports(kubernetes, clients, []string{"internal/local/...", "internal/operator/...", "internal/state", "internal/engine/...", "internal/cloud/simaws", "internal/cloud/simaws/catalog", "api/...", "github.com/spf13/cobra"}),
+		Imports: imports(kubernetes, clients, []string{"internal/local/...", "internal/operator/...", "internal/state", "internal/state/dump", "internal/engine/...", "internal/cloud/simaws", "internal/cloud/simaws/catalog", "api/...", "github.com/spf13/cobra"}),
 		Reason:  "a whole cluster on one machine",
 	},
 	{
-		Package: "internal/forecast", Imports: imports(kubernetes, []string{"k8s.io/apiextensions-apiserver", "internal/ledger", "internal/state", "internal/engine/...", "api/..."}),
+		Package: "internal/forecast", Imports: imports(kubernetes, []string{"k8s.io/apiextensions-apiserver", "internal/ledger", "internal/state", "internal/state/dump", "internal/engine/...", "api/..."}),
 		Bans:   bans(banClock, banRandom, banEnv, banContext),
 		Reason: "carries decisions out on copies of objects, and nowhere else",
 	},
@@ -203,7 +213,7 @@ var Rules = []Rule{
 	},
 	{
 		Package: "internal/cli/...",
-		Imports: imports(kubernetes, clients, []string{"internal/cli/...", "internal/forecast", "internal/operator", "internal/web", "internal/ledger", "internal/explain", "internal/state", "internal/engine/...", "internal/cloud/simaws", "api/...", "golang.org/x/term", "github.com/spf13/cobra", "github.com/spf13/pflag"}),
+		Imports: imports(kubernetes, clients, []string{"internal/cli/...", "internal/forecast", "internal/operator", "internal/web", "internal/ledger", "internal/explain", "internal/state", "internal/state/dump", "internal/engine/...", "internal/cloud/simaws", "api/...", "golang.org/x/term", "github.com/spf13/cobra", "github.com/spf13/pflag"}),
 		Bans:    bans(banRandom, banContext),
 		Reason:  "commands stop before anything is carried out",
 	},

@@ -16,7 +16,7 @@ import (
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/pack"
 	"karpenter/internal/engine/world"
-	"karpenter/internal/state"
+	"karpenter/internal/state/dump"
 )
 
 // yesMan is a client that takes every claim and stores none.
@@ -94,7 +94,7 @@ func TestP71_WhatIsCreatedIsNotPlannedAgain(t *testing.T) {
 	}
 	cases := []struct {
 		name    string
-		catalog *state.Catalog
+		catalog *dump.Catalog
 		pools   []*karpv1.NodePool
 		daemons []*appsv1.DaemonSet
 		pods    []*corev1.Pod

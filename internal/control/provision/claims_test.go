@@ -16,7 +16,7 @@ import (
 	"karpenter/internal/cloud"
 	"karpenter/internal/engine/pack"
 	"karpenter/internal/engine/world"
-	"karpenter/internal/state"
+	"karpenter/internal/state/dump"
 )
 
 // drafted plans what is in the fixture and returns the claims, none of which is created.
@@ -189,10 +189,10 @@ func TestP80_ReservedNodesArePinned(t *testing.T) {
 	}
 }
 
-func reservedCatalog() *state.Catalog {
+func reservedCatalog() *dump.Catalog {
 	c := typesOf(twoZones, 2, 4)
 	t := &c.InstanceTypes[0]
-	t.Offerings = append(t.Offerings, state.CatalogOffering{
+	t.Offerings = append(t.Offerings, dump.CatalogOffering{
 		Zone: "us-east-1a", CapacityType: "reserved", Price: 0.0001, Reservation: "cr-1", Remaining: 2,
 		Labels: map[string]string{"karpenter.k8s.aws/capacity-reservation-id": "cr-1", "karpenter.k8s.aws/capacity-reservation-type": "default"},
 	})

@@ -19,7 +19,7 @@ import (
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/pack"
 	"karpenter/internal/engine/world"
-	"karpenter/internal/state"
+	"karpenter/internal/state/dump"
 )
 
 func newCreator(s *fixture) *Creator {
@@ -49,7 +49,7 @@ func failures(errs []error) int {
 // claimKind is a sort of plan that claims come from.
 type claimKind struct {
 	name    string
-	catalog *state.Catalog
+	catalog *dump.Catalog
 	pool    []func(*karpv1.NodePool)
 	pod     []func(*corev1.Pod)
 	options pack.Options
@@ -57,7 +57,7 @@ type claimKind struct {
 }
 
 func claimKinds() []claimKind {
-	many := &state.Catalog{} // of which none is too dear to be listed
+	many := &dump.Catalog{} // of which none is too dear to be listed
 	for i := range 700 {
 		same := typesOf(twoZones, 4).InstanceTypes[0]
 		same.Name = fmt.Sprintf("m%d.xlarge", i)

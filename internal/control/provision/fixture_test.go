@@ -17,6 +17,7 @@ import (
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/world"
 	"karpenter/internal/state"
+	"karpenter/internal/state/dump"
 	"karpenter/test/harness"
 )
 
@@ -38,9 +39,9 @@ type fixture struct {
 
 var awsLabels = state.Options{ProviderDomains: []string{"karpenter.k8s.aws", "topology.k8s.aws"}}
 
-func newFixture(catalog *state.Catalog, pools ...*karpv1.NodePool) *fixture {
+func newFixture(catalog *dump.Catalog, pools ...*karpv1.NodePool) *fixture {
 	// Reading a catalogue is part of reading a cluster, so one is read that has nothing but a pool.
-	read, _ := state.Build(&state.Objects{Pools: []*karpv1.NodePool{newPool("any")}}, catalog, awsLabels)
+	read, _ := state.Build(&dump.Objects{Pools: []*karpv1.NodePool{newPool("any")}}, catalog, awsLabels)
 	s := &fixture{clock: testclock.NewFakeClock(epoch)}
 	s.Mirror = state.NewMirror(state.MirrorOptions{Options: awsLabels, Now: s.clock.Now, Types: func(string) ([]string, []*world.InstanceType, uint64, error) {
 		return read.Resources, read.Pools[0].Types, 1, nil
@@ -85,18 +86,18 @@ func (s *fixture) inFlight() []*karpv1.NodeClaim {
 }
 
 // typesOf makes a catalogue of types with so many CPUs each, in the zones, for spot and on-demand.
-func typesOf(zones []string, cpus ...int) *state.Catalog {
-	c := &state.Catalog{}
+func typesOf(zones []string, cpus ...int) *dump.Catalog {
+	c := &dump.Catalog{}
 	for _, n := range cpus {
 		size := map[string]string{"cpu": fmt.Sprint(n), "memory": fmt.Sprintf("%dGi", 4*n), "pods": "110", "ephemeral-storage": "100Gi"}
-		t := state.CatalogType{
+		t := dump.CatalogType{
 			Name: fmt.Sprintf("m5.%dx", n), Allocatable: size, Capacity: size,
 			Labels: map[string]string{"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux", awsv1.LabelInstanceFamily: "m5", awsv1.LabelInstanceSize: fmt.Sprintf("%dx", n)},
 		}
 		for _, z := range zones {
 			t.Offerings = append(t.Offerings,
-				state.CatalogOffering{Zone: z, CapacityType: "spot", Price: 0.02 * float64(n)},
-				state.CatalogOffering{Zone: z, CapacityType: "on-demand", Price: 0.05 * float64(n)})
+				dump.CatalogOffering{Zone: z, CapacityType: "spot", Price: 0.02 * float64(n)},
+				dump.CatalogOffering{Zone: z, CapacityType: "on-demand", Price: 0.05 * float64(n)})
 		}
 		c.InstanceTypes = append(c.InstanceTypes, t)
 	}

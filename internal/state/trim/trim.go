@@ -265,3 +265,15 @@ func Infeasible(s *corev1.PodStatus) bool {
 	}
 	return s.Resize == corev1.PodResizeStatusInfeasible
 }
+
+// SameSpec says whether two specs are surely converted alike: they share everything that is read of them.
+func SameSpec(a, b *corev1.PodSpec) bool {
+	return SameSlice(a.Containers, b.Containers) && SameSlice(a.InitContainers, b.InitContainers) && SameSlice(a.Tolerations, b.Tolerations) &&
+		SameSlice(a.TopologySpreadConstraints, b.TopologySpreadConstraints) && SameSlice(a.ResourceClaims, b.ResourceClaims) &&
+		a.Affinity == b.Affinity && a.Resources == b.Resources && a.HostNetwork == b.HostNetwork &&
+		(a.Priority == b.Priority || (a.Priority != nil && b.Priority != nil && *a.Priority == *b.Priority)) &&
+		maps.Equal(a.NodeSelector, b.NodeSelector) && maps.Equal(a.Overhead, b.Overhead)
+}
+
+// SameSlice says whether two slices are one.
+func SameSlice[T any](a, b []T) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }

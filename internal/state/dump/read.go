@@ -1,4 +1,4 @@
-package state
+package dump
 
 import (
 	"bytes"
@@ -14,14 +14,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/state/toworld"
 )
 
 // readWorkers is how many goroutines parse items; more do not help, as memory bandwidth runs out first.
 const readWorkers = 4
 
-// ReadList reads a Kubernetes List as kubectl prints it: one JSON object with items. Items that cannot be read become
+// Read reads a Kubernetes List as kubectl prints it: one JSON object with items. Items that cannot be read become
 // problems.
-func ReadList(data []byte) (*Objects, []Problem, error) {
+func Read(data []byte) (*Objects, []Problem, error) {
 	items, err := splitItems(data)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read list: %w", err)
@@ -182,10 +183,10 @@ func (r *reader) item(raw json.RawMessage, o *Objects) *Problem {
 		return r.pod(raw, o)
 	}
 	if err := json.Unmarshal(raw, &head); err != nil {
-		p := problem("object", "", "not readable: %v", err)
+		p := NewProblem("object", "", "not readable: %v", err)
 		return &p
 	}
-	name := fullName(head.Metadata.Namespace, head.Metadata.Name)
+	name := toworld.FullName(head.Metadata.Namespace, head.Metadata.Name)
 	var err error
 	switch head.Kind {
 	case "Pod":
@@ -217,13 +218,13 @@ func (r *reader) item(raw json.RawMessage, o *Objects) *Problem {
 	case "StatefulSet":
 		o.StatefulSet, err = decode(raw, o.StatefulSet, &appsv1.StatefulSet{})
 	case "":
-		p := problem("object", name, "has no kind")
+		p := NewProblem("object", name, "has no kind")
 		return &p
 	default:
 		o.Ignored[head.Kind]++
 	}
 	if err != nil {
-		p := problem(head.Kind, name, "not readable: %v", err)
+		p := NewProblem(head.Kind, name, "not readable: %v", err)
 		return &p
 	}
 	return nil
@@ -252,21 +253,21 @@ func (r *reader) pod(raw json.RawMessage, o *Objects) *Problem {
 		Status   corev1.PodStatus  `json:"status"`
 	}
 	if err := json.Unmarshal(raw, &doc); err != nil {
-		p := problem("Pod", fullName(doc.Metadata.Namespace, doc.Metadata.Name), "not readable: %v", err)
+		p := NewProblem("Pod", toworld.FullName(doc.Metadata.Namespace, doc.Metadata.Name), "not readable: %v", err)
 		return &p
 	}
 	if len(doc.Spec) == 0 {
-		p := problem("Pod", fullName(doc.Metadata.Namespace, doc.Metadata.Name), "has no spec")
+		p := NewProblem("Pod", toworld.FullName(doc.Metadata.Namespace, doc.Metadata.Name), "has no spec")
 		return &p
 	}
 	node, shared := splitNode(doc.Spec)
 	s := r.podSpec(shared)
 	if s.err != nil {
-		p := problem("Pod", fullName(doc.Metadata.Namespace, doc.Metadata.Name), "spec is not readable: %v", s.err)
+		p := NewProblem("Pod", toworld.FullName(doc.Metadata.Namespace, doc.Metadata.Name), "spec is not readable: %v", s.err)
 		return &p
 	}
 	pod := &corev1.Pod{ObjectMeta: doc.Metadata, Spec: *s.spec, Status: doc.Status}
-	pod.Namespace, pod.Spec.NodeName = space(pod), cmp.Or(node, pod.Spec.NodeName)
+	pod.Namespace, pod.Spec.NodeName = cmp.Or(pod.Namespace, metav1.NamespaceDefault), cmp.Or(node, pod.Spec.NodeName)
 	o.Pods = append(o.Pods, pod)
 	return nil
 }

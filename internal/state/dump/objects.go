@@ -1,10 +1,6 @@
-// Package state turns Kubernetes objects into the engine's world: at once with Build, or event by event with a Mirror.
-//
-// It decides what an object means for planning (which pods need a node, what a node that is still starting will offer,
-// where a volume can be used, which node a claim has become) and nothing else. An object that cannot be read is set aside by
-// name in a list of problems, and the rest is converted; nothing panics on bad input. What has been decided and not been seen
-// yet is assumed for a minute. The package writes nothing, calls nobody and has no clock of its own.
-package state
+// Package dump reads and writes what decisions are made from as text: lists of Kubernetes objects as kubectl prints them, and
+// catalogues of instance types.
+package dump
 
 import (
 	"fmt"
@@ -49,13 +45,7 @@ type Problem struct {
 // String prints the problem in one line.
 func (p Problem) String() string { return p.Kind + " " + p.Name + ": " + p.Text }
 
-func problem(kind, name, format string, args ...any) Problem {
+// NewProblem names an object and says what is wrong with it.
+func NewProblem(kind, name, format string, args ...any) Problem {
 	return Problem{Kind: kind, Name: name, Text: fmt.Sprintf(format, args...)}
-}
-
-func fullName(namespace, name string) string {
-	if namespace == "" {
-		return name
-	}
-	return namespace + "/" + name
 }

@@ -1,4 +1,4 @@
-package state
+package dump
 
 import (
 	"encoding/json"
@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"karpenter/internal/engine/world"
+	"karpenter/internal/state/toworld"
 )
 
 // Catalog lists instance types with what they offer where and at which price.
@@ -56,24 +57,24 @@ func ReadCatalog(data []byte) (*Catalog, error) {
 	return c, nil
 }
 
-// types converts the catalogue; a type or offering that makes no sense is set aside and named.
-func (c *Catalog) types() (resources []string, types []*world.InstanceType, problems []Problem) {
+// Types converts the catalogue; a type or offering that makes no sense is set aside and named.
+func (c *Catalog) Types() (resources []string, types []*world.InstanceType, problems []Problem) {
 	if c == nil {
 		return nil, nil, nil
 	}
-	b := &catalogReader{converter: newConverter(Options{}), complete: c.Complete}
+	b := &catalogReader{names: world.NewNames(), complete: c.Complete}
 	seen := map[string]bool{}
 	var out []*world.InstanceType
 	for i := range c.InstanceTypes {
 		t := &c.InstanceTypes[i]
 		if t.Name == "" || seen[t.Name] {
-			b.report(problem("InstanceType", t.Name, "has no name or one that was used before; it is left out"))
+			b.report(NewProblem("InstanceType", t.Name, "has no name or one that was used before; it is left out"))
 			continue
 		}
 		seen[t.Name] = true
 		w, err := b.instanceType(t)
 		if err != nil {
-			b.report(problem("InstanceType", t.Name, "%v", err))
+			b.report(NewProblem("InstanceType", t.Name, "%v", err))
 			continue
 		}
 		out = append(out, w)
@@ -84,7 +85,7 @@ func (c *Catalog) types() (resources []string, types []*world.InstanceType, prob
 
 // catalogReader collects what is wrong with a catalogue while it is read.
 type catalogReader struct {
-	*converter
+	names    *world.Names
 	problems []Problem
 	complete bool
 }
@@ -106,7 +107,7 @@ func (b *catalogReader) instanceType(t *CatalogType) (*world.InstanceType, error
 	for k := range t.Offerings {
 		o := &t.Offerings[k]
 		if math.IsNaN(o.Price) || math.IsInf(o.Price, 0) || o.Price < 0 {
-			b.report(problem("InstanceType", t.Name, "offering %s %s has price %v; give a number of dollars an hour", o.Zone, o.CapacityType, o.Price))
+			b.report(NewProblem("InstanceType", t.Name, "offering %s %s has price %v; give a number of dollars an hour", o.Zone, o.CapacityType, o.Price))
 			continue
 		}
 		x := world.Offering{
@@ -150,5 +151,70 @@ func (b *catalogReader) quantities(m map[string]string) (world.Resources, error)
 		}
 		list[corev1.ResourceName(k)] = q
 	}
-	return b.resources(list)
+	return toworld.Resources(b.names, list)
+}
+
+// NewCatalog writes types in text form; resources names the entries of their vectors.
+func NewCatalog(resources []string, list []*world.InstanceType) *Catalog {
+	return (&catalogWriter{names: resources}).catalog(list)
+}
+
+// catalogWriter writes types in text form.
+type catalogWriter struct{ names []string }
+
+func (w *catalogWriter) catalog(list []*world.InstanceType) *Catalog {
+	c := &Catalog{InstanceTypes: []CatalogType{}, Complete: true}
+	for _, x := range list {
+		item := CatalogType{Name: x.Name, Labels: asMap(x.Labels), Allocatable: w.amounts(x.Allocatable), Offerings: []CatalogOffering{}}
+		if !sameAmounts(x.Capacity, x.Allocatable) {
+			item.Capacity = w.amounts(x.Capacity)
+		}
+		for i := range x.Offerings {
+			item.Offerings = append(item.Offerings, w.offering(&x.Offerings[i]))
+		}
+		c.InstanceTypes = append(c.InstanceTypes, item)
+	}
+	return c
+}
+
+func (w *catalogWriter) offering(o *world.Offering) CatalogOffering {
+	out := CatalogOffering{
+		Zone: o.Zone, CapacityType: o.CapacityType, Price: o.Price, Unavailable: !o.Available, Labels: asMap(o.Labels),
+		Reservation: o.Reservation, Remaining: o.Remaining,
+	}
+	if o.Allocatable != nil {
+		out.Allocatable = w.amounts(o.Allocatable)
+	}
+	if o.Capacity != nil {
+		out.Capacity = w.amounts(o.Capacity)
+	}
+	return out
+}
+
+func asMap(l world.Labels) map[string]string {
+	if len(l) == 0 {
+		return nil
+	}
+	out := make(map[string]string, len(l))
+	for _, x := range l {
+		out[x.Key] = x.Value
+	}
+	return out
+}
+
+func sameAmounts(a, b world.Resources) bool {
+	for i := range max(len(a), len(b)) {
+		if a.Get(i) != b.Get(i) {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *catalogWriter) amounts(r world.Resources) map[string]string {
+	out := map[string]string{}
+	for name, q := range toworld.List(w.names, r) {
+		out[string(name)] = q.String()
+	}
+	return out
 }

@@ -1,4 +1,5 @@
-package state
+// Package toworld says what Kubernetes objects mean in the engine's world, one object at a time.
+package toworld
 
 import (
 	"fmt"
@@ -14,8 +15,8 @@ import (
 	"karpenter/internal/state/trim"
 )
 
-// units is the quantity in the engine's smallest unit: millicores for CPU, whole units for the rest, rounded up.
-func units(name string, q resource.Quantity) int64 {
+// Units is the quantity in the engine's smallest unit: millicores for CPU, whole units for the rest, rounded up.
+func Units(name string, q resource.Quantity) int64 {
 	if name == "cpu" {
 		if q.CmpInt64(world.Unlimited/1000) > 0 {
 			return world.Unlimited
@@ -28,8 +29,8 @@ func units(name string, q resource.Quantity) int64 {
 	return q.Value()
 }
 
-// resources converts a list. A negative quantity is an error, except where negative says so.
-func (b *converter) resources(list corev1.ResourceList) (world.Resources, error) {
+// Resources converts a list; its names are numbered in names. A negative quantity is an error.
+func Resources(numbers *world.Names, list corev1.ResourceList) (world.Resources, error) {
 	names := make([]string, 0, len(list))
 	for k := range list {
 		names = append(names, string(k))
@@ -37,11 +38,11 @@ func (b *converter) resources(list corev1.ResourceList) (world.Resources, error)
 	slices.Sort(names)
 	var out world.Resources
 	for _, k := range names {
-		v := units(k, list[corev1.ResourceName(k)])
+		v := Units(k, list[corev1.ResourceName(k)])
 		if v < 0 {
 			return nil, fmt.Errorf("%s is negative (%s); give zero or more", k, quantityText(list, k))
 		}
-		out = out.Set(b.names.Index(k), v)
+		out = out.Set(numbers.Index(k), v)
 	}
 	return out, nil
 }
@@ -51,8 +52,8 @@ func quantityText(list corev1.ResourceList, k string) string {
 	return q.String()
 }
 
-// quantityOf is an amount of a resource in the form of the API.
-func quantityOf(name string, n int64) *resource.Quantity {
+// Quantity is an amount of a resource in the form of the API.
+func Quantity(name string, n int64) *resource.Quantity {
 	switch name {
 	case "cpu":
 		return resource.NewMilliQuantity(n, resource.DecimalSI)
@@ -64,9 +65,9 @@ func quantityOf(name string, n int64) *resource.Quantity {
 
 func newQuantity(n int64) *resource.Quantity { return resource.NewQuantity(n, resource.DecimalSI) }
 
-// podRequests is what the scheduler counts for a pod, computed as it does, and one pod. Templates and files have not been
+// PodRequests is what the scheduler counts for a pod, computed as it does, and one pod. Templates and files have not been
 // through the API server, so what it fills in is filled in here.
-func podRequests(spec *corev1.PodSpec, status *corev1.PodStatus) corev1.ResourceList {
+func PodRequests(spec *corev1.PodSpec, status *corev1.PodStatus) corev1.ResourceList {
 	p := corev1.Pod{}
 	p.Spec.Containers, p.Spec.InitContainers = withDefaults(spec.Containers), withDefaults(spec.InitContainers)
 	p.Spec.Overhead = spec.Overhead
@@ -124,4 +125,23 @@ func podDefaults(p *corev1.Pod, whole *corev1.ResourceRequirements) *corev1.Reso
 	}
 	maps.Copy(requests, whole.Requests)
 	return &corev1.ResourceRequirements{Requests: requests}
+}
+
+// List writes a vector in the form of the API.
+func List(names []string, r world.Resources) corev1.ResourceList {
+	out := corev1.ResourceList{}
+	for i, q := range r {
+		if q != 0 && i < len(names) {
+			out[corev1.ResourceName(names[i])] = *Quantity(names[i], q)
+		}
+	}
+	return out
+}
+
+// FullName is the name of an object with its namespace, if it has one.
+func FullName(namespace, name string) string {
+	if namespace == "" {
+		return name
+	}
+	return namespace + "/" + name
 }

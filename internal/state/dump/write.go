@@ -1,144 +1,50 @@
-package state
+package dump
 
 import (
 	"bufio"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	v1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/state/toworld"
 	"karpenter/internal/state/trim"
 )
 
-// typedObjects are the objects behind a view, each list in order of namespace and name.
-type typedObjects struct {
-	pods    []*corev1.Pod
-	nodes   []*corev1.Node
-	claims  []*v1.NodeClaim
-	pools   []*v1.NodePool
-	budgets []*policyv1.PodDisruptionBudget
-	sources
+// object is any object of the API.
+type object interface {
+	metav1.Object
+	runtime.Object
 }
 
-// Idle are the pods that are neither finished nor bound nor pending: gated, or not looked at by the scheduler yet.
-func (v *View) Idle() []*corev1.Pod { return v.sources.idle }
-
-// objects lists everything that the view was made from.
-func (v *View) objects() *typedObjects {
-	o := &typedObjects{sources: *v.sources}
-	o.pods = slices.Clone(o.idle)
-	seated := map[*corev1.Pod]bool{}
-	for _, n := range v.Nominees {
-		seated[n.Pod] = n.Seated
-	}
-	for _, part := range v.pods.parts {
-		for _, ref := range part {
-			pod := ref.pod
-			if pod.Spec.NodeName == "" && pod.Status.NominatedNodeName != "" && !seated[pod] { // it changes nothing, and whoever reads this cannot know that
-				c := *pod
-				c.Status.NominatedNodeName = ""
-				pod = &c
-			}
-			o.pods = append(o.pods, pod)
-		}
-	}
-	o.nodes, o.claims = slices.Clone(o.sources.nodes), slices.Clone(o.sources.claims)
-	for _, n := range v.Nodes {
-		if n.Object != nil {
-			o.nodes = append(o.nodes, n.Object)
-		}
-		if n.Claim != nil {
-			o.claims = append(o.claims, n.Claim)
-		}
-	}
-	for _, p := range v.pools {
-		o.pools = append(o.pools, p.Object)
-	}
-	for _, list := range v.budgets {
-		for _, b := range list {
-			o.budgets = append(o.budgets, b.obj)
-		}
-	}
-	inOrder(o.pods)
-	inOrder(o.nodes)
-	inOrder(o.claims)
-	inOrder(o.pools)
-	inOrder(o.budgets)
-	o.daemons, o.volumes, o.uses, o.storage = sorted(o.daemons), sorted(o.volumes), sorted(o.uses), sorted(o.storage)
-	o.csiNodes, o.spaces, o.services = sorted(o.csiNodes), sorted(o.spaces), sorted(o.services)
-	o.replicaSets, o.statefulSets = sorted(o.replicaSets), sorted(o.statefulSets)
-	return o
-}
-
-func inOrder[T Object](list []T) {
-	slices.SortFunc(list, func(x, y T) int {
-		return cmp.Or(strings.Compare(x.GetNamespace(), y.GetNamespace()), strings.Compare(x.GetName(), y.GetName()))
-	})
-}
-
-func sorted[T Object](list []T) []T {
-	list = slices.Clone(list)
-	inOrder(list)
-	return list
-}
-
-// Objects lists everything that the view was made from. The objects are shared and must not be changed.
-func (v *View) Objects() *Objects {
-	o := v.objects()
-	out := &Objects{
-		Pods: o.pods, Nodes: o.nodes, Pools: o.pools, Claims: o.claims, DaemonSets: o.daemons, Budgets: o.budgets, Volumes: o.volumes, VolumeUses: o.uses,
-		Storage: o.storage, CSINodes: o.csiNodes, Namespaces: o.spaces, Services: o.services, ReplicaSets: o.replicaSets, StatefulSet: o.statefulSets,
-		Ignored: map[string]int{},
-	}
-	return out
-}
-
-// Leaving names the claims that were about to be deleted when the view was made, and did not show it yet.
-func (v *View) Leaving() []string {
-	var out []string
-	for _, n := range v.Nodes {
-		if n.World.Deleting && n.Claim != nil && n.Claim.DeletionTimestamp == nil && !disrupted(n.Object) {
-			out = append(out, n.Claim.Name)
-		}
-	}
-	return out
-}
-
-// disrupted says whether the node itself shows that it is on its way out.
-func disrupted(n *corev1.Node) bool {
-	return n != nil && (n.DeletionTimestamp != nil || slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1.DisruptedTaintKey }))
-}
-
-// WriteList writes the objects that the view was made from as kubectl prints them: what ReadList reads. It leaves out what
-// decisions do not read: environment, commands, images, and annotations of others on pods.
-func (v *View) WriteList(w io.Writer) error {
+// Write writes objects as kubectl prints them: what Read reads. It leaves out what decisions do not read: environment, commands, images,
+// and annotations of others on pods.
+func (o *Objects) Write(w io.Writer) error {
 	out := &listWriter{w: bufio.NewWriterSize(w, 1<<16), specs: map[*corev1.Container]*writtenSpec{}}
-	o := v.objects()
 	out.text(`{"apiVersion":"v1","kind":"List","items":[`)
-	writeItems(out, "v1", "Namespace", o.spaces)
-	writeItems(out, "karpenter.sh/v1", "NodePool", o.pools)
-	writeItems(out, "karpenter.sh/v1", "NodeClaim", o.claims)
-	writeItems(out, "v1", "Node", o.nodes)
-	writeItems(out, "v1", "Pod", o.pods)
-	writeItems(out, "apps/v1", "DaemonSet", o.daemons)
-	writeItems(out, "policy/v1", "PodDisruptionBudget", o.budgets)
-	writeItems(out, "v1", "PersistentVolume", o.volumes)
-	writeItems(out, "v1", "PersistentVolumeClaim", o.uses)
-	writeItems(out, "storage.k8s.io/v1", "StorageClass", o.storage)
-	writeItems(out, "storage.k8s.io/v1", "CSINode", o.csiNodes)
-	writeItems(out, "v1", "Service", o.services)
-	writeItems(out, "apps/v1", "ReplicaSet", o.replicaSets)
-	writeItems(out, "apps/v1", "StatefulSet", o.statefulSets)
+	writeItems(out, "v1", "Namespace", o.Namespaces)
+	writeItems(out, "karpenter.sh/v1", "NodePool", o.Pools)
+	writeItems(out, "karpenter.sh/v1", "NodeClaim", o.Claims)
+	writeItems(out, "v1", "Node", o.Nodes)
+	writeItems(out, "v1", "Pod", o.Pods)
+	writeItems(out, "apps/v1", "DaemonSet", o.DaemonSets)
+	writeItems(out, "policy/v1", "PodDisruptionBudget", o.Budgets)
+	writeItems(out, "v1", "PersistentVolume", o.Volumes)
+	writeItems(out, "v1", "PersistentVolumeClaim", o.VolumeUses)
+	writeItems(out, "storage.k8s.io/v1", "StorageClass", o.Storage)
+	writeItems(out, "storage.k8s.io/v1", "CSINode", o.CSINodes)
+	writeItems(out, "v1", "Service", o.Services)
+	writeItems(out, "apps/v1", "ReplicaSet", o.ReplicaSets)
+	writeItems(out, "apps/v1", "StatefulSet", o.StatefulSet)
 	out.text("]}")
 	if out.err == nil {
 		out.err = out.w.Flush()
@@ -163,7 +69,7 @@ type writtenSpec struct {
 	text []byte
 }
 
-func (w *listWriter) marshal(obj Object) ([]byte, error) {
+func (w *listWriter) marshal(obj object) ([]byte, error) {
 	if p, ok := obj.(*corev1.Pod); ok {
 		return w.pod(p)
 	}
@@ -191,7 +97,7 @@ func (w *listWriter) spec(s *corev1.PodSpec) ([]byte, error) {
 	}
 	trimmed.NodeName = ""
 	written := w.specs[&s.Containers[0]]
-	if written == nil || !sameSpec(&written.spec, s) || !sameRest(&written.spec, s) {
+	if written == nil || !trim.SameSpec(&written.spec, s) || !sameRest(&written.spec, s) {
 		text, err := json.Marshal(trimmed)
 		if err != nil {
 			return nil, err
@@ -212,7 +118,7 @@ const nodeFirst = `{"nodeName":`
 // sameRest compares what sameSpec leaves out, of what is written.
 func sameRest(a, b *corev1.PodSpec) bool {
 	return a.PriorityClassName == b.PriorityClassName && a.PreemptionPolicy == b.PreemptionPolicy && a.SchedulerName == b.SchedulerName &&
-		sameSlice(a.SchedulingGates, b.SchedulingGates) && a.TerminationGracePeriodSeconds == b.TerminationGracePeriodSeconds &&
+		trim.SameSlice(a.SchedulingGates, b.SchedulingGates) && a.TerminationGracePeriodSeconds == b.TerminationGracePeriodSeconds &&
 		a.ActiveDeadlineSeconds == b.ActiveDeadlineSeconds && a.RestartPolicy == b.RestartPolicy && a.RuntimeClassName == b.RuntimeClassName
 }
 
@@ -222,14 +128,14 @@ func (w *listWriter) text(s string) {
 	}
 }
 
-func writeItems[T Object](w *listWriter, version, kind string, list []T) {
+func writeItems[T object](w *listWriter, version, kind string, list []T) {
 	for _, obj := range list {
 		if w.err != nil {
 			return
 		}
 		data, err := w.marshal(obj)
 		if err != nil {
-			w.err = fmt.Errorf("%s %s: %w", kind, spaced(obj), err)
+			w.err = fmt.Errorf("%s %s: %w", kind, toworld.FullName(obj.GetNamespace(), obj.GetName()), err)
 			return
 		}
 		if w.items++; w.items > 1 {
@@ -241,7 +147,7 @@ func writeItems[T Object](w *listWriter, version, kind string, list []T) {
 }
 
 // plain is a copy of the object without what decisions do not read and others need not see.
-func plain(obj Object) any {
+func plain(obj object) any {
 	switch o := obj.(type) {
 	case *corev1.Node:
 		c := *o
@@ -282,7 +188,7 @@ func plain(obj Object) any {
 }
 
 // bare drops kind, which is written apart, and what other programs leave on objects for themselves.
-func bare[T Object](o T) T {
+func bare[T object](o T) T {
 	o.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 	o.SetManagedFields(nil)
 	trim.DropManifest(o)
