@@ -37,11 +37,11 @@ func (s *Set) Handler(others ...prometheus.Gatherer) http.Handler {
 	})
 }
 
-// kept is a family as a registry collects it whose live gauges are written in another way.
-type kept struct{ *family }
+// keptOnly is a family as a registry collects it whose live gauges are written in another way.
+type keptOnly struct{ *family }
 
 // Collect implements prometheus.Collector.
-func (k kept) Collect(metrics chan<- prometheus.Metric) {
+func (k keptOnly) Collect(metrics chan<- prometheus.Metric) {
 	if k.made() == nil {
 		k.family.Collect(metrics)
 	}

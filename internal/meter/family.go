@@ -71,29 +71,35 @@ func (f *family) Collect(metrics chan<- prometheus.Metric) {
 		f.observers.Collect(metrics)
 		return
 	}
-	var found []sample
+	var found []prometheus.Metric
+	show := func(values []string, v float64) { found = append(found, f.constant(values, v)) }
 	if live := f.made(); live != nil {
-		found = f.look(live)
+		live(show)
 	} else {
-		found = f.snapshot()
+		f.kept(show)
 	}
-	for i := range found {
-		metrics <- &found[i]
+	for _, m := range found { // no lock is held while the scraper takes its time
+		metrics <- m
 	}
 }
 
-// snapshot is separate from Collect so that no lock is held while the scraper takes its time.
-func (f *family) snapshot() []sample {
+func (f *family) constant(values []string, v float64) prometheus.Metric {
+	kind := prometheus.GaugeValue
+	if f.metric.Kind == Counter {
+		kind = prometheus.CounterValue
+	}
+	return prometheus.MustNewConstMetric(f.desc, kind, v, values...)
+}
+
+// kept visits the series that are kept.
+func (f *family) kept(show emit) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	found := make([]sample, 0, f.count)
-	labels := newPairs(f)
 	for _, group := range f.series {
 		for key, v := range group {
-			found = append(found, sample{desc: f.desc, kind: f.metric.Kind, labels: labels.of(f.split(key)), value: v})
+			show(f.split(key), v)
 		}
 	}
-	return found
 }
 
 // knows says whether labels are pairs whose keys the metric has.

@@ -48,16 +48,6 @@ func (f *family) made() func(emit) {
 	return f.live
 }
 
-// look collects the series of a live gauge.
-func (f *family) look(live func(emit)) []sample {
-	var found []sample
-	labels := newPairs(f)
-	live(func(values []string, v float64) {
-		found = append(found, sample{desc: f.desc, kind: Gauge, labels: labels.of(values), value: v})
-	})
-	return found
-}
-
 // fill writes the values of pairs at their labels' places, and says whether it knows all keys.
 func (f *family) fill(values, pairs []string) bool {
 	if len(pairs)%2 != 0 {

@@ -67,7 +67,7 @@ func New(reg prometheus.Registerer) *Set {
 		f := newFamily(m)
 		s.families[m.Name] = f
 		reg.MustRegister(f)
-		s.kept.MustRegister(kept{f})
+		s.kept.MustRegister(keptOnly{f})
 	}
 	for _, m := range Table() {
 		if m.Follows != "" {

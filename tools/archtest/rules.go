@@ -157,7 +157,7 @@ var Rules = []Rule{
 		Reason: "the conformance suite knows the interface only",
 	},
 	{
-		Package: "internal/meter", Imports: []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model", "github.com/prometheus/common"},
+		Package: "internal/meter", Imports: []string{"github.com/prometheus/client_golang", "github.com/prometheus/common"},
 		Bans:   bans(banClock, banRandom, banEnv, banContext),
 		Reason: "every metric in one table, for whoever counts",
 	},
