@@ -50,14 +50,16 @@ func screenOf(out io.Writer, colour string) (screen, error) {
 	return s, nil
 }
 
-// leastWhy is how much of the last column is shown however narrow the terminal is.
+// leastWhy is how wide the last column has to be to be one; where there is less room, it goes below its row.
 const leastWhy = 24
 
-// grid prints rows in columns, headings first. The last column, which says why, ends where the screen does; a row is painted by its sign, if
+// grid prints rows in columns, headings first. The last column, which says why, ends where the screen does, or stands below where
+// it has no room; a row is painted by its sign, if
 // it has one in its first column.
 func (s screen) grid(w io.Writer, rows [][]string) error {
+	var below []string
 	if s.width > 0 {
-		rows = cutLast(rows, s.width)
+		rows, below = fit(rows, s.width)
 	}
 	var b strings.Builder
 	tw := tabwriter.NewWriter(&b, 0, 4, 2, ' ', 0)
@@ -70,6 +72,9 @@ func (s screen) grid(w io.Writer, rows [][]string) error {
 	for i, line := range strings.SplitAfter(b.String(), "\n") {
 		if i > 0 && i < len(rows) {
 			line = s.painted(rows[i][0], line)
+		}
+		if i > 0 && i < len(below) && below[i] != "" {
+			line += s.painted(rows[i][0], below[i]+"\n")
 		}
 		if _, err := io.WriteString(w, line); err != nil {
 			return err
@@ -107,28 +112,32 @@ func (s screen) painted(sign, line string) string {
 	return paint + strings.TrimSuffix(line, "\n") + paintOff + "\n"
 }
 
-// cutLast shortens the last column so that lines fit into a width. Rows that have fewer columns stay.
-func cutLast(rows [][]string, width int) [][]string {
-	columns := len(rows[0])
-	taken := 0
-	for i := range columns - 1 {
+// fit makes rows fit into a width: their last column is cut, or taken off and returned as lines to stand below the rows. Rows that have
+// fewer columns stay.
+func fit(rows [][]string, width int) (fitted [][]string, below []string) {
+	last := len(rows[0]) - 1
+	room := width
+	for i := range last {
 		widest := 0
 		for _, row := range rows {
-			if len(row) == columns {
+			if len(row) > last {
 				widest = max(widest, utf8.RuneCountInString(row[i]))
 			}
 		}
-		taken += widest + 2
+		room -= widest + 2
 	}
-	room := max(width-taken, leastWhy)
-	out := make([][]string, len(rows))
-	for i, row := range rows {
-		out[i] = row
-		if len(row) == columns && utf8.RuneCountInString(row[columns-1]) > room {
-			out[i] = append(append([]string{}, row[:columns-1]...), string([]rune(row[columns-1])[:room-1])+"…")
+	for _, row := range rows {
+		under := ""
+		switch {
+		case len(row) <= last:
+		case room < leastWhy:
+			row, under = row[:last], cut("   "+row[last], width)
+		default:
+			row = append(slices.Clone(row[:last]), cut(row[last], room))
 		}
+		fitted, below = append(fitted, row), append(below, under)
 	}
-	return out
+	return fitted, below
 }
 
 // slow is how long something may take before it is said that it goes on.

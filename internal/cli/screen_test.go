@@ -19,7 +19,7 @@ func TestAGridFitsTheScreen(t *testing.T) {
 	}{
 		{"as wide as it takes", screen{}, "   NODE   WHY\n+  (new)  cheapest of 12 types that fit; next best is m5.large\n-  old    empty\n… 3 more\n"},
 		{"forty columns", screen{width: 40}, "   NODE   WHY\n+  (new)  cheapest of 12 types that fit…\n-  old    empty\n… 3 more\n"},
-		{"no narrower than that", screen{width: 10}, "   NODE   WHY\n+  (new)  cheapest of 12 types th…\n-  old    empty\n… 3 more\n"},
+		{"no room beside", screen{width: 30}, "   NODE\n+  (new)\n   cheapest of 12 types that …\n-  old\n   empty\n… 3 more\n"},
 		{"colours", screen{colour: true}, "   NODE   WHY\n\x1b[32m+  (new)  cheapest of 12 types that fit; next best is m5.large\x1b[0m\n\x1b[31m-  old    empty\x1b[0m\n… 3 more\n"},
 	} {
 		var out bytes.Buffer

@@ -18,7 +18,7 @@ import (
 )
 
 // most is how large the program of the image may be, in bytes, and mostPulled what a registry sends of it. Some 15 MB are Kubernetes' API types
-// with their codecs, all of which the client library registers, and 8 MB the AWS SDK.
+// with their codecs, all of which the client library registers, 8 MB the AWS SDK and 4 MB CEL.
 const (
 	most       = 55_000_000
 	mostPulled = 18_000_000
