@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/state/toworld"
 	"karpenter/internal/state/trim"
 )
 
@@ -83,7 +84,7 @@ func (m *Mirror) Wrote(obj Object) {
 	known := false
 	switch o := obj.(type) {
 	case *corev1.Pod:
-		e := m.pods[space(o)][o.Name]
+		e := m.pods[toworld.Space(o)][o.Name]
 		known = e != nil && !e.gone && e.pod != nil && sameUID(e.pod, o)
 	case *corev1.Node:
 		h := m.hosts[o.Name]

@@ -10,6 +10,7 @@ import (
 
 	v1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/world"
+	"karpenter/internal/state/toworld"
 )
 
 // Difference is something that a mirror shows otherwise than its objects say, or than the API has it. An empty text stands for
@@ -190,7 +191,7 @@ func newTeller(s *world.Snapshot) *teller {
 				continue
 			}
 			used[p.Class] = true
-			for _, k := range readKeys(s.Classes[p.Class]) {
+			for _, k := range toworld.ReadKeys(s.Classes[p.Class]) {
 				t.reads[k] = true
 			}
 		}

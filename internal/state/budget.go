@@ -12,6 +12,7 @@ import (
 
 	v1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/world"
+	"karpenter/internal/state/toworld"
 )
 
 // budget is a disruption budget with its selector read. One whose selector cannot be read covers nobody.
@@ -27,12 +28,12 @@ func (m *Mirror) putBudget(p *policyv1.PodDisruptionBudget) {
 	if known && outdated(old.obj, p) {
 		return
 	}
-	s, err := selector(p.Spec.Selector, nil)
+	s, err := toworld.Selector(p.Spec.Selector, nil)
 	m.problem("PodDisruptionBudget", spaced(p), "", err)
 	b := budget{p, s, fullyBlocking(p), alwaysAllows(p)}
 	m.setBudget(p, &b)
 	if !known || old.full != b.full || old.always != b.always || string(old.selector.Need.AppendKey(nil)) != string(s.Need.AppendKey(nil)) || old.selector.Some != s.Some {
-		m.queueSpace(space(p))
+		m.queueSpace(toworld.Space(p))
 	}
 }
 
@@ -40,12 +41,12 @@ func (m *Mirror) dropBudget(p *policyv1.PodDisruptionBudget) {
 	if old, known := m.findBudget(p); known && sameUID(old.obj, p) {
 		m.problem("PodDisruptionBudget", spaced(p), "", nil)
 		m.setBudget(p, nil)
-		m.queueSpace(space(p))
+		m.queueSpace(toworld.Space(p))
 	}
 }
 
 func (m *Mirror) findBudget(p *policyv1.PodDisruptionBudget) (budget, bool) {
-	for _, b := range m.budgets[space(p)] {
+	for _, b := range m.budgets[toworld.Space(p)] {
 		if b.obj.Name == p.Name {
 			return b, true
 		}
@@ -55,7 +56,7 @@ func (m *Mirror) findBudget(p *policyv1.PodDisruptionBudget) (budget, bool) {
 
 // setBudget replaces or removes a budget. Views hold the map and its lists, so that both are copied.
 func (m *Mirror) setBudget(p *policyv1.PodDisruptionBudget, b *budget) {
-	list := slices.DeleteFunc(slices.Clone(m.budgets[space(p)]), func(x budget) bool { return x.obj.Name == p.Name })
+	list := slices.DeleteFunc(slices.Clone(m.budgets[toworld.Space(p)]), func(x budget) bool { return x.obj.Name == p.Name })
 	if b != nil {
 		list = append(list, *b)
 		slices.SortFunc(list, func(x, y budget) int { return strings.Compare(x.obj.Name, y.obj.Name) })
@@ -63,8 +64,8 @@ func (m *Mirror) setBudget(p *policyv1.PodDisruptionBudget, b *budget) {
 	if m.budgetsShared {
 		m.budgets, m.budgetsShared = maps.Clone(m.budgets), false
 	}
-	if m.budgets[space(p)] = list; len(list) == 0 {
-		delete(m.budgets, space(p))
+	if m.budgets[toworld.Space(p)] = list; len(list) == 0 {
+		delete(m.budgets, toworld.Space(p))
 	}
 	m.changed = true
 }
@@ -72,13 +73,13 @@ func (m *Mirror) setBudget(p *policyv1.PodDisruptionBudget, b *budget) {
 // blocked says whether a disruption budget never lets the pod go, or two budgets cover it, which no eviction gets past. Pods that
 // tolerate the taint of nodes that go are not evicted: they leave with their node.
 func (m *Mirror) blocked(o *corev1.Pod) bool {
-	if len(m.budgets[space(o)]) == 0 || slices.ContainsFunc(o.Spec.Tolerations, toleratesDisruption) {
+	if len(m.budgets[toworld.Space(o)]) == 0 || slices.ContainsFunc(o.Spec.Tolerations, toleratesDisruption) {
 		return false
 	}
 	covering := 0
-	for i := range m.budgets[space(o)] {
-		b := &m.budgets[space(o)][i]
-		if !matches(b.selector, o.Labels) {
+	for i := range m.budgets[toworld.Space(o)] {
+		b := &m.budgets[toworld.Space(o)][i]
+		if !toworld.Matches(b.selector, o.Labels) {
 			continue
 		}
 		covering++

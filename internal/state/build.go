@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"karpenter/internal/engine/world"
 	"karpenter/internal/state/dump"
@@ -14,23 +13,7 @@ import (
 )
 
 // Options says how objects are to be read.
-type Options struct {
-	// Aliases maps label keys that a provider knows under another name, such as the zone key of a CSI driver.
-	Aliases map[string]string `json:"aliases,omitempty"`
-	// WellKnown lists further label keys that a provider resolves, ProviderDomains domains of which it resolves every key.
-	WellKnown       []string `json:"wellKnown,omitempty"`
-	ProviderDomains []string `json:"providerDomains,omitempty"`
-	// Class is the kind of node class whose pools and claims count; others are another provider's, and their nodes are nodes that
-	// somebody else makes and ends. Without it all count.
-	Class schema.GroupKind `json:"class,omitzero"`
-	// DefaultSpread is applied to pods that have no topology spread constraint of their own.
-	DefaultSpread []corev1.TopologySpreadConstraint `json:"defaultSpread,omitempty"`
-	// AllowResourceClaims plans pods with dynamic resource claims as if they had none, instead of refusing them.
-	AllowResourceClaims bool `json:"allowResourceClaims,omitempty"`
-	// OwnDeletionCosts says that deletion costs of pods are Karpenter's to give: what its eviction costs is said by a pod's disruption
-	// cost alone.
-	OwnDeletionCosts bool `json:"ownDeletionCosts,omitempty"`
-}
+type Options = toworld.Options
 
 // Build makes a snapshot from objects and the instance types that pools may use: it is a mirror that is fed once. dump.Objects that
 // make no sense are left out and named in the problems.
@@ -73,7 +56,7 @@ func (m *Mirror) load(obj *dump.Objects) (problems []dump.Problem) {
 	for _, o := range obj.Pods {
 		if o.Namespace == "" {
 			whole := *o
-			whole.Namespace, o = space(o), &whole
+			whole.Namespace, o = toworld.Space(o), &whole
 		}
 		e := m.findPod(o.Namespace, o.Name)
 		if e.pod != nil {

@@ -77,7 +77,7 @@ func (s *classSet) share() []*world.Class {
 
 // classOf counts the pod in its class, making the class on first sight.
 func (m *Mirror) classOf(e *podEntry, o *corev1.Pod) int32 {
-	key := binary.AppendVarint(m.keyBuf[:0], int64(e.draft.id))
+	key := binary.AppendVarint(m.keyBuf[:0], int64(e.draft.ID))
 	for _, k := range m.read {
 		if v, ok := o.Labels[k]; ok {
 			key = append(append(append(key, k...), 0), v...)
@@ -90,7 +90,7 @@ func (m *Mirror) classOf(e *podEntry, o *corev1.Pod) int32 {
 	}
 	m.keyBuf = key
 	return m.classes.take(key, func(c *world.Class) {
-		*c = e.draft.class
+		*c = e.draft.Class
 		var labels world.Labels
 		for _, k := range m.read {
 			if v, ok := o.Labels[k]; ok {

@@ -138,20 +138,20 @@ func (m *Mirror) findNewest(key string, d *daemonEntry) {
 func (m *Mirror) daemon(d *daemonEntry) (w *world.Daemon, err error) {
 	defer recovered(&err)
 	spec := &d.obj.Spec.Template.Spec
-	t, err := m.conv.draft(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: d.obj.Name, Namespace: d.obj.Namespace, Labels: d.obj.Spec.Template.Labels}, Spec: *spec})
+	t, err := m.conv.Pod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: d.obj.Name, Namespace: d.obj.Namespace, Labels: d.obj.Spec.Template.Labels}, Spec: *spec})
 	if err != nil {
 		return nil, err
 	}
-	if t.class.Refused != "" && len(spec.ResourceClaims) > 0 {
+	if t.Class.Refused != "" && len(spec.ResourceClaims) > 0 {
 		return nil, nil
 	}
-	c := t.class
+	c := t.Class
 	if d.newest != nil {
 		live := d.newest.pod
-		if r, err := toworld.Resources(m.conv.names, toworld.PodRequests(&live.Spec, &live.Status)); err == nil {
+		if r, err := toworld.Resources(m.conv.Names, toworld.PodRequests(&live.Spec, &live.Status)); err == nil {
 			c.Requests = r
 		}
-		c.Ports = hostPorts(&live.Spec)
+		c.Ports = toworld.HostPorts(&live.Spec)
 	}
 	c.Tolerations = slices.Concat(c.Tolerations, daemonTolerations)
 	return &world.Daemon{Name: spaced(d.obj), Class: &c}, nil

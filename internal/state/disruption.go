@@ -9,6 +9,7 @@ import (
 
 	v1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/disrupt"
+	"karpenter/internal/state/toworld"
 )
 
 // DisruptionOptions is what decisions about nodes need to know and objects do not say.
@@ -155,7 +156,7 @@ func (r *disruptionReader) quiet(n *Node) (ok bool, notYet string) {
 		return false, fmt.Sprintf("it has been quiet for %s of the %s that pool %s waits (consolidateAfter): %s left",
 			words(r.now.Sub(since)), words(wait), n.World.Pool, words(left))
 	}
-	if holds(n.Claim, v1.ConditionConsolidatable) || !since.IsZero() {
+	if toworld.Holds(n.Claim, v1.ConditionConsolidatable) || !since.IsZero() {
 		return true, ""
 	}
 	return false, "nothing says since when it has been quiet: its claim has no condition " + v1.ConditionConsolidatable

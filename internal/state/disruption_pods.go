@@ -15,6 +15,7 @@ import (
 	"karpenter/internal/engine/disrupt"
 	"karpenter/internal/engine/life"
 	"karpenter/internal/engine/world"
+	"karpenter/internal/state/toworld"
 )
 
 // disruptedTaint is what a node gets that is to go. Pods that tolerate it are not evicted.
@@ -215,13 +216,13 @@ func (s *spaceCover) add(id int32, sel world.Selector) {
 // of lists the budgets that cover the pod, in order. The result holds until the next call.
 func (c *cover) of(p *corev1.Pod) []int32 {
 	c.found = c.found[:0]
-	s := c.spaces[space(p)]
+	s := c.spaces[toworld.Space(p)]
 	if s == nil {
 		return c.found
 	}
 	note := func(ids []int32) {
 		for _, id := range ids {
-			if matches(s.all[id], p.Labels) {
+			if toworld.Matches(s.all[id], p.Labels) {
 				c.found = append(c.found, id)
 			}
 		}

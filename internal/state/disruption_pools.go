@@ -7,6 +7,7 @@ import (
 
 	v1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/disrupt"
+	"karpenter/internal/state/toworld"
 )
 
 // poolCount counts nodes of a pool as budgets do: those that are up, and those of them that are out already (D14, D16).
@@ -14,7 +15,7 @@ type poolCount struct{ nodes, out int }
 
 // count adds a node. Nodes that are starting, that no pool made or whose instance is being ended count nowhere.
 func (r *disruptionReader) count(counts map[string]*poolCount, n *Node) {
-	if n.Claim == nil || n.Object == nil || n.World.Pool == "" || !n.World.Initialized || holds(n.Claim, v1.ConditionInstanceTerminating) {
+	if n.Claim == nil || n.Object == nil || n.World.Pool == "" || !n.World.Initialized || toworld.Holds(n.Claim, v1.ConditionInstanceTerminating) {
 		return
 	}
 	c := counts[n.World.Pool]

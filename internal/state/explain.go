@@ -13,6 +13,7 @@ import (
 	"karpenter/internal/engine/disrupt"
 	"karpenter/internal/engine/life"
 	"karpenter/internal/engine/world"
+	"karpenter/internal/state/toworld"
 )
 
 // Strays lists the nodes and claims that no node of the view shows: nodes that cannot be read, claims that share an instance.
@@ -120,7 +121,7 @@ func (v *View) liftedBudgets(lift Lift) map[string][]budget {
 		out[name] = slices.Clone(list)
 		for i := range out[name] {
 			b := &out[name][i]
-			id := types.NamespacedName{Namespace: space(b.obj), Name: b.obj.Name}
+			id := types.NamespacedName{Namespace: toworld.Space(b.obj), Name: b.obj.Name}
 			if slices.Contains(lift.Dropped, id) {
 				b.selector, b.full = world.Selector{}, false
 			}

@@ -14,6 +14,7 @@ import (
 	v1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/world"
 	"karpenter/internal/state/dump"
+	"karpenter/internal/state/toworld"
 )
 
 // assumeFor is how long a claim counts that we have created and that the API has not shown yet: an API server that is overloaded
@@ -50,12 +51,12 @@ type Mirror struct {
 	synced bool
 	view   *View
 	now    time.Time
-	conv   *converter
+	conv   *toworld.Converter
 
 	pods    map[string]map[string]*podEntry // by namespace and name
 	queue   []*podEntry                     // pods about which something must be found out
 	wakes   map[*podEntry]time.Time         // when time will change what a pod means
-	drafts  *draftSet
+	drafts  *toworld.DraftSet
 	classes *classSet
 	read    []string // label keys that tell classes apart, sorted
 	volumes *volumeSet
@@ -124,8 +125,8 @@ type problemKey struct{ kind, name, part string }
 // NewMirror returns an empty mirror.
 func NewMirror(opt MirrorOptions) *Mirror {
 	m := &Mirror{
-		opt: opt, conv: newConverter(opt.Options),
-		pods: map[string]map[string]*podEntry{}, wakes: map[*podEntry]time.Time{}, drafts: newDraftSet(), byUID: newShards[podRef](podShards), byClaim: newShards[*Node](claimShards), classes: newClassSet(), volumes: newVolumeSet(),
+		opt: opt, conv: toworld.NewConverter(opt.Options),
+		pods: map[string]map[string]*podEntry{}, wakes: map[*podEntry]time.Time{}, drafts: toworld.NewDraftSet(), byUID: newShards[podRef](podShards), byClaim: newShards[*Node](claimShards), classes: newClassSet(), volumes: newVolumeSet(),
 		hosts: map[string]*host{}, claims: map[string]*claimEntry{}, csiNodes: table[*storagev1.CSINode]{},
 		hostsBy: map[string][]*host{}, claimsBy: map[string][]*claimEntry{}, claimsAt: map[string][]*claimEntry{},
 		assumed: map[string]bool{}, leaving: map[string]time.Time{}, gone: map[types.UID]time.Time{},
@@ -138,9 +139,9 @@ func NewMirror(opt MirrorOptions) *Mirror {
 
 // number begins to number resources.
 func (m *Mirror) number() {
-	m.conv.names, m.nameCount = world.NewNames(), 0
+	m.conv.Names, m.nameCount = world.NewNames(), 0
 	for _, name := range m.opt.Resources {
-		m.conv.names.Index(name)
+		m.conv.Names.Index(name)
 	}
 }
 

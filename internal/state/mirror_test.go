@@ -511,7 +511,7 @@ func TestPoisonHarmsItselfOnly(t *testing.T) {
 func TestPanicsBecomeProblems(t *testing.T) {
 	l := newLab()
 	l.opt.Types = nil
-	l.conv.rules.WellKnown = nil
+	l.conv.Rules.WellKnown = nil
 	for _, f := range []func() error{
 		func() (err error) { defer recovered(&err); panic("boom") },
 		func() (err error) { _, err = l.findDraft(nil); return err },

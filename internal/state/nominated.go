@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"karpenter/internal/engine/world"
+	"karpenter/internal/state/toworld"
 )
 
 // overdue is how long after its deletion should be over a pod still counts as one that makes room. After that nobody knows when it
@@ -106,7 +107,7 @@ func admitted(n *world.Node, class *world.Class) bool {
 
 // room says whether a node with these pods has room for one more of a class, once those that it displaces are gone.
 func (m *Mirror) room(n *world.Node, pods []*podEntry, class *world.Class) bool {
-	names := m.conv.names.List()
+	names := m.conv.Names.List()
 	left := n.Allocatable
 	for _, e := range pods {
 		if has := m.classes.list[e.class]; !m.displaced(e, class.Priority) {
@@ -160,7 +161,7 @@ func (m *Mirror) wake(e *podEntry, at time.Time) {
 func (m *Mirror) Disregard(p *corev1.Pod) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e := m.pods[space(p)][p.Name]
+	e := m.pods[toworld.Space(p)][p.Name]
 	if e == nil || e.gone || e.pod == nil || !sameUID(e.pod, p) {
 		return
 	}

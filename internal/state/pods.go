@@ -18,7 +18,7 @@ type podEntry struct {
 	space, name string
 	pod         *corev1.Pod // as the API has it
 	shown       *corev1.Pod // as views know it by its UID
-	draft       *draft
+	draft       *toworld.Draft
 	world       *world.Pod   // as the engine sees it; nil for one that takes no part
 	claims      []string     // volume claims
 	host        *host        // where it runs
@@ -60,7 +60,7 @@ func (m *Mirror) findPod(space, name string) *podEntry {
 }
 
 func (m *Mirror) putPod(p *corev1.Pod) {
-	e := m.findPod(space(p), p.Name)
+	e := m.findPod(toworld.Space(p), p.Name)
 	if e.pod != nil && !e.gone && outdated(e.pod, p) {
 		return
 	}
@@ -72,7 +72,7 @@ func (m *Mirror) putPod(p *corev1.Pod) {
 }
 
 func (m *Mirror) dropPod(p *corev1.Pod) {
-	if e := m.pods[space(p)][p.Name]; e != nil && (e.pod == nil || sameUID(e.pod, p)) {
+	if e := m.pods[toworld.Space(p)][p.Name]; e != nil && (e.pod == nil || sameUID(e.pod, p)) {
 		e.gone = true
 		m.enqueue(e, reread)
 	}
@@ -150,7 +150,7 @@ func (m *Mirror) refreshPods() {
 func (m *Mirror) reread(e *podEntry) (fresh []string) {
 	o := e.pod
 	m.daemonPod(e, o)
-	var d *draft
+	var d *toworld.Draft
 	var err error
 	var claims []string
 	if !e.gone && !terminal(o) {
@@ -168,18 +168,18 @@ func (m *Mirror) reread(e *podEntry) (fresh []string) {
 		return nil
 	}
 	if d != nil {
-		fresh = m.drafts.hold(d)
+		fresh = m.drafts.Hold(d)
 	}
 	if e.draft != nil {
-		m.drafts.release(e.draft)
+		m.drafts.Release(e.draft)
 	}
 	e.draft = d
 	return fresh
 }
 
-func (m *Mirror) findDraft(o *corev1.Pod) (d *draft, err error) {
+func (m *Mirror) findDraft(o *corev1.Pod) (d *toworld.Draft, err error) {
 	defer recovered(&err)
-	return m.drafts.find(m.conv, o)
+	return m.drafts.Find(m.conv, o)
 }
 
 // learn looks again at the pods that carry a label which has become readable: it may tell them apart now.

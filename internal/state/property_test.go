@@ -265,7 +265,7 @@ func checkView(t *rapid.T, v *View) {
 // checkEmpty looks for what an empty mirror still holds.
 func checkEmpty(t *rapid.T, m *Mirror) {
 	for what, n := range map[string]int{
-		"classes": len(m.classes.index), "drafts": len(m.drafts.byKey), "read labels": len(m.drafts.reads), "drafts by namespace": m.drafts.spaces,
+		"classes": len(m.classes.index), "drafts": len(m.drafts.ByKey), "read labels": len(m.drafts.Reads), "drafts by namespace": m.drafts.Spaces,
 		"hosts": len(m.hosts), "claims": len(m.claims), "pods": len(m.pods), "wakes": len(m.wakes), "users of volumes": len(m.volumes.users),
 		"claim infos": len(m.volumes.info), "claims by volume": len(m.volumes.named), "hosts by machine": len(m.hostsBy), "claims by machine": len(m.claimsBy),
 		"claims by node": len(m.claimsAt), "problems": len(m.problems), "budgets": len(m.budgets), "queue": len(m.queue),

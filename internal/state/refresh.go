@@ -7,6 +7,7 @@ import (
 
 	"karpenter/internal/engine/world"
 	"karpenter/internal/state/dump"
+	"karpenter/internal/state/toworld"
 )
 
 // View is the cluster as far as it is known now. The same value is returned while nothing has changed.
@@ -33,8 +34,8 @@ func (m *Mirror) refresh() {
 
 // tidy numbers classes, or everything, anew once too much of the numbering is waste.
 func (m *Mirror) tidy() {
-	names := m.nameCount > 0 && len(m.conv.names.List()) > wasteNames+2*m.nameCount
-	if names || m.classes.wasteful() || len(m.read) > 2*len(m.drafts.reads)+16 {
+	names := m.nameCount > 0 && len(m.conv.Names.List()) > wasteNames+2*m.nameCount
+	if names || m.classes.wasteful() || len(m.read) > 2*len(m.drafts.Reads)+16 {
 		m.renumber(names)
 	}
 }
@@ -47,7 +48,7 @@ func (m *Mirror) renumber(names bool) {
 	if names {
 		what = reread
 		m.number()
-		m.drafts = newDraftSet()
+		m.drafts = toworld.NewDraftSet()
 		m.types = map[string]*typeList{}
 		for _, p := range m.pools {
 			p.dirty = true
@@ -57,7 +58,7 @@ func (m *Mirror) renumber(names bool) {
 		}
 	}
 	m.read = nil
-	for k := range m.drafts.reads {
+	for k := range m.drafts.Reads {
 		m.read = append(m.read, k)
 	}
 	slices.Sort(m.read)
@@ -86,7 +87,7 @@ func (m *Mirror) renumber(names bool) {
 func (m *Mirror) publish() {
 	m.fresh = false
 	if m.nameCount == 0 {
-		m.nameCount = len(m.conv.names.List())
+		m.nameCount = len(m.conv.Names.List())
 	}
 	if m.problemsChanged {
 		m.listProblems()
@@ -100,7 +101,7 @@ func (m *Mirror) publish() {
 		v.World = m.view.World
 	} else {
 		v.World = &world.Snapshot{
-			Resources: m.conv.names.List(), Pools: m.poolList, Nodes: m.worlds, Classes: m.classes.share(), Pending: m.pendingWorlds, Daemons: m.daemonList,
+			Resources: m.conv.Names.List(), Pools: m.poolList, Nodes: m.worlds, Classes: m.classes.share(), Pending: m.pendingWorlds, Daemons: m.daemonList,
 		}
 	}
 	m.view, m.changed, m.worldChanged, m.budgetsShared = v, false, false, true

@@ -156,12 +156,12 @@ func (m *Mirror) refreshSources() *sources {
 		b.csiNodes = m.csiNodes.list()
 	}
 	if m.stale&staleSpaces != 0 {
-		b.spaces = m.conv.namespaces.list()
+		b.spaces = table[*corev1.Namespace](m.conv.Namespaces).list()
 	}
 	if m.stale&staleWorkloads != 0 {
 		m.refreshWorkloads(b)
 	}
-	b.types, b.resources = maps.Clone(m.types), m.conv.names.List()
+	b.types, b.resources = maps.Clone(m.types), m.conv.Names.List()
 	m.sources, m.stale = b, 0
 	return b
 }
@@ -189,12 +189,12 @@ func (m *Mirror) refreshUnshown(b *sources) {
 // refreshWorkloads writes down what is remembered of services and workloads, which is their selectors.
 func (m *Mirror) refreshWorkloads(b *sources) {
 	b.services, b.replicaSets, b.statefulSets = nil, nil, nil
-	for space, list := range m.conv.services {
+	for space, list := range m.conv.Services {
 		for _, s := range list {
-			b.services = append(b.services, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: space, Name: s.name}, Spec: corev1.ServiceSpec{Selector: s.labels}})
+			b.services = append(b.services, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: space, Name: s.Name}, Spec: corev1.ServiceSpec{Selector: s.Labels}})
 		}
 	}
-	for key, selector := range m.conv.workloads {
+	for key, selector := range m.conv.Workloads {
 		kind, rest, _ := strings.Cut(key, "/")
 		space, name, _ := strings.Cut(rest, "/")
 		meta := metav1.ObjectMeta{Namespace: space, Name: name}

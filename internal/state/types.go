@@ -58,7 +58,7 @@ func (m *Mirror) loadTypes(class string, before *typeList) *typeList {
 func (m *Mirror) translate(resources []string, list []*world.InstanceType) []*world.InstanceType {
 	index, same := make([]int, len(resources)), true
 	for i, name := range resources {
-		index[i] = m.conv.names.Index(name)
+		index[i] = m.conv.Names.Index(name)
 		same = same && index[i] == i
 	}
 	if same {
@@ -226,7 +226,7 @@ func (m *Mirror) largest(c *v1.NodeClaim) world.Resources {
 	t := m.typesOf(claimClass(c))
 	need := req.Set{}
 	for _, r := range c.Spec.Requirements {
-		if x, err := req.New(m.conv.rules.Normalize(r.Key), req.Operator(r.Operator), r.Values...); err == nil {
+		if x, err := req.New(m.conv.Rules.Normalize(r.Key), req.Operator(r.Operator), r.Values...); err == nil {
 			need = need.With(x)
 		}
 	}

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +9,7 @@ import (
 
 	v1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/world"
+	"karpenter/internal/state/toworld"
 )
 
 // unitEdit is a node of the view that has come, changed or gone.
@@ -177,7 +177,7 @@ func (m *Mirror) claimUnit(c *claimEntry) *Node {
 
 func (m *Mirror) nodeFacts(n *corev1.Node, claim *v1.NodeClaim) (w *world.Node, err error) {
 	defer recovered(&err)
-	w, err = m.conv.node(n, claim, attachLimits(m.csiNodes[n.Name]))
+	w, err = m.conv.Node(n, claim, toworld.AttachLimits(m.csiNodes[n.Name]))
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +188,7 @@ func (m *Mirror) nodeFacts(n *corev1.Node, claim *v1.NodeClaim) (w *world.Node, 
 
 func (m *Mirror) claimFacts(c *v1.NodeClaim) (w *world.Node, err error) {
 	defer recovered(&err)
-	w, err = m.conv.inFlight(c, m.largest)
+	w, err = m.conv.InFlight(c, m.largest)
 	if err != nil {
 		return nil, err
 	}
@@ -224,7 +224,6 @@ func (m *Mirror) unit(old *Node, facts *world.Node, n *Node, pods []*podEntry) *
 }
 
 // space is the namespace of an object, which text may leave out.
-func space(o interface{ GetNamespace() string }) string { return cmp.Or(o.GetNamespace(), "default") }
 
 // recovered turns a panic over one object into that object's error, so that no other suffers from it.
 func recovered(err *error) {

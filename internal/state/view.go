@@ -107,8 +107,8 @@ func (v *View) Seen(uid types.UID) (time.Time, bool) {
 // Budgets lists the disruption budgets that cover a pod, by name.
 func (v *View) Budgets(p *corev1.Pod) []*policyv1.PodDisruptionBudget {
 	var out []*policyv1.PodDisruptionBudget
-	for _, b := range v.budgets[space(p)] {
-		if matches(b.selector, p.Labels) {
+	for _, b := range v.budgets[toworld.Space(p)] {
+		if toworld.Matches(b.selector, p.Labels) {
 			out = append(out, b.obj)
 		}
 	}

@@ -2,6 +2,7 @@
 package toworld
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -145,3 +146,6 @@ func FullName(namespace, name string) string {
 	}
 	return namespace + "/" + name
 }
+
+// Space is the namespace of an object; one that was not given is the default one.
+func Space(o interface{ GetNamespace() string }) string { return cmp.Or(o.GetNamespace(), "default") }

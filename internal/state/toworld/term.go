@@ -1,4 +1,4 @@
-package state
+package toworld
 
 import (
 	"cmp"
@@ -13,18 +13,17 @@ import (
 	v1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/req"
 	"karpenter/internal/engine/world"
-	"karpenter/internal/state/toworld"
 )
 
 // nodeNeeds reads node selector and node affinity. What cannot be read refuses the pod: it would never be placed as meant.
-func (b *converter) nodeNeeds(c *world.Class, spec *corev1.PodSpec) {
+func (b *Converter) nodeNeeds(c *world.Class, spec *corev1.PodSpec) {
 	if len(spec.NodeSelector) > 0 {
 		set := req.Set{}
 		for _, l := range world.NewLabels(spec.NodeSelector) {
 			if text := b.restricted(l.Key); text != "" {
 				c.Refused = text
 			}
-			set = set.With(req.Is(b.rules.Normalize(l.Key), l.Value))
+			set = set.With(req.Is(b.Rules.Normalize(l.Key), l.Value))
 		}
 		c.Needs = append(c.Needs, world.Clause{Source: "node selector", Terms: []req.Set{set}})
 	}
@@ -70,7 +69,7 @@ func poolNeed(needs []world.Clause) (req.Requirement, bool) {
 }
 
 // nodeTerm reads one term; nil matches nothing, as an empty term does.
-func (b *converter) nodeTerm(t *corev1.NodeSelectorTerm) (req.Set, error) {
+func (b *Converter) nodeTerm(t *corev1.NodeSelectorTerm) (req.Set, error) {
 	if len(t.MatchFields) > 0 {
 		return nil, fmt.Errorf("node affinity uses matchFields, which only names existing nodes; use matchExpressions")
 	}
@@ -85,7 +84,7 @@ func (b *converter) nodeTerm(t *corev1.NodeSelectorTerm) (req.Set, error) {
 		if e.Operator == v1.OperatorGte || e.Operator == v1.OperatorLte {
 			return nil, fmt.Errorf("node affinity on %s uses operator %s, which pods do not have; use Gt or Lt", e.Key, e.Operator)
 		}
-		r, err := req.New(b.rules.Normalize(e.Key), req.Operator(e.Operator), e.Values...)
+		r, err := req.New(b.Rules.Normalize(e.Key), req.Operator(e.Operator), e.Values...)
 		if err != nil {
 			return nil, fmt.Errorf("node affinity: %w", err)
 		}
@@ -95,15 +94,15 @@ func (b *converter) nodeTerm(t *corev1.NodeSelectorTerm) (req.Set, error) {
 }
 
 // restricted says why pods may not select by a label, or "".
-func (b *converter) restricted(key string) string {
-	if key == corev1.LabelHostname || !b.rules.IsRestricted(key) {
+func (b *Converter) restricted(key string) string {
+	if key == corev1.LabelHostname || !b.Rules.IsRestricted(key) {
 		return ""
 	}
 	return fmt.Sprintf("selects nodes by label %s, which is restricted; use a well-known label or one of your own domain", key)
 }
 
-// selector reads a label selector with further labels that must be equal.
-func selector(s *metav1.LabelSelector, equal world.Labels) (world.Selector, error) {
+// Selector reads a label selector with further labels that must be equal.
+func Selector(s *metav1.LabelSelector, equal world.Labels) (world.Selector, error) {
 	if s == nil {
 		return world.Selector{}, nil
 	}
@@ -125,12 +124,12 @@ func selector(s *metav1.LabelSelector, equal world.Labels) (world.Selector, erro
 }
 
 // podTerms reads pod affinity and anti-affinity.
-func (b *converter) podTerms(d *draft, o *corev1.Pod) error {
-	a, c := o.Spec.Affinity, &d.class
+func (b *Converter) podTerms(d *Draft, o *corev1.Pod) error {
+	a, c := o.Spec.Affinity, &d.Class
 	if a == nil {
 		return nil
 	}
-	d.spaces = selectsSpaces(a)
+	d.Spaces = selectsSpaces(a)
 	if a.PodAffinity != nil {
 		list, err := b.terms(o, a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution, a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
 		if err != nil {
@@ -155,7 +154,7 @@ func selectsSpaces(a *corev1.Affinity) bool {
 		(a.PodAntiAffinity != nil && anyTerm(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution, picks))
 }
 
-func (b *converter) terms(o *corev1.Pod, required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) ([]world.PodTerm, error) {
+func (b *Converter) terms(o *corev1.Pod, required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) ([]world.PodTerm, error) {
 	var out []world.PodTerm
 	for i := range required {
 		t, err := b.podTerm(o, &required[i], 0)
@@ -176,12 +175,12 @@ func (b *converter) terms(o *corev1.Pod, required []corev1.PodAffinityTerm, pref
 	return out, nil
 }
 
-func (b *converter) podTerm(o *corev1.Pod, t *corev1.PodAffinityTerm, weight int32) (world.PodTerm, error) {
-	out := world.PodTerm{Key: b.rules.Normalize(t.TopologyKey), Weight: weight}
+func (b *Converter) podTerm(o *corev1.Pod, t *corev1.PodAffinityTerm, weight int32) (world.PodTerm, error) {
+	out := world.PodTerm{Key: b.Rules.Normalize(t.TopologyKey), Weight: weight}
 	if t.TopologyKey == "" {
 		return out, fmt.Errorf("term has no topologyKey; give a node label such as %s", corev1.LabelTopologyZone)
 	}
-	s, err := selector(t.LabelSelector, labelValues(o, t.MatchLabelKeys))
+	s, err := Selector(t.LabelSelector, labelValues(o, t.MatchLabelKeys))
 	if err != nil {
 		return out, err
 	}
@@ -197,7 +196,7 @@ func (b *converter) podTerm(o *corev1.Pod, t *corev1.PodAffinityTerm, weight int
 	case t.NamespaceSelector != nil:
 		out.Namespaces, out.AllNamespaces, err = b.selectNamespaces(t)
 	case len(t.Namespaces) == 0:
-		out.Namespaces = []string{space(o)}
+		out.Namespaces = []string{Space(o)}
 	default:
 		out.Namespaces = slices.Clone(t.Namespaces)
 	}
@@ -207,8 +206,8 @@ func (b *converter) podTerm(o *corev1.Pod, t *corev1.PodAffinityTerm, weight int
 }
 
 // selectNamespaces unites the namespaces that a term lists with those that its selector picks.
-func (b *converter) selectNamespaces(t *corev1.PodAffinityTerm) ([]string, bool, error) {
-	s, err := selector(t.NamespaceSelector, nil)
+func (b *Converter) selectNamespaces(t *corev1.PodAffinityTerm) ([]string, bool, error) {
+	s, err := Selector(t.NamespaceSelector, nil)
 	if err != nil {
 		return nil, false, fmt.Errorf("namespaceSelector: %w", err)
 	}
@@ -216,16 +215,16 @@ func (b *converter) selectNamespaces(t *corev1.PodAffinityTerm) ([]string, bool,
 		return nil, true, nil
 	}
 	out := slices.Clone(t.Namespaces)
-	for name, ns := range b.namespaces {
-		if matches(s, ns.Labels) {
+	for name, ns := range b.Namespaces {
+		if Matches(s, ns.Labels) {
 			out = append(out, name)
 		}
 	}
 	return out, false, nil
 }
 
-// matches is Selector.Matches for labels as objects have them.
-func matches(s world.Selector, labels map[string]string) bool {
+// Matches is Selector.Matches for labels as objects have them.
+func Matches(s world.Selector, labels map[string]string) bool {
 	return s.Some && s.Need.Admits(func(key string) (string, bool) {
 		v, ok := labels[key]
 		return v, ok
@@ -243,7 +242,7 @@ func labelValues(o *corev1.Pod, keys []string) world.Labels {
 }
 
 // spread reads topology spread constraints, or applies the default ones.
-func (b *converter) spread(c *world.Class, o *corev1.Pod) error {
+func (b *Converter) spread(c *world.Class, o *corev1.Pod) error {
 	list := o.Spec.TopologySpreadConstraints
 	if len(list) == 0 {
 		list = b.defaultSpread(o)
@@ -256,12 +255,12 @@ func (b *converter) spread(c *world.Class, o *corev1.Pod) error {
 		if t.TopologyKey == "" {
 			return fmt.Errorf("topology spread has no topologyKey; give a node label such as %s", corev1.LabelTopologyZone)
 		}
-		s, err := selector(t.LabelSelector, labelValues(o, t.MatchLabelKeys))
+		s, err := Selector(t.LabelSelector, labelValues(o, t.MatchLabelKeys))
 		if err != nil {
 			s = world.Selector{} // an invalid selector matches nothing, and then the constraint does nothing
 		}
 		x := world.Spread{
-			Key: b.rules.Normalize(t.TopologyKey), MaxSkew: t.MaxSkew, Hard: t.WhenUnsatisfiable != corev1.ScheduleAnyway, Selector: s,
+			Key: b.Rules.Normalize(t.TopologyKey), MaxSkew: t.MaxSkew, Hard: t.WhenUnsatisfiable != corev1.ScheduleAnyway, Selector: s,
 			HonorAffinity: t.NodeAffinityPolicy == nil || *t.NodeAffinityPolicy == corev1.NodeInclusionPolicyHonor,
 			HonorTaints:   t.NodeTaintsPolicy != nil && *t.NodeTaintsPolicy == corev1.NodeInclusionPolicyHonor,
 		}
@@ -275,7 +274,7 @@ func (b *converter) spread(c *world.Class, o *corev1.Pod) error {
 
 // defaultSpread applies the cluster's default constraints to a pod that has none, with the selector of the services and the
 // workload that it belongs to. A pod of which neither is known gets none.
-func (b *converter) defaultSpread(o *corev1.Pod) []corev1.TopologySpreadConstraint {
+func (b *Converter) defaultSpread(o *corev1.Pod) []corev1.TopologySpreadConstraint {
 	if len(b.opt.DefaultSpread) == 0 {
 		return nil
 	}
@@ -290,41 +289,42 @@ func (b *converter) defaultSpread(o *corev1.Pod) []corev1.TopologySpreadConstrai
 	return out
 }
 
-// service is a Service with its selector read.
-type service struct {
-	name     string
+// Service is a Service with its selector read.
+type Service struct {
+	Name     string
 	selector world.Selector
-	labels   map[string]string
+	Labels   map[string]string
 }
 
-// putService learns of a service; one without selector picks no pods.
-func (b *converter) putService(svc *corev1.Service) {
+// PutService learns of a service; one without selector picks no pods.
+func (b *Converter) PutService(svc *corev1.Service) {
 	space := cmp.Or(svc.Namespace, "default")
-	b.dropService(svc)
-	s, err := selector(&metav1.LabelSelector{MatchLabels: svc.Spec.Selector}, nil)
+	b.DropService(svc)
+	s, err := Selector(&metav1.LabelSelector{MatchLabels: svc.Spec.Selector}, nil)
 	if len(svc.Spec.Selector) == 0 || err != nil {
 		return
 	}
-	list := append(b.services[space], service{svc.Name, s, svc.Spec.Selector})
-	slices.SortFunc(list, func(x, y service) int { return strings.Compare(x.name, y.name) })
-	b.services[space] = list
+	list := append(b.Services[space], Service{svc.Name, s, svc.Spec.Selector})
+	slices.SortFunc(list, func(x, y Service) int { return strings.Compare(x.Name, y.Name) })
+	b.Services[space] = list
 }
 
-func (b *converter) dropService(svc *corev1.Service) {
+// DropService forgets a service.
+func (b *Converter) DropService(svc *corev1.Service) {
 	space := cmp.Or(svc.Namespace, "default")
-	b.services[space] = slices.DeleteFunc(b.services[space], func(s service) bool { return s.name == svc.Name })
+	b.Services[space] = slices.DeleteFunc(b.Services[space], func(s Service) bool { return s.Name == svc.Name })
 }
 
 // workloadSelector unites the selectors of the services that pick the pod and of the workload that owns it.
-func (b *converter) workloadSelector(o *corev1.Pod) *metav1.LabelSelector {
+func (b *Converter) workloadSelector(o *corev1.Pod) *metav1.LabelSelector {
 	out := &metav1.LabelSelector{MatchLabels: map[string]string{}}
-	for _, svc := range b.services[space(o)] {
-		if matches(svc.selector, o.Labels) {
-			maps.Copy(out.MatchLabels, svc.labels)
+	for _, svc := range b.Services[Space(o)] {
+		if Matches(svc.selector, o.Labels) {
+			maps.Copy(out.MatchLabels, svc.Labels)
 		}
 	}
 	for _, r := range o.OwnerReferences {
-		own := b.workloads[r.Kind+"/"+toworld.FullName(space(o), r.Name)]
+		own := b.Workloads[r.Kind+"/"+FullName(Space(o), r.Name)]
 		if own == nil {
 			continue
 		}

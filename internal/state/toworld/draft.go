@@ -1,4 +1,4 @@
-package state
+package toworld
 
 import (
 	"encoding/binary"
@@ -9,57 +9,78 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	v1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/world"
-	"karpenter/internal/state/toworld"
 	"karpenter/internal/state/trim"
 )
 
-// converter reads objects one at a time, with the little that it must know of others.
-type converter struct {
-	opt   Options
-	rules v1.LabelRules
-	names *world.Names
-
-	namespaces table[*corev1.Namespace]
-	// services and workloads are known only where default topology spread asks for them.
-	services  map[string][]service
-	workloads map[string]*metav1.LabelSelector // by kind and full name
+// Options says how objects are to be read.
+type Options struct {
+	// Aliases maps label keys that a provider knows under another name, such as the zone key of a CSI driver.
+	Aliases map[string]string `json:"aliases,omitempty"`
+	// WellKnown lists further label keys that a provider resolves, ProviderDomains domains of which it resolves every key.
+	WellKnown       []string `json:"wellKnown,omitempty"`
+	ProviderDomains []string `json:"providerDomains,omitempty"`
+	// Class is the kind of node class whose pools and claims count; others are another provider's, and their nodes are nodes that
+	// somebody else makes and ends. Without it all count.
+	Class schema.GroupKind `json:"class,omitzero"`
+	// DefaultSpread is applied to pods that have no topology spread constraint of their own.
+	DefaultSpread []corev1.TopologySpreadConstraint `json:"defaultSpread,omitempty"`
+	// AllowResourceClaims plans pods with dynamic resource claims as if they had none, instead of refusing them.
+	AllowResourceClaims bool `json:"allowResourceClaims,omitempty"`
+	// OwnDeletionCosts says that deletion costs of pods are Karpenter's to give: what its eviction costs is said by a pod's disruption
+	// cost alone.
+	OwnDeletionCosts bool `json:"ownDeletionCosts,omitempty"`
 }
 
-func newConverter(opt Options) *converter {
+// Converter reads objects one at a time, with the little that it must know of others.
+type Converter struct {
+	opt   Options
+	Rules v1.LabelRules
+	// Names numbers resources.
+	Names *world.Names
+
+	Namespaces map[string]*corev1.Namespace
+	// Services, by namespace, and Workloads are known only where default topology spread asks for them.
+	Services  map[string][]Service
+	Workloads map[string]*metav1.LabelSelector // by kind and full name
+}
+
+// NewConverter returns one that knows of no object yet.
+func NewConverter(opt Options) *Converter {
 	rules := v1.CoreLabelRules()
 	maps.Copy(rules.Aliases, opt.Aliases)
 	rules.WellKnown.Insert(opt.WellKnown...)
-	return &converter{
-		opt: opt, rules: rules, names: world.NewNames(),
-		namespaces: table[*corev1.Namespace]{}, services: map[string][]service{}, workloads: map[string]*metav1.LabelSelector{},
+	return &Converter{
+		opt: opt, Rules: rules, Names: world.NewNames(),
+		Namespaces: map[string]*corev1.Namespace{}, Services: map[string][]Service{}, Workloads: map[string]*metav1.LabelSelector{},
 	}
 }
 
-// draft is a pod spec converted but for what differs between pods of one spec: labels and volumes.
-type draft struct {
-	id    int
-	class world.Class
+// Draft is a pod spec converted but for what differs between pods of one spec: labels and volumes.
+type Draft struct {
+	ID    int
+	Class world.Class
 	key   string
-	// spaces says that the draft depends on the labels of namespaces.
-	spaces bool
+	// Spaces says that the draft depends on the labels of namespaces.
+	Spaces bool
 	// reads lists the label keys that its selectors read.
 	reads []string
 	// refs counts the pods of the draft.
 	refs int
 }
 
-// draftSet keeps the drafts that pods have, each distinct one once, and counts which labels their selectors read: other labels
+// DraftSet keeps the drafts that pods have, each distinct one once, and counts which labels their selectors read: other labels
 // cannot tell pods apart.
-type draftSet struct {
-	byKey map[string]*draft
+type DraftSet struct {
+	ByKey map[string]*Draft
 	specs *trim.Recent[specKey, specDraft]
 	next  int
-	// spaces counts drafts that depend on namespaces, reads drafts by label key.
-	spaces int
-	reads  map[string]int
+	// Spaces counts drafts that depend on namespaces, Reads drafts by label key.
+	Spaces int
+	Reads  map[string]int
 }
 
 // recentSpecs is how many specs are recognized without reading them again: some more than a cluster has workloads.
@@ -75,26 +96,27 @@ type specKey struct {
 // specDraft is a spec with what it was converted to; empty for one that was seen only once.
 type specDraft struct {
 	spec  *corev1.PodSpec
-	draft *draft
+	draft *Draft
 }
 
-func newDraftSet() *draftSet {
-	return &draftSet{byKey: map[string]*draft{}, specs: trim.NewRecent[specKey, specDraft](recentSpecs), reads: map[string]int{}}
+// NewDraftSet returns an empty one.
+func NewDraftSet() *DraftSet {
+	return &DraftSet{ByKey: map[string]*Draft{}, specs: trim.NewRecent[specKey, specDraft](recentSpecs), Reads: map[string]int{}}
 }
 
-// find converts the spec of a pod, or finds it converted.
-func (s *draftSet) find(c *converter, o *corev1.Pod) (*draft, error) {
+// Find converts the spec of a pod, or finds it converted.
+func (s *DraftSet) Find(c *Converter, o *corev1.Pod) (*Draft, error) {
 	if len(o.Spec.Containers) == 0 || len(c.opt.DefaultSpread) > 0 || trim.Resized(&o.Spec, &o.Status) || readsOwnLabels(&o.Spec) {
 		return s.convert(c, o)
 	}
-	key := specKey{&o.Spec.Containers[0], space(o)}
+	key := specKey{&o.Spec.Containers[0], Space(o)}
 	known, again := s.specs.Get(key)
 	if known.draft != nil && trim.SameSpec(known.spec, &o.Spec) {
 		return s.intern(known.draft), nil
 	}
 	d, err := s.convert(c, o)
 	switch {
-	case err != nil || d.spaces:
+	case err != nil || d.Spaces:
 	case again: // worth remembering
 		spec := o.Spec // not the one in the pod, which would keep all of it in memory
 		spec.Volumes = nil
@@ -105,8 +127,8 @@ func (s *draftSet) find(c *converter, o *corev1.Pod) (*draft, error) {
 	return d, err
 }
 
-func (s *draftSet) convert(c *converter, o *corev1.Pod) (*draft, error) {
-	d, err := c.draft(o)
+func (s *DraftSet) convert(c *Converter, o *corev1.Pod) (*Draft, error) {
+	d, err := c.Pod(o)
 	if err != nil {
 		return nil, err
 	}
@@ -114,49 +136,49 @@ func (s *draftSet) convert(c *converter, o *corev1.Pod) (*draft, error) {
 }
 
 // intern is the draft that pods with this key have.
-func (s *draftSet) intern(d *draft) *draft {
-	if same, ok := s.byKey[d.key]; ok {
+func (s *DraftSet) intern(d *Draft) *Draft {
+	if same, ok := s.ByKey[d.key]; ok {
 		return same
 	}
-	if d.id == 0 {
+	if d.ID == 0 {
 		s.next++
-		d.id = s.next
+		d.ID = s.next
 	}
-	s.byKey[d.key] = d
+	s.ByKey[d.key] = d
 	return d
 }
 
-// hold counts one more pod of the draft and returns label keys that nobody has read before.
-func (s *draftSet) hold(d *draft) (fresh []string) {
+// Hold counts one more pod of the draft and returns label keys that nobody has read before.
+func (s *DraftSet) Hold(d *Draft) (fresh []string) {
 	d.refs++
 	if d.refs > 1 {
 		return nil
 	}
-	if d.spaces {
-		s.spaces++
+	if d.Spaces {
+		s.Spaces++
 	}
 	for _, k := range d.reads {
-		s.reads[k]++
-		if s.reads[k] == 1 {
+		s.Reads[k]++
+		if s.Reads[k] == 1 {
 			fresh = append(fresh, k)
 		}
 	}
 	return fresh
 }
 
-// release counts one pod less.
-func (s *draftSet) release(d *draft) {
+// Release counts one pod less.
+func (s *DraftSet) Release(d *Draft) {
 	d.refs--
 	if d.refs > 0 {
 		return
 	}
-	delete(s.byKey, d.key)
-	if d.spaces {
-		s.spaces--
+	delete(s.ByKey, d.key)
+	if d.Spaces {
+		s.Spaces--
 	}
 	for _, k := range d.reads {
-		if s.reads[k]--; s.reads[k] == 0 {
-			delete(s.reads, k)
+		if s.Reads[k]--; s.Reads[k] == 0 {
+			delete(s.Reads, k)
 		}
 	}
 }
@@ -194,12 +216,12 @@ func anyTerm(required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAf
 	return false
 }
 
-// draft reads everything of a pod's spec that constrains where it may run.
-func (b *converter) draft(o *corev1.Pod) (*draft, error) {
-	d := &draft{}
-	c := &d.class
-	c.Namespace = space(o)
-	requests, err := toworld.Resources(b.names, toworld.PodRequests(&o.Spec, &o.Status))
+// Pod reads everything of a pod's spec that constrains where it may run.
+func (b *Converter) Pod(o *corev1.Pod) (*Draft, error) {
+	d := &Draft{}
+	c := &d.Class
+	c.Namespace = Space(o)
+	requests, err := Resources(b.Names, PodRequests(&o.Spec, &o.Status))
 	if err != nil {
 		return nil, fmt.Errorf("requests: %w", err)
 	}
@@ -213,7 +235,7 @@ func (b *converter) draft(o *corev1.Pod) (*draft, error) {
 	slices.SortFunc(c.Tolerations, func(x, y world.Toleration) int {
 		return strings.Compare(x.Key+"\x00"+x.Operator+"\x00"+x.Value+"\x00"+string(x.Effect), y.Key+"\x00"+y.Operator+"\x00"+y.Value+"\x00"+string(y.Effect))
 	})
-	c.Ports = hostPorts(&o.Spec)
+	c.Ports = HostPorts(&o.Spec)
 	b.nodeNeeds(c, &o.Spec)
 	if err := b.podTerms(d, o); err != nil {
 		return nil, err
@@ -224,12 +246,12 @@ func (b *converter) draft(o *corev1.Pod) (*draft, error) {
 	if len(o.Spec.ResourceClaims) > 0 && !b.opt.AllowResourceClaims {
 		c.Refused = "uses dynamic resource claims, which are not planned (see IGNORE_DRA_REQUESTS)"
 	}
-	d.key, d.reads = string(classKey(c)), readKeys(c)
+	d.key, d.reads = string(classKey(c)), ReadKeys(c)
 	return d, nil
 }
 
-// hostPorts lists ports of containers and of sidecars, which run beside them.
-func hostPorts(spec *corev1.PodSpec) []world.Port {
+// HostPorts lists ports of containers and of sidecars, which run beside them.
+func HostPorts(spec *corev1.PodSpec) []world.Port {
 	var out []world.Port
 	note := func(c *corev1.Container) {
 		for _, p := range c.Ports {
@@ -258,8 +280,8 @@ func hostPorts(spec *corev1.PodSpec) []world.Port {
 	return out
 }
 
-// readKeys lists the label keys that the selectors of a class read.
-func readKeys(c *world.Class) []string {
+// ReadKeys lists the label keys that the selectors of a class read.
+func ReadKeys(c *world.Class) []string {
 	var out []string
 	note := func(s world.Selector) {
 		for _, r := range s.Need {
