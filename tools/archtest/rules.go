@@ -133,8 +133,8 @@ var Rules = []Rule{
 		Reason: "speaks AWS's protocols without AWS's types, so that an error shared with the SDK cannot hide; libraries read its files",
 	},
 	{
-		Package: "internal/cloud/aws/userdata", Imports: []string{"github.com/pelletier/go-toml/v2"}, Bans: bans(banClock, banRandom, banEnv, banContext),
-		Reason: "bootstrap text is a pure function of its inputs; Bottlerocket's is TOML",
+		Package: "internal/cloud/aws/userdata", Imports: []string{"github.com/pelletier/go-toml/v2", "sigs.k8s.io/yaml"}, Bans: bans(banClock, banRandom, banEnv, banContext),
+		Reason: "bootstrap text is a pure function of its inputs; Bottlerocket's is TOML, nodeadm's is YAML",
 	},
 	{
 		Package: "internal/cloud/aws/formula", Imports: []string{"github.com/google/cel-go"}, Bans: bans(banClock, banRandom, banEnv, banContext),

@@ -58,7 +58,7 @@ func badInputs() []badInput {
 		{
 			"user data over the limit", func(_ *testWorld, c *awsv1.EC2NodeClass) {
 				c.Spec.UserData = aws.String(strings.Repeat("# long\n", 3000))
-			}, valid, []string{"False UserDataSizeLimitExceeded", "userData", "16384", "remove 5299 bytes"},
+			}, valid, []string{"False UserDataSizeLimitExceeded", "userData", "16384", "remove 5295 bytes"},
 		},
 		{
 			"a denied action", func(w *testWorld, c *awsv1.EC2NodeClass) { w.deny("ec2:CreateFleet") },

@@ -2,10 +2,11 @@ package userdata
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
+
+	"sigs.k8s.io/yaml"
 )
 
 // renderAL2023 writes an archive whose last part is a NodeConfig. nodeadm merges all NodeConfigs that it finds, later
@@ -28,7 +29,11 @@ func renderAL2023(o Options) (Document, error) {
 	if err != nil {
 		return Document{}, err
 	}
-	return Document{Text: writeArchive(append(parts, newPart(typeNodeConfig, "# Karpenter Generated NodeConfig\n"+writeYAML(config))))}, nil
+	text, err := yaml.Marshal(config)
+	if err != nil {
+		return Document{}, fmt.Errorf("writing the NodeConfig: %w", err)
+	}
+	return Document{Text: writeArchive(append(parts, newPart(typeNodeConfig, "# Karpenter Generated NodeConfig\n"+string(text))))}, nil
 }
 
 // nodeConfig is the object that nodeadm reads. Labels are a flag because the configuration file of a kubelet has no
@@ -67,17 +72,14 @@ func (o *Options) kubeletConfig() (map[string]any, error) {
 		if name == "registerWithTaints" {
 			return nil, &InputError{Field: "spec.kubelet.registerWithTaints", Wrong: "is set by Karpenter", Cure: "use taints and startupTaints of the NodePool"}
 		}
-		decoder := json.NewDecoder(strings.NewReader(k.Extra[name]))
-		decoder.UseNumber()
-		var value any
-		if err := decoder.Decode(&value); err != nil || decoder.More() {
+		if !json.Valid([]byte(k.Extra[name])) {
 			return nil, &InputError{Field: "spec.kubelet." + name, Wrong: quoted(k.Extra[name]) + " is not JSON", Cure: "give one JSON value"}
 		}
-		config[name] = value
+		config[name] = json.RawMessage(k.Extra[name])
 	}
 	config["registerWithTaints"] = o.taintObjects()
 	if len(k.ClusterDNS) > 0 {
-		config["clusterDNS"] = anys(k.ClusterDNS)
+		config["clusterDNS"] = k.ClusterDNS
 	}
 	if k.CPUCFSQuota != nil {
 		config["cpuCFSQuota"] = *k.CPUCFSQuota
@@ -87,7 +89,7 @@ func (o *Options) kubeletConfig() (map[string]any, error) {
 		"imageGCHighThresholdPercent": k.ImageGCHighThresholdPercent, "imageGCLowThresholdPercent": k.ImageGCLowThresholdPercent,
 	} {
 		if number != nil {
-			config[name] = json.Number(strconv.Itoa(int(*number)))
+			config[name] = *number
 		}
 	}
 	for name, values := range map[string]map[string]string{
@@ -95,14 +97,14 @@ func (o *Options) kubeletConfig() (map[string]any, error) {
 		"evictionSoft": k.EvictionSoft, "evictionSoftGracePeriod": graces(k.EvictionSoftGracePeriod),
 	} {
 		if len(values) > 0 {
-			config[name] = anyMap(values)
+			config[name] = values
 		}
 	}
 	return config, nil
 }
 
 func (o *Options) taintObjects() []any {
-	var taints []any
+	taints := []any{}
 	for _, taint := range o.joinTaints() {
 		object := map[string]any{"key": taint.Key, "effect": taint.Effect}
 		if taint.Value != "" {
@@ -111,20 +113,4 @@ func (o *Options) taintObjects() []any {
 		taints = append(taints, object)
 	}
 	return taints
-}
-
-func anys(list []string) []any {
-	values := make([]any, len(list))
-	for i, s := range list {
-		values[i] = s
-	}
-	return values
-}
-
-func anyMap(m map[string]string) map[string]any {
-	values := make(map[string]any, len(m))
-	for key, value := range m {
-		values[key] = value
-	}
-	return values
 }

@@ -1,7 +1,6 @@
 package userdata
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/pelletier/go-toml/v2"
 	"pgregory.net/rapid"
-	"sigs.k8s.io/yaml"
 )
 
 // Generators of what Kubernetes admits.
@@ -163,58 +161,6 @@ func Test1_7_Property_Quoting(t *testing.T) {
 		}
 		if file, err := readTOML(settings); err != nil || file.root[text] != text {
 			rt.Errorf("TOML: %q became %v (%v)", text, file, err)
-		}
-		var value map[string]string
-		document := writeYAML(map[string]any{"a": text, text + "!": "b"})
-		if err := yaml.Unmarshal([]byte(document), &value); err != nil || value["a"] != text || value[text+"!"] != "b" {
-			rt.Errorf("YAML: %q became %q (%v)", text, value, err)
-		}
-	})
-}
-
-// genTree makes what JSON can hold.
-func genTree(depth int) *rapid.Generator[any] {
-	leaves := []*rapid.Generator[any]{
-		rapid.Custom(func(t *rapid.T) any { return rapid.String().Draw(t, "text") }),
-		rapid.Custom(func(t *rapid.T) any {
-			return rapid.SampledFrom([]string{"yes", "NO", "null", "~", "1", "0x1", "1e3", "12:30:45", "2001-01-01", "- a", "a: b", "", "---", "#x", "a #b", "a:", ".inf"}).Draw(t, "word")
-		}),
-		rapid.Custom(func(t *rapid.T) any { return json.Number(fmt.Sprint(rapid.IntRange(-1000, 1000).Draw(t, "number"))) }),
-		rapid.Custom(func(t *rapid.T) any { return rapid.Bool().Draw(t, "bool") }),
-		rapid.Just[any](nil),
-	}
-	if depth == 0 {
-		return rapid.OneOf(leaves...)
-	}
-	return rapid.OneOf(append(leaves,
-		rapid.Custom(func(t *rapid.T) any { return rapid.SliceOfN(genTree(depth-1), 0, 4).Draw(t, "list") }),
-		rapid.Custom(func(t *rapid.T) any {
-			return rapid.MapOfN(rapid.OneOf(genName, rapid.String()), genTree(depth-1), 0, 4).Draw(t, "map")
-		}),
-	)...)
-}
-
-func Test1_7_Property_YAMLKeepsJSON(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		tree := rapid.MapOfN(genName, genTree(3), 0, 5).Draw(rt, "tree")
-		text := writeYAML(tree)
-		if len(tree) == 0 {
-			return
-		}
-		got, err := yaml.YAMLToJSONStrict([]byte(text))
-		if err != nil {
-			rt.Fatalf("not YAML: %v\n%s", err, text)
-		}
-		want, err := json.Marshal(tree)
-		if err != nil {
-			rt.Fatal(err)
-		}
-		var a, b any
-		if json.Unmarshal(want, &a) != nil || json.Unmarshal(got, &b) != nil {
-			rt.Fatalf("not JSON: %s %s", want, got)
-		}
-		if diff := cmp.Diff(a, b); diff != "" {
-			rt.Errorf("(-want +got):\n%s\n%s", diff, text)
 		}
 	})
 }

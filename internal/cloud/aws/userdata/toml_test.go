@@ -111,33 +111,3 @@ func Test1_7_Bottlerocket_RefusesBrokenTOML(t *testing.T) {
 		t.Run(text, func(t *testing.T) { wantInputError(t, err, "spec.userData", line) })
 	}
 }
-
-func Test1_7_YAMLWritesAllShapes(t *testing.T) {
-	got := writeYAML(map[string]any{
-		"list":  []any{[]any{"a", []any{}, []any{"b"}}, map[string]any{}, map[string]any{"c": []any{"d"}, "e": nil}, true},
-		"words": []any{"yes", "a: b", "a:", "#", "é\u2028\x7f", "\xff", "-", "--v=2", "a\nb"},
-	})
-	want := `list:
-- - a
-  - []
-  - - b
-- {}
-- c:
-  - d
-  e: null
-- true
-words:
-- "yes"
-- "a: b"
-- "a:"
-- "#"
-- "é\u2028\x7f"
-- "�"
-- "-"
-- --v=2
-- "a\x0ab"
-`
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
