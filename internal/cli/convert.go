@@ -90,7 +90,7 @@ func (c *conversion) run(cmd *cobra.Command) error {
 		return err
 	}
 	if failures > 0 {
-		return fmt.Errorf("%d of %d could not be converted and are left out", failures, max(len(documents), failures))
+		return fmt.Errorf("could not convert %d of %s; only the others are printed", failures, count(max(len(documents), failures), "object", "objects"))
 	}
 	return nil
 }

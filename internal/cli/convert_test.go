@@ -54,7 +54,7 @@ func TestConvert_Golden(t *testing.T) {
 		{name: "karpenter-deep-dive"},
 		{name: "alpha", args: []string{"--instance-profile", "KarpenterNodeInstanceProfile-demo"}},
 		{name: "kubelet"},
-		{name: "bad", failed: "9 of 11 could not be converted"},
+		{name: "bad", failed: "could not convert 9 of 11 objects; only the others are printed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			base := filepath.Join("testdata", "convert", c.name)

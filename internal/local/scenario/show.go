@@ -40,8 +40,8 @@ func show(ctx context.Context, c *Cluster, what string) (string, error) {
 	switch what {
 	case "nodes":
 		for _, n := range s.nodes {
-			row("%s\t%s\t%s\t%s\t%d pods", n.Name, n.Labels[corev1.LabelInstanceTypeStable], n.Labels[karpv1.CapacityTypeLabelKey], n.Labels[corev1.LabelTopologyZone],
-				int(s.countPods(func(p *corev1.Pod) bool { return p.Spec.NodeName == n.Name })))
+			row("%s\t%s\t%s\t%s\t%s", n.Name, n.Labels[corev1.LabelInstanceTypeStable], n.Labels[karpv1.CapacityTypeLabelKey], n.Labels[corev1.LabelTopologyZone],
+				plural(int(s.countPods(func(p *corev1.Pod) bool { return p.Spec.NodeName == n.Name })), "pod"))
 		}
 		row("%s, $%.4f an hour by the price list", plural(len(s.nodes), "node"), s.cost)
 	case "claims":
