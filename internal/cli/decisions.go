@@ -17,7 +17,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"karpenter/internal/engine/why"
 	"karpenter/internal/ledger"
+	"karpenter/internal/model"
 )
 
 // deciding is a run of the decisions command.
@@ -110,7 +112,7 @@ const maxFollowed = 1000
 func (d *deciding) query(args []string) (ledger.Query, error) {
 	q := ledger.Query{Limit: d.limit}
 	switch {
-	case d.output != "table" && d.output != "json" && d.output != "yaml":
+	case d.output != "table" && !forPrograms(d.output):
 		return q, fmt.Errorf("--output is %q; give table, json or yaml", d.output)
 	case d.limit < 1:
 		return q, fmt.Errorf("--limit is %d; give at least 1", d.limit)
@@ -168,17 +170,18 @@ func (d *deciding) one(cmd *cobra.Command, id string) error {
 		}
 		fmt.Fprintf(cmd.ErrOrStderr(), "the recording of decision %s is in %s\n", id, d.recording)
 		return nil
-	case d.output == "json":
-		_, err := cmd.OutOrStdout().Write(append(slices.Clip(data), '\n'))
-		return err
-	case d.output == "yaml":
-		return encode(cmd.OutOrStdout(), d.output, json.RawMessage(data), "")
 	}
-	e := &ledger.Entry{}
-	if err := json.Unmarshal(data, e); err != nil {
+	got := &ledger.Decision{}
+	if err := json.Unmarshal(data, got); err != nil {
 		return fmt.Errorf("reading decision %s: %w", id, err)
 	}
-	printDecision(cmd.OutOrStdout(), e)
+	if got.Decision == nil {
+		return fmt.Errorf("reading decision %s: the controller does not answer in %s; use a program of its version", id, model.APIVersion)
+	}
+	if forPrograms(d.output) {
+		return encode(cmd.OutOrStdout(), d.output, got, "  ")
+	}
+	printDecision(cmd.OutOrStdout(), got.Decision)
 	return nil
 }
 
@@ -226,14 +229,14 @@ func (d *deciding) print(w io.Writer, list []*ledger.Entry, first bool) error {
 			if d.output == "yaml" {
 				fmt.Fprintln(w, "---")
 			}
-			if err := encode(w, d.output, e, ""); err != nil {
+			if err := encode(w, d.output, e.Document(), ""); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
 	if d.output != "table" {
-		return encode(w, d.output, map[string][]*ledger.Entry{"decisions": append([]*ledger.Entry{}, list...)}, "  ")
+		return encode(w, d.output, ledger.NewDecisions(list, 0), "  ")
 	}
 	if first && len(list) == 0 {
 		fmt.Fprintln(w, "no decisions yet")
@@ -269,7 +272,7 @@ func printDecision(w io.Writer, e *ledger.Entry) {
 	}
 	for _, part := range []struct {
 		title string
-		nodes []ledger.Machine
+		nodes []model.Node
 	}{{"Adds", e.Add}, {"Removes", e.Remove}} {
 		if len(part.nodes) == 0 {
 			continue
@@ -277,7 +280,7 @@ func printDecision(w io.Writer, e *ledger.Entry) {
 		fmt.Fprintln(w, "\n"+part.title)
 		for i := range part.nodes {
 			n := &part.nodes[i]
-			fmt.Fprintf(w, "  %s: %s, %s\n", cmp.Or(n.Node, n.Claim, "a node"), n.Words(), ledger.Count(len(n.Pods), "pod"))
+			fmt.Fprintf(w, "  %s: %s, %s\n", cmp.Or(n.Node, n.Claim, "a node"), n.Words(), why.Count(len(n.Pods), "pod"))
 		}
 	}
 	if e.Recorded {

@@ -15,6 +15,7 @@ import (
 
 	"karpenter/internal/engine/why"
 	"karpenter/internal/ledger"
+	"karpenter/internal/model"
 )
 
 // ledgerAPI answers from a ledger as the controller does.
@@ -31,10 +32,10 @@ func ledgerAPI(t *testing.T, l *ledger.Ledger) string {
 		if about := strings.Split(v.Get("about"), "/"); len(about) == 3 {
 			q.About = &ledger.Ref{Kind: about[0], Namespace: about[1], Name: about[2]}
 		}
-		_ = json.NewEncoder(w).Encode(map[string]any{"decisions": l.List(q)})
+		_ = json.NewEncoder(w).Encode(ledger.NewDecisions(l.List(q), 0))
 	})
 	mux.HandleFunc("GET /api/v1/decisions/2", func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(l.List(ledger.Query{Kinds: []ledger.Kind{ledger.Move}})[0])
+		_ = json.NewEncoder(w).Encode(l.List(ledger.Query{Kinds: []ledger.Kind{ledger.Move}})[0].Document())
 	})
 	mux.HandleFunc("GET /api/v1/decisions/2/recording", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) })
 	server := httptest.NewServer(mux)
@@ -48,7 +49,7 @@ func someDecisions() *ledger.Ledger {
 	l.Add(ledger.Entry{Kind: ledger.Plan, Summary: "1 pod gets a new m5.large", About: []ledger.Ref{pod}, Outcome: ledger.Done, Result: "1 claim"})
 	l.Add(ledger.Entry{
 		Kind: ledger.Move, Reason: "Underutilized", Summary: "node n1 is removed", Outcome: ledger.Open, Recorded: true,
-		Why: []why.Reason{why.New(why.Chosen, "its pods fit on other nodes")}, Remove: []ledger.Machine{{Node: "n1", Type: "m5.large", Pods: []string{"shop/web-1"}}},
+		Why: []why.Reason{why.New(why.Chosen, "its pods fit on other nodes")}, Remove: []model.Node{{Node: "n1", Type: "m5.large", Pods: []string{"shop/web-1"}}},
 	})
 	return l
 }

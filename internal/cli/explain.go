@@ -273,20 +273,13 @@ func namesOf(a answer, kind string) []string {
 
 // writeAnswer writes an answer for programs, with what its prices are if they are estimates.
 func writeAnswer(w io.Writer, format string, a answer, estimate string) error {
-	var value any
 	switch a := a.(type) {
-	case *explain.Answer:
-		value = struct {
-			*explain.Answer
-			Estimate string `json:"estimate,omitempty"`
-		}{a, estimate}
 	case *explain.Workload:
-		value = struct {
-			*explain.Workload
-			Estimate string `json:"estimate,omitempty"`
-		}{a, estimate}
+		return encode(w, format, a.Document(estimate), "  ")
+	case *explain.Answer:
+		return encode(w, format, a.Document(estimate), "  ")
 	}
-	return encode(w, format, value, "  ")
+	return nil
 }
 
 // explainer makes ready to answer questions about a loaded cluster.

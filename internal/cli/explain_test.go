@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"karpenter/internal/ledger"
+	"karpenter/internal/model"
 	"karpenter/internal/state"
 )
 
@@ -274,8 +275,8 @@ func TestExplainMoves(t *testing.T) {
 	r.Classes[state.AnyClass] = types
 	entry := ledger.Entry{
 		ID: 42, Kind: ledger.Move, Reason: "Drifted", Key: "d8q3k-4", At: explainedAt().Add(-40 * time.Second), Outcome: ledger.Open, Evicts: 2, Saves: 0.17,
-		Remove: []ledger.Machine{{Claim: "general-c5wzt", Node: "ip-10-0-3-13", Type: "c6i.2xlarge", Zone: "us-east-1c", CapacityType: "on-demand", Price: 0.34}},
-		Add:    []ledger.Machine{{Claim: "general-x7k2p", Type: "c6i.xlarge", Zone: "us-east-1a", CapacityType: "on-demand", Price: 0.17}},
+		Remove: []model.Node{{Claim: "general-c5wzt", Node: "ip-10-0-3-13", Type: "c6i.2xlarge", Zone: "us-east-1c", CapacityType: "on-demand", Price: 0.34}},
+		Add:    []model.Node{{Claim: "general-x7k2p", Type: "c6i.xlarge", Zone: "us-east-1a", CapacityType: "on-demand", Price: 0.17}},
 	}
 	entry.Summary = ledger.MoveSummary("drifted", &entry)
 	controller := controllerOn(t, r, entry)

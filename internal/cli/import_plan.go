@@ -11,6 +11,8 @@ import (
 
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/pack"
+	"karpenter/internal/engine/why"
+	"karpenter/internal/model"
 	"karpenter/internal/operator"
 	"karpenter/internal/state"
 	"karpenter/internal/state/dump"
@@ -18,7 +20,7 @@ import (
 
 // comparison is what the nodes of groups cost, and what the nodes of pools for the same pods would.
 type comparison struct {
-	before, after fleetReport
+	before, after model.Cost
 	// unpriced counts nodes of groups whose type is not in the catalogue.
 	unpriced int
 	plan     *planReport
@@ -62,7 +64,7 @@ func (m *importing) compare(ctx context.Context, facts *clusterFacts, proposals 
 	snap, _ := state.Build(objects, catalog, awsLabels)
 	plan := pack.Solve(snap, pack.Options{Workers: 1})
 	c.plan = newPlanReport(snap, plan)
-	c.after = fleetReport{Nodes: len(plan.Nodes), Price: plan.Price}
+	c.after = model.Cost{Nodes: len(plan.Nodes), Price: plan.Price}
 	return c, nil
 }
 
@@ -136,17 +138,17 @@ const maxPlanLines = 10
 
 // comment writes the comparison as comments, so that the output stays what kubectl takes.
 func (c *comparison) comment(b *strings.Builder) {
-	fmt.Fprintf(b, "# Cost now: %s of these groups for %s$%.4f/h", count(c.before.Nodes, "node", "nodes"), c.mark, c.before.Price)
+	fmt.Fprintf(b, "# Cost now: %s of these groups for %s%s", count(c.before.Nodes, "node", "nodes"), c.mark, why.Money(c.before.Price))
 	if c.unpriced > 0 {
 		fmt.Fprintf(b, ", %d of them without a known price", c.unpriced)
 	}
-	fmt.Fprintf(b, ".\n# Cost with these pools: %s for %s$%.4f/h", count(c.after.Nodes, "node", "nodes"), c.mark, c.after.Price)
+	fmt.Fprintf(b, ".\n# Cost with these pools: %s for %s%s", count(c.after.Nodes, "node", "nodes"), c.mark, why.Money(c.after.Price))
 	if c.before.Price > 0 && c.unpriced == 0 && c.plan.Unplaced == 0 {
 		word, share := "less", 100*(1-c.after.Price/c.before.Price)
 		if share < 0 {
 			word, share = "more", -share
 		}
-		fmt.Fprintf(b, ", %.1f %% %s", share, word)
+		fmt.Fprintf(b, ", %.1f%% %s", share, word)
 	}
 	fmt.Fprintf(b, "; %d of %s placed (%s).\n", c.plan.Placed, count(c.plan.Pods, "pod", "pods"), c.words)
 	for i, n := range c.plan.Nodes {
@@ -154,13 +156,13 @@ func (c *comparison) comment(b *strings.Builder) {
 			fmt.Fprintf(b, "#   … %d more\n", len(c.plan.Nodes)-maxPlanLines)
 			break
 		}
-		fmt.Fprintf(b, "#   %s: %s, %s, %s, %s$%.4f/h for %s\n", n.Name, n.InstanceType, n.Zone, n.CapacityType, c.mark, n.Price, shortPods(n.Pods))
+		fmt.Fprintf(b, "#   %s: %s, %s, %s, %s%s for %s\n", n.Name(), n.Node.Type, n.Zone, n.CapacityType, c.mark, why.Money(n.Price), shortPods(n.Pods))
 	}
-	for i, u := range c.plan.UnplacedPods {
+	for i := range c.plan.Pending {
 		if i == maxPlanLines {
-			fmt.Fprintf(b, "#   … %d more unschedulable pods\n", len(c.plan.UnplacedPods)-maxPlanLines)
+			fmt.Fprintf(b, "#   … %s\n", count(len(c.plan.Pending)-maxPlanLines, "more group of unschedulable pods", "more groups of unschedulable pods"))
 			break
 		}
-		fmt.Fprintf(b, "#   unschedulable: %s: %s\n", u.Pod, strings.Join(u.Reasons, "; "))
+		fmt.Fprintf(b, "#   unschedulable: %s: %s\n", shortPods(c.plan.Pending[i].Pods), c.plan.Pending[i].Summary)
 	}
 }

@@ -84,7 +84,7 @@ func TestImport_Plan(t *testing.T) {
 		t.Fatal(err)
 	}
 	head, _, _ := strings.Cut(out, "---\n")
-	for _, want := range []string{"# Cost now: 4 nodes of these groups for ≈$1.", "# Cost with these pools: 1 node for ≈$0.3840/h, ", " % less; 2 of 2 pods placed (prices are the built-in list", "web-1: m5.2xlarge, us-west-2"} {
+	for _, want := range []string{"# Cost now: 4 nodes of these groups for ≈$1.", "# Cost with these pools: 1 node for ≈$0.3840/h, ", "% less; 2 of 2 pods placed (prices are the built-in list", "web-1: m5.2xlarge, us-west-2"} {
 		if !strings.Contains(head, want) {
 			t.Errorf("the plan lacks %q:\n%s", want, head)
 		}

@@ -22,3 +22,6 @@ func encode(w io.Writer, format string, value any, indent string) error {
 	enc.SetIndent("", indent)
 	return enc.Encode(value)
 }
+
+// forPrograms says whether an output format is one that encode writes; docs/reference/output.md says what is in it.
+func forPrograms(format string) bool { return format == "json" || format == "yaml" }

@@ -14,9 +14,9 @@ import (
 
 	"karpenter/internal/engine/disrupt"
 	"karpenter/internal/engine/pack"
-	"karpenter/internal/engine/why"
 	"karpenter/internal/engine/world"
 	"karpenter/internal/ledger"
+	"karpenter/internal/model"
 	"karpenter/internal/state"
 	"karpenter/internal/state/dump"
 )
@@ -144,7 +144,7 @@ func (p *planning) run(cmd *cobra.Command) error {
 // write prints a report in the form that was asked for: the value for programs, or the text for people.
 func (p *planning) write(w io.Writer, value any, estimate string, print func(io.Writer, look) error) error {
 	p.going.end()
-	if p.output == "json" || p.output == "yaml" {
+	if forPrograms(p.output) {
 		return encode(w, p.output, value, "")
 	}
 	return printMarked(w, estimate, func(w io.Writer) error { return print(w, look{p.screen, p.output == "wide"}) })
@@ -207,7 +207,7 @@ func (p *planning) check() error {
 	case p.spotToSpot && !p.consolidation && !p.whatIf.given():
 		return errors.New("--spot-to-spot is about nodes that could be removed; give it with --consolidate, -f or --delete")
 	case p.output == "markdown" && !p.whatIf.given():
-		return errors.New("--output markdown is about a change; give it with -f or --delete, or use table or json")
+		return errors.New("--output markdown is about a change; give it with -f or --delete, or use table, json or yaml")
 	case !slices.Contains([]string{"table", "wide", "json", "yaml", "markdown"}, p.output):
 		return fmt.Errorf("--output is %q; give table, wide, json or yaml, or markdown with -f", p.output)
 	case p.workers < 1:
@@ -247,44 +247,23 @@ func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // planReport is the plan as it is printed.
 type planReport struct {
+	model.Type
 	// Estimate says what prices are if nobody in the cluster has said it.
-	Estimate     string         `json:"estimate,omitempty"`
-	SolveMillis  float64        `json:"solveMillis"`
-	LoadMillis   float64        `json:"loadMillis"`
-	AllocatedMiB float64        `json:"allocatedMiB"`
-	Pods         int            `json:"pods"`
-	Placed       int            `json:"placed"`
-	Unplaced     int            `json:"unplaced"`
-	Nodes        []nodeReport   `json:"nodes"`
-	Existing     []existing     `json:"existing"`
-	Total        float64        `json:"totalPricePerHour"`
-	Bound        float64        `json:"lowerBoundPerHour"`
-	NodeCost     float64        `json:"nodeCostPerHour"`
-	CostBound    float64        `json:"lowerBoundWithNodeCostPerHour"`
-	UnplacedPods []unplacedPod  `json:"unplacedPods"`
-	Ignored      []ignoredThing `json:"ignored"`
-}
-
-type nodeReport struct {
-	Name         string       `json:"name"`
-	Pool         string       `json:"pool"`
-	InstanceType string       `json:"instanceType"`
-	Zone         string       `json:"zone"`
-	CapacityType string       `json:"capacityType"`
-	Price        float64      `json:"pricePerHour"`
-	Alternatives []string     `json:"alternatives"`
-	Pods         []string     `json:"pods"`
-	Why          []why.Reason `json:"why"`
-}
-
-type existing struct {
-	Node string   `json:"node"`
-	Pods []string `json:"pods"`
-}
-
-type unplacedPod struct {
-	Pod     string   `json:"pod"`
-	Reasons []string `json:"reasons"`
+	Estimate     string              `json:"estimate,omitempty"`
+	SolveMillis  float64             `json:"solveMillis"`
+	LoadMillis   float64             `json:"loadMillis"`
+	AllocatedMiB float64             `json:"allocatedMiB"`
+	Pods         int                 `json:"pods"`
+	Placed       int                 `json:"placed"`
+	Unplaced     int                 `json:"unplaced"`
+	Nodes        []model.PlannedNode `json:"nodes"`
+	Existing     []model.PlannedNode `json:"existing"`
+	Total        float64             `json:"totalPricePerHour"`
+	Bound        float64             `json:"lowerBoundPerHour"`
+	NodeCost     float64             `json:"nodeCostPerHour"`
+	CostBound    float64             `json:"lowerBoundWithNodeCostPerHour"`
+	Pending      []model.Pending     `json:"pending"`
+	Ignored      []ignoredThing      `json:"ignored"`
 }
 
 // ignoredThing is an object that was set aside, or a number of objects of a kind that planning does not read.
@@ -310,42 +289,16 @@ func ignored(o *dump.Objects, problems []dump.Problem) []ignoredThing {
 }
 
 func newPlanReport(s *world.Snapshot, plan *pack.Plan) *planReport {
+	p := model.NewPlan(s, plan, model.AllTypes)
 	r := &planReport{
+		Type: model.TypeOf(model.KindPlan),
 		Pods: plan.Pods, Placed: plan.Placed, Unplaced: plan.Pods - plan.Placed, Total: plan.Price, Bound: plan.Bound,
-		NodeCost: plan.NodeCost, CostBound: plan.CostBound,
-		Nodes: []nodeReport{}, Existing: []existing{}, UnplacedPods: []unplacedPod{},
+		NodeCost: plan.NodeCost, CostBound: plan.CostBound, Nodes: p.Nodes, Existing: p.Existing, Pending: []model.Pending{},
 	}
-	for _, n := range plan.Nodes {
-		r.Nodes = append(r.Nodes, newNodeReport(s, n))
+	for _, u := range p.Unplaced {
+		slices.Sort(u.Pods)
+		r.Pending = append(r.Pending, model.Unschedulable(u.Pods, u.Why))
 	}
-	for _, e := range plan.Existing {
-		r.Existing = append(r.Existing, existing{Node: e.Node.Name, Pods: podNames(s, e.Pods)})
-	}
-	for _, u := range plan.Unplaced {
-		var lines []string
-		for _, x := range u.Reasons {
-			lines = append(lines, x.Line())
-		}
-		for _, p := range u.Pods {
-			r.UnplacedPods = append(r.UnplacedPods, unplacedPod{Pod: s.PodName(p), Reasons: lines})
-		}
-	}
-	slices.SortFunc(r.UnplacedPods, func(a, b unplacedPod) int { return strings.Compare(a.Pod, b.Pod) })
+	slices.SortFunc(r.Pending, func(a, b model.Pending) int { return strings.Compare(a.Pods[0], b.Pods[0]) })
 	return r
-}
-
-func newNodeReport(s *world.Snapshot, n *pack.NewNode) nodeReport {
-	first := n.Choices[0]
-	return nodeReport{
-		Name: n.Name, Pool: n.Pool.Name, InstanceType: first.Type.Name, Zone: first.Offering.Zone, CapacityType: first.Offering.CapacityType,
-		Price: first.Offering.Price, Alternatives: n.Types()[1:], Pods: podNames(s, n.Pods), Why: n.Why,
-	}
-}
-
-func podNames(s *world.Snapshot, pods []*world.Pod) []string {
-	out := make([]string, len(pods))
-	for i, p := range pods {
-		out[i] = s.PodName(p)
-	}
-	return out
 }

@@ -56,7 +56,7 @@ func TestPlanConsolidatePrintsATable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"REMOVE", "Underutilized", "n1", "KEPT", "n2", "1 × ConfigMap", "2 nodes for $0.2000/h become 1 for $0.1000/h, 50.0 % less: 1 move, 1 restart"} {
+	for _, want := range []string{"REMOVE", "Underutilized", "n1", "KEPT", "n2", "1 × ConfigMap", "2 nodes for $0.2000/h become 1 for $0.1000/h, 50.0% less: 1 move, 1 restart"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}

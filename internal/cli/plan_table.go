@@ -6,7 +6,8 @@ import (
 	"strings"
 
 	v1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/explain"
+	"karpenter/internal/engine/why"
+	"karpenter/internal/model"
 )
 
 // maxShown bounds the lines per section, so that a plan for ten thousand pods stays readable; -o json has all of them.
@@ -23,7 +24,7 @@ func (r *planReport) print(w io.Writer, l look) error {
 	if len(r.Existing) > 0 {
 		rows := [][]string{{"EXISTING NODE", "PODS"}}
 		for _, e := range r.Existing {
-			rows = append(rows, []string{e.Node, shortPods(e.Pods)})
+			rows = append(rows, []string{e.Name(), shortPods(e.Pods)})
 		}
 		fmt.Fprintln(w)
 		if err := l.list(w, rows); err != nil {
@@ -40,18 +41,14 @@ func (r *planReport) newRows(every bool) [][]string {
 	var names, pods [][]string // by row
 	row := map[string]int{}
 	for _, n := range r.Nodes {
-		var reasons []string
-		for _, x := range n.Why {
-			reasons = append(reasons, x.Line())
-		}
-		cells := []string{"", n.InstanceType, n.Zone, n.CapacityType, fmt.Sprintf("%.4f", n.Price), "", fmt.Sprint(len(n.Alternatives)), marked(strings.Join(reasons, "; "), r.Estimate)}
+		cells := []string{"", n.Node.Type, n.Zone, n.CapacityType, why.Price(n.Price), "", fmt.Sprint(len(n.Types) - 1), marked(reasonLines(n.Why), r.Estimate)}
 		key := fmt.Sprint(n.Pool, len(n.Pods), cells)
 		i, known := row[key]
 		if !known || every {
 			i, row[key] = len(rows), len(rows)
 			rows, names, pods = append(rows, cells), append(names, nil), append(pods, nil)
 		}
-		names[i], pods[i] = append(names[i], n.Name), append(pods[i], n.Pods...)
+		names[i], pods[i] = append(names[i], n.Name()), append(pods[i], n.Pods...)
 	}
 	for i := range rows {
 		rows[i][0], rows[i][1], rows[i][5] = shortPods(names[i]), several(len(names[i]), rows[i][1]), shortPods(pods[i])
@@ -68,27 +65,15 @@ func several(n int, typ string) string {
 }
 
 func (r *planReport) printRest(w io.Writer) {
-	if len(r.UnplacedPods) > 0 {
-		fmt.Fprintln(w, "\nUNSCHEDULABLE")
-		for i, u := range r.UnplacedPods {
-			if i == maxShown {
-				fmt.Fprintf(w, "… %d more\n", len(r.UnplacedPods)-maxShown)
-				break
-			}
-			fmt.Fprintf(w, "%s\n", u.Pod)
-			for _, x := range u.Reasons {
-				fmt.Fprintf(w, "  %s\n", x)
-			}
-		}
-	}
+	printPending(w, r.Pending)
 	printIgnored(w, r.Ignored)
-	fmt.Fprintf(w, "\n%s: %d placed, %d unschedulable. %s for $%.4f/h%s. Planned in %.1f ms.\n",
-		count(r.Pods, "pod", "pods"), r.Placed, r.Unplaced, count(len(r.Nodes), "new node", "new nodes"), r.Total, gap(r.Total, r.Bound), r.SolveMillis)
+	fmt.Fprintf(w, "\n%s: %d placed, %d unschedulable. %s for %s%s. Planned in %.1f ms.\n",
+		count(r.Pods, "pod", "pods"), r.Placed, r.Unplaced, count(len(r.Nodes), "new node", "new nodes"), why.Money(r.Total), gap(r.Total, r.Bound), r.SolveMillis)
 	if r.NodeCost > 0 {
-		fmt.Fprintf(w, "What nodes cost besides their price (%s: address, daemons, image pulls): $%.4f/h; $%.4f/h in all%s.\n",
-			v1.NodeCostAnnotationKey, r.NodeCost, r.Total+r.NodeCost, gap(r.Total+r.NodeCost, r.CostBound))
+		fmt.Fprintf(w, "What nodes cost besides their price (%s: address, daemons, image pulls): %s; %s in all%s.\n",
+			v1.NodeCostAnnotationKey, why.Money(r.NodeCost), why.Money(r.Total+r.NodeCost), gap(r.Total+r.NodeCost, r.CostBound))
 	}
-	fmt.Fprintln(w, summary(len(r.Nodes), 0, r.Total*explain.HoursPerMonth))
+	fmt.Fprintln(w, summary(len(r.Nodes), 0, r.Total*model.HoursPerMonth))
 	printEstimate(w, r.Estimate)
 }
 
@@ -97,7 +82,32 @@ func gap(cost, bound float64) string {
 	if bound <= 0 {
 		return ""
 	}
-	return fmt.Sprintf(", %.1f %% above the least possible $%.4f/h", 100*(cost/bound-1), bound)
+	return fmt.Sprintf(", %.1f%% above the least possible %s", 100*(cost/bound-1), why.Money(bound))
+}
+
+// printPending lists groups of pods that nothing can be done for, with the main reason and what it rests on.
+func printPending(w io.Writer, list []model.Pending) {
+	if len(list) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "\nUNSCHEDULABLE")
+	for i := range list {
+		p := &list[i]
+		if i == maxShown {
+			fmt.Fprintf(w, "… %d more\n", len(list)-maxShown)
+			break
+		}
+		note := ""
+		if p.Already {
+			note = " (with or without the change)"
+		}
+		fmt.Fprintf(w, "%s%s: %s\n", shortPods(p.Pods), note, p.Summary)
+		for _, x := range p.Why {
+			if line := x.Line(); line != p.Summary {
+				fmt.Fprintf(w, "  %s\n", line)
+			}
+		}
+	}
 }
 
 // printIgnored lists what was set aside.

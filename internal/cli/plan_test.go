@@ -54,13 +54,13 @@ func TestPlanPrintsJSON(t *testing.T) {
 			t.Errorf("%s is %v, want %v", key, got[key], want)
 		}
 	}
-	for _, key := range []string{"solveMillis", "loadMillis", "allocatedMiB", "existing", "unplacedPods", "ignored"} {
+	for _, key := range []string{"solveMillis", "loadMillis", "allocatedMiB", "existing", "pending", "ignored"} {
 		if _, ok := got[key]; !ok {
 			t.Errorf("%s is missing", key)
 		}
 	}
 	node := got["nodes"].([]any)[0].(map[string]any)
-	for key, want := range map[string]any{"name": "general-1", "pool": "general", "instanceType": "small", "zone": "us-east-1a", "capacityType": "on-demand", "pricePerHour": 0.1} {
+	for key, want := range map[string]any{"node": "general-1", "pool": "general", "instanceType": "small", "zone": "us-east-1a", "capacityType": "on-demand", "pricePerHour": 0.1} {
 		if node[key] != want {
 			t.Errorf("node: %s is %v, want %v", key, node[key], want)
 		}
@@ -75,7 +75,7 @@ func TestPlanPrintsATable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"NEW NODE", "general-1", "default/web", "UNSCHEDULABLE", "default/huge", "asks for 100", "1 × ConfigMap", "2 pods: 1 placed, 1 unschedulable. 1 new node for $0.1000/h", "(karpenter.sh/node-cost: address, daemons, image pulls): $0.0050/h; $0.1050/h in all, 0.0 % above the least possible $0.1050/h."} {
+	for _, want := range []string{"NEW NODE", "general-1", "default/web", "UNSCHEDULABLE", "default/huge", "asks for 100", "1 × ConfigMap", "2 pods: 1 placed, 1 unschedulable. 1 new node for $0.1000/h", "(karpenter.sh/node-cost: address, daemons, image pulls): $0.0050/h; $0.1050/h in all, 0.0% above the least possible $0.1050/h."} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}

@@ -16,9 +16,10 @@ import (
 	awsv1 "karpenter/api/aws/v1"
 	"karpenter/api/convert"
 	"karpenter/internal/engine/disrupt"
-	"karpenter/internal/explain"
+	"karpenter/internal/engine/why"
 	"karpenter/internal/forecast"
 	"karpenter/internal/ledger"
+	"karpenter/internal/model"
 	"karpenter/internal/state"
 	"karpenter/internal/state/dump"
 )
@@ -63,48 +64,42 @@ func (w *whatIfFlags) given() bool { return len(w.files)+len(w.deleted) > 0 }
 
 // whatIf is what a change comes to, as it is printed.
 type whatIf struct {
+	model.Type
 	From string `json:"from"`
 	// Estimate says what prices are if nobody in the cluster has said it.
 	Estimate string   `json:"estimate,omitempty"`
 	Changes  []string `json:"changes"`
 	// Now is the fleet as it is; Without and With are what it comes to when everything has settled.
-	Now     fleetReport `json:"now"`
-	Without fleetReport `json:"without"`
-	With    fleetReport `json:"with"`
+	Now     model.Cost `json:"now"`
+	Without model.Cost `json:"without"`
+	With    model.Cost `json:"with"`
 	// PerHour and PerMonth are what With costs more than Without.
 	PerHour  float64 `json:"differencePerHour"`
 	PerMonth float64 `json:"differencePerMonth"`
 
-	Add     []forecast.Machine `json:"add"`
-	Remove  []forecast.Machine `json:"remove"`
-	Replace []replacement      `json:"replace"`
-	Avoid   []forecast.Machine `json:"avoid"`
-	Keep    []forecast.Machine `json:"keep"`
-	Drift   []forecast.Drifted `json:"drift"`
-	Pending []pendingReport    `json:"pending"`
+	Add     []model.PlannedNode `json:"add"`
+	Remove  []model.PlannedNode `json:"remove"`
+	Replace []replacement       `json:"replace"`
+	Avoid   []model.PlannedNode `json:"avoid"`
+	Keep    []model.PlannedNode `json:"keep"`
+	Drift   []forecast.Drifted  `json:"drift"`
+	Pending []model.Pending     `json:"pending"`
 	// Held are pools that make no nodes with the change, and why.
-	Held    []forecast.Held    `json:"held"`
-	Moves   []forecast.Move    `json:"moves"`
-	Nodes   []forecast.Machine `json:"nodes"`
-	Evicts  int                `json:"evictions"`
-	Besides int                `json:"evictionsWithout"`
-	Time    timeReport         `json:"time"`
-	Ignored []ignoredThing     `json:"ignored"`
+	Held    []forecast.Held     `json:"held"`
+	Moves   []forecast.Move     `json:"moves"`
+	Nodes   []model.PlannedNode `json:"nodes"`
+	Evicts  int                 `json:"evictions"`
+	Besides int                 `json:"evictionsWithout"`
+	Time    timeReport          `json:"time"`
+	Ignored []ignoredThing      `json:"ignored"`
 }
 
 // replacement is nodes that others take the place of.
 type replacement struct {
-	Reason string             `json:"reason"`
-	Remove []forecast.Machine `json:"remove"`
-	Add    []forecast.Machine `json:"add"`
-	Why    string             `json:"why"`
-}
-
-type pendingReport struct {
-	Pods    []string `json:"pods"`
-	Reasons []string `json:"reasons"`
-	// Already says that they wait without the change too.
-	Already bool `json:"already,omitempty"`
+	Reason string              `json:"reason"`
+	Remove []model.PlannedNode `json:"remove"`
+	Add    []model.PlannedNode `json:"add"`
+	Why    why.Reason          `json:"why"`
 }
 
 type timeReport struct {
@@ -188,7 +183,7 @@ func removed(r *ledger.Recording) []disrupt.Past {
 // verdict is the code that the command ends with.
 func (w *whatIfFlags) verdict(r *whatIf) error {
 	if w.maxIncrease >= 0 && r.PerMonth > w.maxIncrease {
-		return &ExitError{ExitTooDear, fmt.Errorf("the change costs %s$%.2f a month more, and --max-increase allows $%.2f", about(r.Estimate), r.PerMonth, w.maxIncrease)}
+		return &ExitError{ExitTooDear, fmt.Errorf("the change costs %s%s a month more, and --max-increase allows %s", about(r.Estimate), why.Dollars(r.PerMonth), why.Dollars(w.maxIncrease))}
 	}
 	if w.detailed && r.changes() {
 		return &ExitError{Code: ExitChanges}
@@ -198,7 +193,7 @@ func (w *whatIfFlags) verdict(r *whatIf) error {
 
 // changes says whether anything would be different.
 func (r *whatIf) changes() bool {
-	fresh := slices.ContainsFunc(r.Pending, func(p pendingReport) bool { return !p.Already })
+	fresh := slices.ContainsFunc(r.Pending, func(p model.Pending) bool { return !p.Already })
 	return fresh || len(r.Add)+len(r.Remove)+len(r.Replace)+len(r.Avoid)+len(r.Keep)+len(r.Drift) > 0 || r.Evicts != r.Besides || r.PerHour != 0
 }
 
@@ -263,13 +258,14 @@ func launchable(ctx context.Context, known map[string]*dump.Catalog, classes []*
 // newWhatIf compares what the cluster comes to without and with the change.
 func newWhatIf(without, with *forecast.Outcome) *whatIf {
 	r := &whatIf{
-		Now: fleetReport(without.Before), Without: fleetReport(without.After), With: fleetReport(with.After), Evicts: with.Evicts, Besides: without.Evicts,
-		Add: []forecast.Machine{}, Remove: []forecast.Machine{}, Replace: []replacement{}, Avoid: []forecast.Machine{}, Keep: []forecast.Machine{},
-		Pending: []pendingReport{}, Held: append([]forecast.Held{}, with.Held...), Drift: []forecast.Drifted{}, Moves: append([]forecast.Move{}, with.Moves...), Nodes: append([]forecast.Machine{}, with.Nodes...),
+		Type: model.TypeOf(model.KindForecast),
+		Now:  without.Before, Without: without.After, With: with.After, Evicts: with.Evicts, Besides: without.Evicts,
+		Add: []model.PlannedNode{}, Remove: []model.PlannedNode{}, Replace: []replacement{}, Avoid: []model.PlannedNode{}, Keep: []model.PlannedNode{},
+		Pending: []model.Pending{}, Held: append([]forecast.Held{}, with.Held...), Drift: []forecast.Drifted{}, Moves: append([]forecast.Move{}, with.Moves...), Nodes: append([]model.PlannedNode{}, with.Nodes...),
 		Time: timeReport{Seconds: with.Took.Seconds(), Rounds: with.Rounds, Restless: with.Restless, How: how(with)},
 	}
 	r.PerHour = round(r.With.Price - r.Without.Price)
-	r.PerMonth = round(r.PerHour * explain.HoursPerMonth)
+	r.PerMonth = round(r.PerHour * model.HoursPerMonth)
 	r.compareNodes(without, with)
 	waits := map[string]bool{}
 	for _, u := range without.Unplaced {
@@ -278,7 +274,8 @@ func newWhatIf(without, with *forecast.Outcome) *whatIf {
 		}
 	}
 	for _, u := range with.Unplaced {
-		r.Pending = append(r.Pending, pendingReport{Pods: u.Pods, Reasons: u.Reasons, Already: !slices.ContainsFunc(u.Pods, func(p string) bool { return !waits[p] })})
+		u.Already = !slices.ContainsFunc(u.Pods, func(p string) bool { return !waits[p] })
+		r.Pending = append(r.Pending, u)
 	}
 	return r
 }
@@ -294,36 +291,36 @@ func round(x float64) float64 {
 // kindOfMachine is what new nodes are told apart by: their names are made up.
 type kindOfMachine struct{ pool, typ, zone, market string }
 
-func kindOf(m *forecast.Machine) kindOfMachine {
-	return kindOfMachine{m.Pool, m.Type, m.Zone, m.CapacityType}
+func kindOf(m *model.PlannedNode) kindOfMachine {
+	return kindOfMachine{m.Pool, m.Node.Type, m.Zone, m.CapacityType}
 }
 
 // compareNodes says which nodes the change adds, removes and replaces.
 func (r *whatIf) compareNodes(without, with *forecast.Outcome) {
 	stays, end := map[string]bool{}, map[string]bool{}
-	spare := map[kindOfMachine][]forecast.Machine{}
+	spare := map[kindOfMachine][]model.PlannedNode{}
 	for _, m := range without.Nodes {
 		if m.New {
 			spare[kindOf(&m)] = append(spare[kindOf(&m)], m)
 		} else {
-			stays[m.Node] = true
+			stays[m.Node.Node] = true
 		}
 	}
 	for _, m := range with.Nodes {
-		end[m.Node] = true
-		if !m.New && !stays[m.Node] {
+		end[m.Node.Node] = true
+		if !m.New && !stays[m.Node.Node] {
 			r.Keep = append(r.Keep, m)
 		}
 	}
-	gone := map[string]forecast.Machine{}
+	gone := map[string]model.PlannedNode{}
 	for _, m := range without.Nodes {
-		if !m.New && !end[m.Node] {
-			gone[m.Node] = m
+		if !m.New && !end[m.Node.Node] {
+			gone[m.Node.Node] = m
 		}
 	}
 	used := r.replacements(with, gone, end)
 	for _, m := range with.Nodes {
-		if !m.New || used[m.Node] {
+		if !m.New || used[m.Node.Node] {
 			continue
 		}
 		if list := spare[kindOf(&m)]; len(list) > 0 {
@@ -336,18 +333,18 @@ func (r *whatIf) compareNodes(without, with *forecast.Outcome) {
 		r.Avoid = append(r.Avoid, list...)
 	}
 	r.Remove = slices.AppendSeq(r.Remove, maps.Values(gone))
-	for _, list := range [][]forecast.Machine{r.Remove, r.Avoid} {
-		slices.SortFunc(list, func(a, b forecast.Machine) int { return cmp.Compare(a.Node, b.Node) })
+	for _, list := range [][]model.PlannedNode{r.Remove, r.Avoid} {
+		slices.SortFunc(list, func(a, b model.PlannedNode) int { return cmp.Compare(a.Node.Node, b.Node.Node) })
 	}
 }
 
 // replacements takes the nodes that others take the place of out of those that go, and returns the others.
-func (r *whatIf) replacements(with *forecast.Outcome, gone map[string]forecast.Machine, end map[string]bool) (used map[string]bool) {
+func (r *whatIf) replacements(with *forecast.Outcome, gone map[string]model.PlannedNode, end map[string]bool) (used map[string]bool) {
 	used = map[string]bool{}
 	for _, move := range with.Moves {
-		x := replacement{Reason: string(move.Reason), Why: move.Why}
+		x := replacement{Reason: move.Reason, Why: move.Why}
 		for _, m := range move.Add {
-			if end[m.Node] {
+			if end[m.Node.Node] {
 				x.Add = append(x.Add, m)
 			}
 		}
@@ -363,10 +360,10 @@ func (r *whatIf) replacements(with *forecast.Outcome, gone map[string]forecast.M
 			continue
 		}
 		for _, m := range x.Remove {
-			delete(gone, m.Node)
+			delete(gone, m.Node.Node)
 		}
 		for _, m := range x.Add {
-			used[m.Node] = true
+			used[m.Node.Node] = true
 		}
 		r.Replace = append(r.Replace, x)
 	}

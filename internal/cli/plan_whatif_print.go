@@ -7,8 +7,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"karpenter/internal/explain"
-	"karpenter/internal/forecast"
+	"karpenter/internal/engine/why"
+	"karpenter/internal/model"
 )
 
 // newNode stands for the name of a node that has none yet.
@@ -17,22 +17,22 @@ const newNode = "(new)"
 // row is one line of the list of nodes.
 type row struct{ sign, node, typ, zone, market, price, pool, pods, why string }
 
-func machineRow(sign string, m *forecast.Machine, why string) row {
-	name := m.Node
+func machineRow(sign string, m *model.PlannedNode, because string) row {
+	name := m.Name()
 	if m.New {
 		name = newNode
 	}
-	return row{sign, name, m.Type, m.Zone, m.CapacityType, fmt.Sprintf("%.4f", m.Price), m.Pool, fmt.Sprint(m.Pods), why}
+	return row{sign, name, m.Node.Type, m.Zone, m.CapacityType, why.Price(m.Price), m.Pool, fmt.Sprint(len(m.Pods)), because}
 }
 
 // rows lists the nodes that the change is about.
 func (r *whatIf) rows() []row {
 	var out []row
 	for i := range r.Add {
-		out = append(out, machineRow("+", &r.Add[i], r.Add[i].Why))
+		out = append(out, machineRow("+", &r.Add[i], reasonLines(r.Add[i].Why)))
 	}
 	for i := range r.Remove {
-		out = append(out, machineRow("-", &r.Remove[i], r.whyGone(r.Remove[i].Node)))
+		out = append(out, machineRow("-", &r.Remove[i], r.whyGone(r.Remove[i].Name())))
 	}
 	for _, x := range r.Replace {
 		for i := range x.Remove {
@@ -56,7 +56,7 @@ func (r *whatIf) whyGone(node string) string {
 	for _, m := range r.Moves {
 		for _, name := range m.Remove {
 			if name == node {
-				return m.Why
+				return m.Why.Line()
 			}
 		}
 	}
@@ -64,18 +64,18 @@ func (r *whatIf) whyGone(node string) string {
 }
 
 // kinds names the types of nodes.
-func kinds(list []forecast.Machine) string {
+func kinds(list []model.PlannedNode) string {
 	var names []string
 	for _, m := range list {
-		names = append(names, m.Type)
+		names = append(names, m.Node.Type)
 	}
 	return shortPods(names)
 }
 
 // sums are the lines about money.
 func (r *whatIf) sums() [][4]string {
-	line := func(name string, f fleetReport) [4]string {
-		return [4]string{name, fmt.Sprint(f.Nodes), fmt.Sprintf("%.4f", f.Price), fmt.Sprintf("%.2f", f.Price*explain.HoursPerMonth)}
+	line := func(name string, f model.Cost) [4]string {
+		return [4]string{name, fmt.Sprint(f.Nodes), why.Price(f.Price), fmt.Sprintf("%.2f", f.Price*model.HoursPerMonth)}
 	}
 	return [][4]string{
 		line("now", r.Now), line("without the change, settled", r.Without), line("with it, settled", r.With),
@@ -100,11 +100,15 @@ func (r *whatIf) remarks() []string {
 }
 
 // count says how many of something there are.
-func count(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
+func count(n int, one, many string) string { return why.Plural(n, one, many) }
+
+// reasonLines is reasons in one line.
+func reasonLines(list []why.Reason) string {
+	out := make([]string, len(list))
+	for i, r := range list {
+		out[i] = r.Line()
 	}
-	return fmt.Sprintf("%d %s", n, many)
+	return strings.Join(out, "; ")
 }
 
 // signed is count for a difference: +1 node, -2 nodes, +0 nodes.
@@ -155,7 +159,7 @@ func (r *whatIf) table(w io.Writer, l look) error {
 	if err := tw.Flush(); err != nil {
 		return fmt.Errorf("print plan: %w", err)
 	}
-	r.printPending(w)
+	printPending(w, r.Pending)
 	r.printHeld(w)
 	printIgnored(w, r.Ignored)
 	fmt.Fprintln(w)
@@ -190,27 +194,6 @@ func grouped(rows []row) []row {
 		i += n
 	}
 	return out
-}
-
-func (r *whatIf) printPending(w io.Writer) {
-	if len(r.Pending) == 0 {
-		return
-	}
-	fmt.Fprintln(w, "\nUNSCHEDULABLE")
-	for i, p := range r.Pending {
-		if i == maxShown {
-			fmt.Fprintf(w, "… %d more\n", len(r.Pending)-maxShown)
-			break
-		}
-		note := ""
-		if p.Already {
-			note = " (with or without the change)"
-		}
-		fmt.Fprintf(w, "%s%s\n", shortPods(p.Pods), note)
-		for _, x := range p.Reasons {
-			fmt.Fprintf(w, "  %s\n", x)
-		}
-	}
 }
 
 func (r *whatIf) printHeld(w io.Writer) {
@@ -255,7 +238,7 @@ func (r *whatIf) markdown(w io.Writer) error {
 			if p.Already {
 				note = " (with or without the change)"
 			}
-			fmt.Fprintf(&b, "- %s%s: %s\n", cell(shortPods(p.Pods)), note, cell(strings.Join(p.Reasons, "; ")))
+			fmt.Fprintf(&b, "- %s%s: %s\n", cell(shortPods(p.Pods)), note, cell(p.Summary))
 		}
 	}
 	if len(r.Held) > 0 {

@@ -13,8 +13,10 @@ import (
 	"github.com/spf13/cobra"
 
 	awsv1 "karpenter/api/aws/v1"
+	"karpenter/internal/engine/why"
 	"karpenter/internal/forecast"
 	"karpenter/internal/ledger"
+	"karpenter/internal/model"
 	"karpenter/internal/state"
 	"karpenter/internal/state/dump"
 )
@@ -55,6 +57,7 @@ The exit code is 2 if the answer is another than the recorded one.`,
 
 // replayReport is what came of it.
 type replayReport struct {
+	model.Type
 	Name string `json:"name,omitempty"`
 	At   string `json:"at"`
 	// Made and Replayed are the versions of the programs that decided.
@@ -87,7 +90,7 @@ func (r *replaying) run(cmd *cobra.Command, path string) error {
 	if err != nil {
 		return err
 	}
-	if r.output != "text" {
+	if forPrograms(r.output) {
 		err = encode(cmd.OutOrStdout(), r.output, report, "")
 	} else {
 		err = report.print(cmd.OutOrStdout())
@@ -104,6 +107,7 @@ func (r *replaying) replay(cmd *cobra.Command, recording *ledger.Recording) (*re
 		return nil, err
 	}
 	report := &replayReport{
+		Type: model.TypeOf(model.KindReplay),
 		Name: recording.Name, At: recording.At.UTC().Format("2006-01-02T15:04:05Z"), Made: recording.Made, Replay: r.version,
 		Recorded: recording.Answer, Answer: recording.Replay(view, r.workers),
 	}
@@ -176,12 +180,12 @@ func lines(a *ledger.Answer) []string {
 			say("new node of pool %s: %s, for %s", p.Nodes[i].Pool, p.Nodes[i].Words(), shortPods(p.Nodes[i].Pods))
 		}
 		for i := range p.Existing {
-			say("node %s%s takes %s", p.Existing[i].Node, p.Existing[i].Claim, shortPods(p.Existing[i].Pods))
+			say("node %s%s takes %s", p.Existing[i].Node.Node, p.Existing[i].Claim, shortPods(p.Existing[i].Pods))
 		}
 		for _, u := range p.Unplaced {
-			say("unschedulable: %s: %s", shortPods(u.Pods), whys(u))
+			say("unschedulable: %s: %s", shortPods(u.Pods), reasonLines(u.Why))
 		}
-		say("new nodes cost %s, at least %s", ledger.Money(p.Price), ledger.Money(p.Bound))
+		say("new nodes cost %s, at least %s", why.Money(p.Price), why.Money(p.Bound))
 	}
 	if d := a.Decision; d != nil {
 		for i := range d.Moves {
@@ -194,22 +198,14 @@ func lines(a *ledger.Answer) []string {
 			if len(add) > 0 {
 				by = ", replaced by " + strings.Join(add, " and ")
 			}
-			say("%s: remove %s%s, %s, saving %s", strings.ToLower(m.Reason), strings.Join(m.Remove, " and "), by, ledger.Does(m.Evicts, "pod", "restart"), ledger.Money(m.Saves))
+			say("%s: remove %s%s, %s, saving %s", strings.ToLower(m.Reason), strings.Join(m.Remove, " and "), by, why.Does(m.Evicts, "pod", "restart"), why.Money(m.Saves))
 		}
 		for _, k := range d.Kept {
 			say("node %s stays: %s", k.Node, k.Why.Line())
 		}
-		say("all nodes cost %s before and %s after", ledger.Money(d.Before), ledger.Money(d.After))
+		say("all nodes cost %s before and %s after", why.Money(d.Before), why.Money(d.After))
 	}
 	return out
-}
-
-func whys(u ledger.Unplaced) string {
-	var out []string
-	for _, w := range u.Why {
-		out = append(out, w.Line())
-	}
-	return strings.Join(out, "; ")
 }
 
 // difference lists the lines that only one side has, in order.

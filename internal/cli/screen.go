@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"karpenter/internal/engine/why"
 )
 
 // screen is what output for people is made for: how wide it may be, and whether it has colours.
@@ -96,9 +98,9 @@ func summary(add, remove int, perMonth float64) string {
 	cost := "no change in cost"
 	switch {
 	case perMonth >= 0.005:
-		cost = fmt.Sprintf("+$%.2f/month", perMonth)
+		cost = "+" + why.Dollars(perMonth) + "/month"
 	case perMonth <= -0.005:
-		cost = fmt.Sprintf("-$%.2f/month", -perMonth)
+		cost = why.Dollars(perMonth) + "/month"
 	}
 	return fmt.Sprintf("Plan: %s to add, %d to remove, %s.", count(add, "node", "nodes"), remove, cost)
 }

@@ -17,9 +17,9 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	awsv1 "karpenter/api/aws/v1"
-	"karpenter/internal/explain"
 	"karpenter/internal/forecast"
 	"karpenter/internal/ledger"
+	"karpenter/internal/model"
 	"karpenter/internal/state"
 	"karpenter/internal/state/dump"
 )
@@ -79,7 +79,7 @@ type Loaded struct {
 	// Decisions asks the controller's ledger; nil where there is no controller.
 	Decisions func(ledger.Query) ([]*ledger.Entry, error)
 	// Fleet is set instead of Recording where only it was asked for and a controller has it.
-	Fleet *explain.Fleet
+	Fleet *model.Fleet
 	// Estimate says of prices that nobody in this cluster has said what they are; empty for a controller's and for a file's.
 	Estimate string
 	// exists asks whether the cluster has an object, by its path; nil where only what was read is known.

@@ -14,8 +14,8 @@ import (
 
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"karpenter/internal/explain"
 	"karpenter/internal/ledger"
+	"karpenter/internal/model"
 )
 
 const (
@@ -99,9 +99,12 @@ func (e *endpoint) loadFleet(ctx context.Context) (*Loaded, error) {
 	case err != nil:
 		return nil, err
 	}
-	fleet := &explain.Fleet{}
+	fleet := &model.Fleet{}
 	if err := json.Unmarshal(data, fleet); err != nil {
 		return nil, fmt.Errorf("%s: reading its nodes: %w", e.name, err)
+	}
+	if fleet.APIVersion != model.APIVersion {
+		return e.load(ctx)
 	}
 	return &Loaded{Fleet: fleet, From: e.name, reached: e}, nil
 }
@@ -129,9 +132,7 @@ func (e *endpoint) decisions(ctx context.Context, q ledger.Query) ([]*ledger.Ent
 	if err != nil {
 		return nil, err
 	}
-	var answer struct {
-		Decisions []*ledger.Entry `json:"decisions"`
-	}
+	var answer ledger.Decisions
 	if err := json.Unmarshal(data, &answer); err != nil {
 		return nil, fmt.Errorf("%s: reading its decisions: %w", e.name, err)
 	}

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"karpenter/internal/explain"
 	"karpenter/internal/ledger"
+	"karpenter/internal/model"
 	"karpenter/internal/state"
 )
 
@@ -36,7 +36,7 @@ func recordedFixture(t *testing.T) []byte {
 }
 
 // fleetOf is what a controller has ready of a recording.
-func fleetOf(t *testing.T, recording []byte) *explain.Fleet {
+func fleetOf(t *testing.T, recording []byte) *model.Fleet {
 	t.Helper()
 	r, err := ledger.Read(recording)
 	if err != nil {
@@ -46,7 +46,7 @@ func fleetOf(t *testing.T, recording []byte) *explain.Fleet {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fleet := newTopModel(&Loaded{Recording: r}, view).Fleet
+	fleet := newTopModel(&Loaded{Recording: r}, view)
 	fleet.Apply(judge(r, view))
 	return fleet
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"karpenter/internal/explain"
+	"karpenter/internal/model"
 )
 
 const (
@@ -53,14 +52,14 @@ the pools, Esc shows everything again; arrows, Page Up and Page Down move; q end
 Columns drop out as the terminal narrows; 80 are enough. Colours are left out with NO_COLOR and where there is no terminal.`,
 		Example: `  karpenter top
   karpenter top --once --sort cpu
-  karpenter top -o json | jq '.nodes[] | select(.removable == "yes") | .name'
+  karpenter top -o json | jq '.nodes[] | select(.removable == "yes") | .node'
   karpenter top --snapshot recording.json.gz`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return t.run(cmd) },
 	}
 	f := cmd.Flags()
 	t.source.AddFlags(f)
-	f.StringVarP(&t.output, "output", "o", "table", "table for people, json for programs (once)")
+	f.StringVarP(&t.output, "output", "o", "table", "table for people, json or yaml for programs (once)")
 	f.BoolVar(&t.once, "once", false, "print once and end; so does output that is no terminal")
 	f.DurationVar(&t.interval, "interval", topInterval, "how often to look")
 	f.IntVar(&t.width, "width", 0, "how many characters wide to draw; the terminal's width without it")
@@ -68,7 +67,7 @@ Columns drop out as the terminal narrows; 80 are enough. Colours are left out wi
 	f.StringVar(&t.filter, "filter", "", "show only nodes that have all of these words in a column")
 	f.StringVar(&t.pool, "pool", "", "show only nodes of this pool")
 	t.source.completeAccess(cmd)
-	completeWords(cmd, map[string][]string{"output": {"table", "json"}, "sort": {"cost", "cpu", "memory", "age", "name"}})
+	completeWords(cmd, map[string][]string{"output": {"table", "json", "yaml"}, "sort": {"cost", "cpu", "memory", "age", "name"}})
 	_ = cmd.RegisterFlagCompletionFunc("pool", func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 		return t.source.CompleteNames(cmd.Context(), "nodepool", "", begun)
 	})
@@ -82,8 +81,8 @@ func (t *topping) check() error {
 	if _, ok := topSorts[t.sort]; !ok {
 		return fmt.Errorf("--sort is %q; give cost, cpu, memory, age or name", t.sort)
 	}
-	if t.output != "table" && t.output != "json" {
-		return fmt.Errorf("--output is %q; give table or json", t.output)
+	if t.output != "table" && !forPrograms(t.output) {
+		return fmt.Errorf("--output is %q; give table, json or yaml", t.output)
 	}
 	if t.interval < 100*time.Millisecond {
 		return fmt.Errorf("--interval is %s; give at least 100ms", t.interval)
@@ -109,14 +108,14 @@ func (t *topping) run(cmd *cobra.Command) error {
 		view.colour = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 		return (&topScreen{topping: t, view: view, in: in, out: out}).run(cmd.Context())
 	}
-	model, err := t.load(cmd.Context(), cmd.InOrStdin())
+	fleet, err := t.load(cmd.Context(), cmd.InOrStdin())
 	if err != nil {
 		return err
 	}
-	if t.output == "json" {
-		return json.NewEncoder(cmd.OutOrStdout()).Encode(model)
+	if forPrograms(t.output) {
+		return encode(cmd.OutOrStdout(), t.output, fleet, "")
 	}
-	fmt.Fprintln(cmd.ErrOrStderr(), "from", model.From)
+	fmt.Fprintln(cmd.ErrOrStderr(), "from", fleet.From)
 	width := t.width
 	if width == 0 && terminal {
 		width, _, _ = term.GetSize(int(out.Fd()))
@@ -127,14 +126,14 @@ func (t *topping) run(cmd *cobra.Command) error {
 	if width == 0 {
 		width = topWidth
 	}
-	for _, line := range view.frame(model, width, 0) {
+	for _, line := range view.frame(fleet, width, 0) {
 		fmt.Fprintln(cmd.OutOrStdout(), line)
 	}
 	return nil
 }
 
 // load makes a model of this moment, with everything in it.
-func (t *topping) load(ctx context.Context, stdin io.Reader) (*topModel, error) {
+func (t *topping) load(ctx context.Context, stdin io.Reader) (*model.Fleet, error) {
 	m, later, err := t.look(ctx, stdin)
 	if err == nil && later != nil {
 		m.Apply(later())
@@ -143,17 +142,18 @@ func (t *topping) load(ctx context.Context, stdin io.Reader) (*topModel, error) 
 }
 
 // look makes a model of this moment; later finds out which nodes could go, and is nil where that is known already.
-func (t *topping) look(ctx context.Context, stdin io.Reader) (m *topModel, later func() explain.Verdicts, err error) {
+func (t *topping) look(ctx context.Context, stdin io.Reader) (m *model.Fleet, later func() model.Verdicts, err error) {
 	loaded, err := t.source.LoadFleet(ctx, stdin)
 	if err != nil {
 		return nil, nil, err
 	}
 	if loaded.Fleet != nil {
-		return &topModel{loaded.From, loaded.Estimate, loaded.Fleet}, nil, nil
+		loaded.Fleet.From, loaded.Fleet.Estimate = loaded.From, loaded.Estimate
+		return loaded.Fleet, nil, nil
 	}
 	view, _, err := loaded.Recording.View()
 	if err != nil {
 		return nil, nil, err
 	}
-	return newTopModel(loaded, view), func() explain.Verdicts { return judge(loaded.Recording, view) }, nil
+	return newTopModel(loaded, view), func() model.Verdicts { return judge(loaded.Recording, view) }, nil
 }

@@ -8,7 +8,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"karpenter/internal/explain"
+	"karpenter/internal/engine/why"
+	"karpenter/internal/model"
 )
 
 // topView is how a model is looked at: what is chosen by keys.
@@ -32,7 +33,7 @@ type topColumn struct {
 	// rank says which columns stay as the terminal narrows, the lowest first.
 	rank  int
 	right bool
-	text  func(n *explain.FleetNode, m *topModel) string
+	text  func(n *model.FleetNode, m *model.Fleet) string
 	// grow lets the column take what room is left, up to most.
 	grow, most int
 }
@@ -42,19 +43,19 @@ const priceTitle = "$/H"
 
 // topColumns are all columns, in the order in which they are shown.
 var topColumns = []topColumn{
-	{title: "NODE", width: 18, rank: 1, grow: 3, most: 44, text: func(n *explain.FleetNode, _ *topModel) string { return n.Name }},
-	{title: "POOL", width: 10, rank: 13, grow: 4, most: 16, text: func(n *explain.FleetNode, _ *topModel) string { return n.Pool }},
-	{title: "TYPE", width: 12, rank: 2, grow: 1, most: 16, text: func(n *explain.FleetNode, _ *topModel) string { return n.Type }},
-	{title: "ZONE", width: 10, rank: 11, text: func(n *explain.FleetNode, _ *topModel) string { return n.Zone }},
-	{title: "CAPACITY", width: 9, rank: 10, text: func(n *explain.FleetNode, _ *topModel) string { return n.CapacityType }},
-	{title: "AGE", width: 4, rank: 9, right: true, text: func(n *explain.FleetNode, m *topModel) string { return topAge(n.Created, m.At) }},
-	{title: priceTitle, width: 7, rank: 6, right: true, text: func(n *explain.FleetNode, _ *topModel) string { return topPrice(n.Price) }},
-	{title: "CPU", width: 8, rank: 3, text: func(n *explain.FleetNode, _ *topModel) string { return topBar(n.CPU.Share(), 4) }},
-	{title: "MEMORY", width: 8, rank: 4, text: func(n *explain.FleetNode, _ *topModel) string { return topBar(n.Memory.Share(), 4) }},
-	{title: "PODS", width: 6, rank: 7, right: true, text: func(n *explain.FleetNode, _ *topModel) string { return fmt.Sprint(n.Pods.Requested) }},
-	{title: "STATE", width: 8, rank: 5, text: func(n *explain.FleetNode, _ *topModel) string { return n.State }},
-	{title: "REMOVE", width: 6, rank: 8, text: func(n *explain.FleetNode, m *topModel) string { return topRemovable(n, m) }},
-	{title: "WHY", width: 30, rank: 12, grow: 2, most: 80, text: func(n *explain.FleetNode, m *topModel) string { return marked(n.Why, m.Estimate) }},
+	{title: "NODE", width: 18, rank: 1, grow: 3, most: 44, text: func(n *model.FleetNode, _ *model.Fleet) string { return n.Name() }},
+	{title: "POOL", width: 10, rank: 13, grow: 4, most: 16, text: func(n *model.FleetNode, _ *model.Fleet) string { return n.Pool }},
+	{title: "TYPE", width: 12, rank: 2, grow: 1, most: 16, text: func(n *model.FleetNode, _ *model.Fleet) string { return n.Node.Type }},
+	{title: "ZONE", width: 10, rank: 11, text: func(n *model.FleetNode, _ *model.Fleet) string { return n.Zone }},
+	{title: "CAPACITY", width: 9, rank: 10, text: func(n *model.FleetNode, _ *model.Fleet) string { return n.CapacityType }},
+	{title: "AGE", width: 4, rank: 9, right: true, text: func(n *model.FleetNode, m *model.Fleet) string { return topAge(n.Created, m.At) }},
+	{title: priceTitle, width: 7, rank: 6, right: true, text: func(n *model.FleetNode, _ *model.Fleet) string { return topPrice(n.Price) }},
+	{title: "CPU", width: 8, rank: 3, text: func(n *model.FleetNode, _ *model.Fleet) string { return topBar(n.CPU.Share(), 4) }},
+	{title: "MEMORY", width: 8, rank: 4, text: func(n *model.FleetNode, _ *model.Fleet) string { return topBar(n.Memory.Share(), 4) }},
+	{title: "PODS", width: 5, rank: 7, right: true, text: func(n *model.FleetNode, _ *model.Fleet) string { return fmt.Sprint(n.PodSlots.Requested) }},
+	{title: "STATE", width: 9, rank: 5, text: func(n *model.FleetNode, _ *model.Fleet) string { return n.Word() }},
+	{title: "REMOVE", width: 6, rank: 8, text: func(n *model.FleetNode, m *model.Fleet) string { return topRemovable(n, m) }},
+	{title: "WHY", width: 30, rank: 12, grow: 2, most: 80, text: func(n *model.FleetNode, m *model.Fleet) string { return marked(n.Verdict(), m.Estimate) }},
 }
 
 // topFit chooses the columns that fit, and how wide they are.
@@ -85,21 +86,21 @@ func topFit(width int) []topColumn {
 }
 
 // shown lists the nodes that the filters leave, in order.
-func (v *topView) shown(m *topModel) []*explain.FleetNode {
-	var out []*explain.FleetNode
+func (v *topView) shown(m *model.Fleet) []*model.FleetNode {
+	var out []*model.FleetNode
 	words := strings.Fields(strings.ToLower(v.filter))
 	for i := range m.Nodes {
 		n := &m.Nodes[i]
 		if v.pool != "" && n.Pool != v.pool {
 			continue
 		}
-		text := strings.ToLower(strings.Join([]string{n.Name, n.Pool, n.Type, n.Zone, n.CapacityType, n.State, n.Why}, " "))
+		text := strings.ToLower(strings.Join([]string{n.Name(), n.Pool, n.Node.Type, n.Zone, n.CapacityType, n.State, n.Word(), n.Verdict()}, " "))
 		if slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) }) {
 			continue
 		}
 		out = append(out, n)
 	}
-	slices.SortStableFunc(out, func(a, b *explain.FleetNode) int {
+	slices.SortStableFunc(out, func(a, b *model.FleetNode) int {
 		order := 0
 		switch v.sort {
 		case 'u':
@@ -112,7 +113,7 @@ func (v *topView) shown(m *topModel) []*explain.FleetNode {
 		default:
 			order = -cmp.Compare(a.Price, b.Price)
 		}
-		if order = cmp.Or(order, strings.Compare(a.Name, b.Name)); v.reverse {
+		if order = cmp.Or(order, strings.Compare(a.Name(), b.Name())); v.reverse {
 			return -order
 		}
 		return order
@@ -121,7 +122,7 @@ func (v *topView) shown(m *topModel) []*explain.FleetNode {
 }
 
 // frame draws the model in lines of at most width characters. A height of 0 shows everything.
-func (v *topView) frame(m *topModel, width, height int) []string {
+func (v *topView) frame(m *model.Fleet, width, height int) []string {
 	width = max(width, 20)
 	nodes := v.shown(m)
 	head := v.head(m, len(nodes), width)
@@ -163,15 +164,15 @@ func (v *topView) scroll(nodes, rows int) {
 }
 
 // head is what stands above the nodes.
-func (v *topView) head(m *topModel, shown, width int) []string {
-	t := &m.Total
+func (v *topView) head(m *model.Fleet, shown, width int) []string {
+	t := &m.Totals
 	nodes := count(t.Nodes, "node", "nodes")
 	if shown != t.Nodes {
 		nodes = fmt.Sprintf("%d of ", shown) + nodes
 	}
 	lines := []string{
-		cut(fmt.Sprintf("%[1]s (%[2]d spot), %[3]s$%.4[4]f/h, %[3]s$%.2[5]f/month · %[6]s", nodes, t.Spot, about(m.Estimate), t.PerHour, t.PerMonth, m.At.UTC().Format("15:04:05Z")), width),
-		cut(fmt.Sprintf("CPU %s · memory %s · %s", topBar(t.CPU.Share(), 10), topBar(t.Memory.Share(), 10), count(int(t.Pods.Requested), "pod", "pods")), width),
+		cut(fmt.Sprintf("%s (%d spot), %[3]s%[4]s, %[3]s%[5]s/month · %[6]s", nodes, t.Spot, about(m.Estimate), why.Money(t.PerHour), why.Dollars(t.PerMonth), m.At.UTC().Format("15:04:05Z")), width),
+		cut(fmt.Sprintf("CPU %s · memory %s · %s", topBar(t.CPU.Share(), 10), topBar(t.Memory.Share(), 10), count(int(t.PodSlots.Requested), "pod", "pods")), width),
 	}
 	lines = append(lines, v.pending(m, width)...)
 	return append(lines, v.bold(topRow(topFit(width), func(c *topColumn) string {
@@ -186,37 +187,38 @@ func (v *topView) head(m *topModel, shown, width int) []string {
 const maxWaiting = 4
 
 // pending says why pods are pending.
-func (v *topView) pending(m *topModel, width int) []string {
-	if m.Total.Pending == 0 {
+func (v *topView) pending(m *model.Fleet, width int) []string {
+	if m.Totals.Pending == 0 {
 		return []string{cut("no pods are pending", width), ""}
 	}
-	lines := []string{cut(count(m.Total.Pending, "pod is", "pods are")+" pending:", width)}
+	lines := []string{cut(count(m.Totals.Pending, "pod is", "pods are")+" pending:", width)}
 	for i, p := range m.Pending {
 		if i == maxWaiting {
 			lines = append(lines, cut(fmt.Sprintf("  … and %s", count(len(m.Pending)-maxWaiting, "more group", "more groups")), width))
 			break
 		}
-		text := fmt.Sprintf("  %s for %s", shortPods(p.Pods), p.For)
-		if p.Stuck {
-			text = fmt.Sprintf("  %s unschedulable: %s", shortPods(p.Pods), p.For)
+		stuck := p.State == model.PendingUnschedulable
+		text := fmt.Sprintf("  %s for %s", shortPods(p.Pods), p.Summary)
+		if stuck {
+			text = fmt.Sprintf("  %s unschedulable: %s", shortPods(p.Pods), p.Summary)
 		}
-		lines = append(lines, v.warn(p.Stuck, cut(marked(text, m.Estimate), width)))
+		lines = append(lines, v.warn(stuck, cut(marked(text, m.Estimate), width)))
 	}
 	return append(lines, "")
 }
 
 // foot is what stands below the nodes: the chosen node's reason, and the keys.
-func (v *topView) foot(m *topModel, nodes []*explain.FleetNode, width int) []string {
+func (v *topView) foot(m *model.Fleet, nodes []*model.FleetNode, width int) []string {
 	text := ""
 	if v.cursor >= 0 && v.cursor < len(nodes) {
 		n := nodes[v.cursor]
 		switch n.Removable {
 		case "yes":
-			text = fmt.Sprintf("%s could be removed, $%.4f/h less. %s", n.Name, n.Saves, n.Why)
+			text = fmt.Sprintf("%s could be removed, %s less. %s", n.Name(), why.Money(n.Saves), n.Verdict())
 		case "no":
-			text = fmt.Sprintf("%s stays: %s", n.Name, n.Why)
+			text = fmt.Sprintf("%s stays: %s", n.Name(), n.Verdict())
 		default:
-			text = n.Name
+			text = n.Name()
 		}
 	}
 	keys := "q quit  sort: c cost u cpu m memory a age n name  / filter  p pool  ↑↓ move"
@@ -293,20 +295,17 @@ func wrap(text string, width, lines int) []string {
 // topBar draws a share as blocks and per cent.
 func topBar(share float64, blocks int) string {
 	full := max(0, min(blocks, int(share*float64(blocks)+0.5)))
-	return fmt.Sprintf("%s%s%4s", strings.Repeat("█", full), strings.Repeat("░", blocks-full), fmt.Sprintf("%.0f%%", min(share, 9.99)*100))
+	return fmt.Sprintf("%s%s%4s", strings.Repeat("█", full), strings.Repeat("░", blocks-full), why.Percent(min(share, 9.99)))
 }
 
 func topPrice(price float64) string {
 	if price == 0 {
 		return "?"
 	}
-	if price >= 100 {
-		return fmt.Sprintf("%.2f", price)
-	}
-	return fmt.Sprintf("%.4f", price)
+	return why.Price(price)
 }
 
-func topRemovable(n *explain.FleetNode, m *topModel) string {
+func topRemovable(n *model.FleetNode, m *model.Fleet) string {
 	if n.Removable == "" && !m.Decided {
 		return "…"
 	}

@@ -3,6 +3,8 @@ package cli
 import (
 	"slices"
 	"unicode/utf8"
+
+	"karpenter/internal/model"
 )
 
 // Keys that send more than one character.
@@ -39,7 +41,7 @@ func (s *topScreen) key(typed []byte) (end bool) {
 }
 
 // press does what one character asks for, and says whether that is to end.
-func (v *topView) press(r rune, m *topModel) (end bool) {
+func (v *topView) press(r rune, m *model.Fleet) (end bool) {
 	if r == 3 { // Ctrl-C
 		return true
 	}
@@ -81,12 +83,12 @@ func (v *topView) write(r rune) {
 }
 
 // nextPool goes through the pools, and after the last shows all of them.
-func (v *topView) nextPool(m *topModel) {
+func (v *topView) nextPool(m *model.Fleet) {
 	v.cursor = 0
 	if m == nil {
 		return
 	}
-	pools := m.pools()
+	pools := topPools(m)
 	at := slices.Index(pools, v.pool)
 	if v.pool == "" {
 		at = -1

@@ -5,36 +5,31 @@ import (
 	"slices"
 
 	"karpenter/internal/engine/disrupt"
-	"karpenter/internal/explain"
 	"karpenter/internal/ledger"
+	"karpenter/internal/model"
 	"karpenter/internal/state"
 )
 
-// topModel is a cluster at one moment, and where it was had from.
-type topModel struct {
-	From string `json:"from"`
-	// Estimate says what prices are if nobody in the cluster has said it.
-	Estimate string `json:"estimate,omitempty"`
-	*explain.Fleet
-}
-
-// newTopModel is what a recording and its view show. Which nodes could go is found out by judge.
-func newTopModel(loaded *Loaded, view *state.View) *topModel {
-	opt := loaded.Recording.Options.Pack()
+// newTopModel is what a recording and its view show. Which nodes could be removed is found out by judge.
+func newTopModel(loaded *Loaded, view *state.View) *model.Fleet {
+	r := loaded.Recording
+	opt := r.Options.Pack()
 	opt.Workers = runtime.NumCPU()
-	snap, plan := loaded.Recording.Plan(view, opt)
-	return &topModel{loaded.From, loaded.Estimate, explain.NewFleet(view, snap, plan, loaded.Recording.At)}
+	snap, plan := r.Plan(view, opt)
+	m := model.NewFleet(model.Outlook{View: view, World: snap, Plan: plan, PlanAt: r.At}, r.At)
+	m.From, m.Estimate = loaded.From, loaded.Estimate
+	return m
 }
 
 // judge asks of every node whether it could go.
-func judge(r *ledger.Recording, view *state.View) explain.Verdicts {
+func judge(r *ledger.Recording, view *state.View) model.Verdicts {
 	in, opt := r.Input(view), r.Options.Disrupt()
 	opt.Pack.Workers = runtime.NumCPU()
-	return explain.Judge(in, disrupt.Decide(in, opt, r.At))
+	return model.Judge(in.World, disrupt.Decide(in, opt, r.At))
 }
 
-// pools are the names of the pools that have nodes.
-func (m *topModel) pools() []string {
+// topPools are the names of the pools that have nodes.
+func topPools(m *model.Fleet) []string {
 	var out []string
 	for i := range m.Nodes {
 		if m.Nodes[i].Pool != "" {

@@ -1,6 +1,6 @@
 package cli
 
-import "karpenter/internal/explain"
+import "karpenter/internal/model"
 
 // The few colours that are used: those of every terminal since the seventies.
 const (
@@ -32,7 +32,7 @@ func (v *topView) warn(bad bool, text string) string {
 }
 
 // paint colours a row by the node's state. The chosen row is turned around, or marked where there are no colours.
-func (v *topView) paint(n *explain.FleetNode, line string, chosen bool) string {
+func (v *topView) paint(n *model.FleetNode, line string, chosen bool) string {
 	if chosen {
 		if v.colour {
 			return v.with(paintInvert, line)
@@ -40,9 +40,9 @@ func (v *topView) paint(n *explain.FleetNode, line string, chosen bool) string {
 		return ">" + dropFirst(line)
 	}
 	switch {
-	case n.State == explain.NodeNotReady:
+	case n.State == model.NodeNotReady:
 		return v.with(paintRed, line)
-	case n.State != explain.NodeReady:
+	case n.State != model.NodeReady:
 		return v.with(paintYellow, line)
 	case n.Removable == "yes":
 		return v.with(paintGreen, line)

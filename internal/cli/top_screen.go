@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/term"
 
-	"karpenter/internal/explain"
+	"karpenter/internal/model"
 )
 
 // What a terminal is told.
@@ -38,12 +38,12 @@ type topScreen struct {
 	*topping
 	view    *topView
 	in, out *os.File
-	model   *topModel
+	model   *model.Fleet
 }
 
 // topUpdate is what a look at the cluster came to.
 type topUpdate struct {
-	model *topModel
+	model *model.Fleet
 	err   error
 }
 
@@ -140,7 +140,7 @@ func (s *topScreen) readKeys(ctx context.Context, keys chan<- []byte) {
 // follow looks at the cluster again and again. Which nodes could go takes longest, so that it is found out less often, and shown
 // as it was last known in between.
 func (s *topScreen) follow(ctx context.Context, updates chan<- topUpdate) {
-	var known explain.Verdicts
+	var known model.Verdicts
 	var due time.Time
 	for {
 		begin := time.Now()
@@ -161,10 +161,10 @@ func (s *topScreen) follow(ctx context.Context, updates chan<- topUpdate) {
 			begin := time.Now()
 			judged, err := guarded(func() (topUpdate, error) {
 				known = later()
-				fleet := *u.model.Fleet
+				fleet := *u.model
 				fleet.Nodes = slices.Clone(fleet.Nodes)
 				fleet.Apply(known)
-				return topUpdate{model: &topModel{u.model.From, u.model.Estimate, &fleet}}, nil
+				return topUpdate{model: &fleet}, nil
 			})
 			due = time.Now().Add(judgeShare * time.Since(begin))
 			if err != nil {
@@ -186,7 +186,7 @@ func (s *topScreen) follow(ctx context.Context, updates chan<- topUpdate) {
 }
 
 // see makes a model of this moment, with what is known of which nodes could go; later finds that out anew.
-func (s *topScreen) see(ctx context.Context, known explain.Verdicts) (u topUpdate, later func() explain.Verdicts) {
+func (s *topScreen) see(ctx context.Context, known model.Verdicts) (u topUpdate, later func() model.Verdicts) {
 	u, err := guarded(func() (u topUpdate, err error) {
 		u.model, later, err = s.look(ctx, s.in)
 		if later != nil {

@@ -14,8 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"karpenter/internal/explain"
 	"karpenter/internal/ledger"
+	"karpenter/internal/model"
 	"karpenter/internal/state"
 )
 
@@ -51,7 +51,7 @@ func TestTopForPrograms(t *testing.T) {
 
 func TestTopSortsAndFilters(t *testing.T) {
 	order := func(args ...string) string {
-		var m topModel
+		var m model.Fleet
 		if err := json.Unmarshal([]byte(topOf(t, "-o", "json")), &m); err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +63,7 @@ func TestTopSortsAndFilters(t *testing.T) {
 		}
 		var names []string
 		for _, n := range v.shown(&m) {
-			names = append(names, n.Name[:12])
+			names = append(names, n.Name()[:12])
 		}
 		return strings.Join(names, " ")
 	}
@@ -88,11 +88,11 @@ func TestTopSortsAndFilters(t *testing.T) {
 }
 
 func TestTopScrolls(t *testing.T) {
-	m := &topModel{Fleet: &explain.Fleet{At: noon}}
+	m := &model.Fleet{At: noon}
 	for i := range 100 {
-		m.Nodes = append(m.Nodes, explain.FleetNode{Name: fmt.Sprintf("node-%03d", i), State: explain.NodeReady})
+		m.Nodes = append(m.Nodes, model.FleetNode{Node: model.Node{Node: fmt.Sprintf("node-%03d", i)}, State: model.NodeReady})
 	}
-	m.Total.Nodes = 100
+	m.Totals.Nodes = 100
 	s := &topScreen{view: &topView{sort: 'n'}, model: m}
 	for _, x := range []struct{ key, want string }{
 		{"\x1b[B", "node-001"}, {"\x1b[6~", "node-021"}, {"\x1b[F", "node-099"}, {"\x1b[A", "node-098"}, {"\x1b[H", "node-000"}, {"\x1b[A", "node-000"},
@@ -208,7 +208,7 @@ func TestTopDrawsAThousandNodesAtOnce(t *testing.T) {
 	if took > 300*time.Millisecond {
 		t.Errorf("took %v, want at most 300 ms", took)
 	}
-	if len(lines) != 60 || m.Total.Nodes != 1000 || m.Total.Pods.Requested != 20000 {
-		t.Errorf("%d lines, %+v", len(lines), m.Total)
+	if len(lines) != 60 || m.Totals.Nodes != 1000 || m.Totals.PodSlots.Requested != 20000 {
+		t.Errorf("%d lines, %+v", len(lines), m.Totals)
 	}
 }

@@ -69,7 +69,7 @@ func (c *Cluster) opening(pool string, reason disrupt.Reason) string {
 func (c *Cluster) budgetText(p *v1.NodePool, reason disrupt.Reason, left int) string {
 	nodes, out := c.view.BudgetNodes(p.Name)
 	windows := BudgetWindows(p, reason, nodes, [2]time.Time{c.opt.Now, c.opt.Now.Add(budgetHorizon)})
-	text := fmt.Sprintf("%s of %s", allowance(windows[0].Allowed), count(nodes, "node"))
+	text := fmt.Sprintf("%s of %s", allowance(windows[0].Allowed), why.Count(nodes, "node"))
 	if out > 0 {
 		text += fmt.Sprintf(", %d out already, %d left", out, min(left, nodes))
 	}

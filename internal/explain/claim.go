@@ -191,7 +191,7 @@ func (c *Cluster) chosen(a *Answer, n *state.Node) {
 			best = &pack.Choice{Type: x.Type, Offering: o}
 		}
 	}
-	a.Why = append(a.Why, why.Counted(why.Chosen, 1, len(names), fmt.Sprintf("the cloud could choose from %s that hold its pods", count(len(names), "type"))))
+	a.Why = append(a.Why, why.Counted(why.Chosen, 1, len(names), fmt.Sprintf("the cloud could choose from %s that hold its pods", why.Count(len(names), "type"))))
 	if best != nil && best.Type.Name != label(n.World, world.LabelInstanceType) {
 		a.Nearest = alternative(n.World.Pool, *best)
 		a.Nearest.Text += ", the cheapest of them now"

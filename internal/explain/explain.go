@@ -11,6 +11,7 @@ import (
 	"karpenter/internal/engine/why"
 	"karpenter/internal/engine/world"
 	"karpenter/internal/ledger"
+	"karpenter/internal/model"
 	"karpenter/internal/state"
 )
 
@@ -20,7 +21,7 @@ type Answer struct {
 	// Verdict says in one sentence what is the matter.
 	Verdict string `json:"verdict"`
 	// Why is what the verdict rests on, and Tried what was tried besides and came to nothing.
-	Why   []why.Reason `json:"why"`
+	Why   []why.Reason `json:"why,omitempty"`
 	Tried []why.Reason `json:"tried,omitempty"`
 	// Nearest is what comes next, with its price.
 	Nearest *Alternative `json:"nearest,omitempty"`
@@ -31,14 +32,23 @@ type Answer struct {
 	History []*ledger.Entry `json:"history,omitempty"`
 }
 
+// Document is an answer for programs.
+type Document struct {
+	model.Type
+	*Answer
+	// Estimate says what prices are if nobody in the cluster has said it.
+	Estimate string `json:"estimate,omitempty"`
+}
+
+// Document makes a document of the answer.
+func (a *Answer) Document(estimate string) *Document {
+	return &Document{model.TypeOf(model.KindExplanation), a, estimate}
+}
+
 // Alternative is an instance that would do instead.
 type Alternative struct {
-	Text         string  `json:"text"`
-	Pool         string  `json:"pool,omitempty"`
-	Type         string  `json:"instanceType,omitempty"`
-	Zone         string  `json:"zone,omitempty"`
-	CapacityType string  `json:"capacityType,omitempty"`
-	Price        float64 `json:"pricePerHour,omitempty"`
+	Text string `json:"text"`
+	model.Node
 }
 
 // Change is something that would flip the verdict.
@@ -120,6 +130,11 @@ func (c *Cluster) Decision() *disrupt.Decision {
 		}
 	})
 	return c.decision
+}
+
+// Fleet is the fleet of the cluster's view, as of now. plan is the latest plan, and when it was made.
+func (c *Cluster) Fleet(plan *pack.Plan, planAt, now time.Time) *model.Fleet {
+	return model.NewFleet(model.Outlook{View: c.view, World: c.world, Plan: plan, PlanAt: planAt}, now)
 }
 
 // after is the world once the plan has been carried out.

@@ -15,6 +15,7 @@ import (
 	"karpenter/internal/engine/disrupt"
 	"karpenter/internal/explain"
 	"karpenter/internal/ledger"
+	"karpenter/internal/model"
 	"karpenter/internal/state"
 	"karpenter/internal/state/dump"
 )
@@ -71,7 +72,7 @@ func TestAnswersCarryHistory(t *testing.T) {
 	l := ledger.New(10, "test", func() time.Time { return noon.Add(-time.Minute) })
 	id := l.Add(ledger.Entry{
 		Kind: ledger.Move, Reason: "Underutilized", Summary: "n0 m.2xlarge: replaced by m.xlarge", Outcome: ledger.Open, Saves: 0.2, Evicts: 1,
-		Remove: []ledger.Machine{{Node: "n0", Claim: "c0", Type: "m.2xlarge", Price: 0.4}}, Add: []ledger.Machine{{Claim: "c1", Node: "n1", Type: "m.xlarge", Price: 0.2}},
+		Remove: []model.Node{{Node: "n0", Claim: "c0", Type: "m.2xlarge", Price: 0.4}}, Add: []model.Node{{Claim: "c1", Node: "n1", Type: "m.xlarge", Price: 0.2}},
 	})
 	l.Settle(id, ledger.Done, "c1 took its place within 50s")
 	c := cluster(t, l)
@@ -210,7 +211,7 @@ func TestMoveByEitherName(t *testing.T) {
 	l.Add(ledger.Entry{Kind: ledger.Move, Key: "old-1", Summary: "another", Outcome: ledger.Done})
 	l.Add(ledger.Entry{
 		Kind: ledger.Move, Reason: "Drifted", Key: "abc-7", Summary: "drifted node n1 is replaced", Outcome: ledger.Open,
-		Remove: []ledger.Machine{{Node: "n1", Claim: "c1", Type: "m.xlarge"}}, Add: []ledger.Machine{{Claim: "c2", Type: "m.large"}},
+		Remove: []model.Node{{Node: "n1", Claim: "c1", Type: "m.xlarge"}}, Add: []model.Node{{Claim: "c2", Type: "m.large"}},
 	})
 	marked := strings.Replace(objects, `"metadata": {"name": "c1", `, `"metadata": {"name": "c1", "annotations": {"karpenter.sh/move": "id=abc-7 reason=Drifted began=2026-01-05T11:59:00Z to=c2"}, `, 1)
 	made := `{"kind": "NodeClaim", "metadata": {"name": "c2", "creationTimestamp": "2026-01-05T11:59:00Z", "annotations": {"karpenter.sh/moved-from": "id=abc-7 from=general/m.xlarge/a/on-demand"},

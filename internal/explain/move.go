@@ -12,6 +12,7 @@ import (
 	"karpenter/internal/engine/disrupt"
 	"karpenter/internal/engine/why"
 	"karpenter/internal/ledger"
+	"karpenter/internal/model"
 )
 
 // mark is what a move has written on a claim that it takes away, or on one that it has made.
@@ -63,14 +64,14 @@ func (c *Cluster) moveNote(a *Answer, cl *v1.NodeClaim) {
 			text += ", begun " + span(c.opt.Now.Sub(m.began)) + " ago"
 		}
 		if len(m.to) > 0 {
-			text += "; replaced by " + list(m.to)
+			text += "; replaced by " + why.List(m.to, maxNamed)
 		}
 		a.Why = append(a.Why, why.New(why.Chosen, "%s", text))
 	}
 	if m, ok := readMark(cl.Annotations[v1.MovedFromAnnotationKey]); ok {
 		text := fmt.Sprintf("move %s launched it", m.id)
 		if len(m.from) > 0 {
-			text += " to replace " + list(m.from)
+			text += " to replace " + why.List(m.from, maxNamed)
 		}
 		a.Why = append(a.Why, why.New(why.Chosen, "%s", text))
 	}
@@ -143,10 +144,10 @@ func (c *Cluster) Move(id string) (*Answer, error) {
 	case c.opt.Ledger == nil && err == nil:
 		e.Similar, e.Note = "", "numbers are those of the controller's ledger, which is not asked here"
 		if len(known) > 0 {
-			e.Note += "; moves that stand on claims: " + list(known)
+			e.Note += "; moves that stand on claims: " + why.List(known, maxNamed)
 		}
 	case len(known) > 0:
-		e.Note = "moves that are known: " + list(known)
+		e.Note = "moves that are known: " + why.List(known, maxNamed)
 	default:
 		e.Note = "no move is known here"
 	}
@@ -160,16 +161,16 @@ const maxMoves = 2 * ledger.DefaultSize
 func (c *Cluster) markedMove(m *onClaims) *Answer {
 	a := &Answer{Subject: ledger.Ref{Kind: "Move", Name: m.id}}
 	if len(m.going) == 0 {
-		a.Verdict = "is over: what it removed is gone; it launched " + list(claimNames(m.made))
+		a.Verdict = "is over: what it removed is gone; it launched " + why.List(claimNames(m.made), maxNamed)
 	} else {
-		a.Verdict = fmt.Sprintf("is under way (%s): removes %s", m.reason, list(claimNames(m.going)))
+		a.Verdict = fmt.Sprintf("is under way (%s): removes %s", m.reason, why.List(claimNames(m.going), maxNamed))
 		if len(m.to) > 0 {
-			a.Verdict += ", replaced by " + list(m.to)
+			a.Verdict += ", replaced by " + why.List(m.to, maxNamed)
 		}
 	}
 	c.stages(a, m)
 	if len(m.from) > 0 {
-		a.fact("replaces", list(m.from))
+		a.fact("replaces", why.List(m.from, maxNamed))
 	}
 	if !m.began.IsZero() {
 		a.fact("begun", c.moment(m.began))
@@ -215,7 +216,7 @@ func (c *Cluster) entryMove(e *ledger.Entry, on *onClaims) *Answer {
 	}
 	for _, x := range []struct {
 		name string
-		list []ledger.Machine
+		list []model.Node
 	}{{"removes", e.Remove}, {"adds", e.Add}} {
 		for _, m := range x.list {
 			var parts []string
@@ -225,14 +226,14 @@ func (c *Cluster) entryMove(e *ledger.Entry, on *onClaims) *Answer {
 				}
 			}
 			if m.Price > 0 {
-				parts = append(parts, money(m.Price))
+				parts = append(parts, why.Money(m.Price))
 			}
 			a.fact(x.name, strings.Join(parts, ", "))
 		}
 	}
 	a.fact("restarts", strconv.Itoa(e.Evicts))
 	if e.Saves != 0 {
-		a.fact("saves", money(e.Saves))
+		a.fact("saves", why.Money(e.Saves))
 	}
 	a.fact("decided", c.moment(e.At))
 	if e.OutcomeAt != nil {

@@ -30,7 +30,7 @@ func (c *Cluster) movedPod(a *Answer, obj *corev1.Pod) {
 		text += ", in place of pod " + m.Was
 	}
 	if m.Times > 1 {
-		text += fmt.Sprintf("; %s within a day", count(m.Times, "move"))
+		text += fmt.Sprintf("; %s within a day", why.Count(m.Times, "move"))
 	}
 	a.fact("moved for cost", text)
 	a.fact("may be moved again", c.again(m))
@@ -98,6 +98,6 @@ func (c *Cluster) movedTo(a *Answer, n *state.Node) {
 		a.fact("moved here", text+"; may be moved again "+c.again(m))
 	}
 	if more := len(pods) - len(shown); more > 0 {
-		a.fact("moved here", count(more, "other pod"))
+		a.fact("moved here", why.Count(more, "other pod"))
 	}
 }

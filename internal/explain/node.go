@@ -14,6 +14,7 @@ import (
 	"karpenter/internal/engine/why"
 	"karpenter/internal/engine/world"
 	"karpenter/internal/ledger"
+	"karpenter/internal/model"
 	"karpenter/internal/state"
 )
 
@@ -91,7 +92,7 @@ func (c *Cluster) stayingNode(a *Answer, at int32, n *state.Node) {
 	case !strings.Contains(a.Why[0].Line(), alone.Why.Text):
 		a.Why = append(a.Why, why.Reason{Code: alone.Why.Code, Text: "besides: " + alone.Why.Text, Because: alone.Why.Because})
 	}
-	a.Verdict = "stays: " + headline(a.Why[0])
+	a.Verdict = "stays: " + model.Headline(a.Why[0])
 	if a.Why[0].Code == why.Limit {
 		a.Why = append(a.Why, c.budgetReasons(n.World.Pool, func(r disrupt.Reason) bool { return q.concerns(r) })...)
 	}
@@ -114,20 +115,6 @@ func (c *Cluster) stayingNode(a *Answer, at int32, n *state.Node) {
 	}
 }
 
-// headline is a reason with what it rests on most.
-func headline(r why.Reason) string {
-	if len(r.Because) == 0 {
-		return r.Text
-	}
-	most := r.Because[0]
-	for _, b := range r.Because[1:] {
-		if b.Count > most.Count && b.Of > 0 {
-			most = b
-		}
-	}
-	return r.Text + ": " + headline(most)
-}
-
 // hopeless says that nothing that could be changed lets the node go: its pool is gone or keeps a fixed number.
 func (c *Cluster) hopeless(at int32) bool {
 	pool := c.world.Nodes[at].Pool
@@ -140,12 +127,12 @@ func (c *Cluster) goingNode(a *Answer, at int32, m *disrupt.Move) {
 	a.Verdict = fmt.Sprintf("is to be removed (%s): %s", m.Reason, m.Why.Text)
 	a.Why = []why.Reason{m.Why}
 	for _, n := range m.Add {
-		r := why.New(why.Chosen, "%s takes %s", alternative(n.Pool.Name, n.Choices[0]).Text, count(len(n.Pods), "pod"))
+		r := why.New(why.Chosen, "%s takes %s", alternative(n.Pool.Name, n.Choices[0]).Text, why.Count(len(n.Pods), "pod"))
 		r.Because = n.Why
 		a.Why = append(a.Why, r)
 	}
 	for _, f := range m.Filled {
-		a.Why = append(a.Why, why.New(why.Chosen, "node %s takes %s", f.Node.Name, count(len(f.Pods), "pod")))
+		a.Why = append(a.Why, why.New(why.Chosen, "node %s takes %s", f.Node.Name, why.Count(len(f.Pods), "pod")))
 	}
 	if others := len(m.Remove) - 1; others > 0 {
 		var names []string
@@ -154,14 +141,14 @@ func (c *Cluster) goingNode(a *Answer, at int32, m *disrupt.Move) {
 				names = append(names, c.world.Nodes[i].Name)
 			}
 		}
-		a.Why = append(a.Why, why.New(why.Chosen, "it is removed together with %s", list(names)))
+		a.Why = append(a.Why, why.New(why.Chosen, "it is removed together with %s", why.List(names, maxNamed)))
 	}
 }
 
 // nearest is what a move would put in place of what it removes.
 func nearest(m *disrupt.Move) *Alternative {
 	if len(m.Add) == 0 {
-		return &Alternative{Text: fmt.Sprintf("room on %s, saving %s", count(len(m.Filled), "other node"), money(m.Saves))}
+		return &Alternative{Text: fmt.Sprintf("room on %s, saving %s", why.Count(len(m.Filled), "other node"), why.Money(m.Saves))}
 	}
 	dearest := m.Add[0]
 	total := 0.0
@@ -176,9 +163,9 @@ func nearest(m *disrupt.Move) *Alternative {
 	if same(m.Saves) {
 		a.Text += ", which would save nothing"
 	} else if m.Saves > 0 {
-		a.Text += fmt.Sprintf(", which would save %s", money(m.Saves))
+		a.Text += fmt.Sprintf(", which would save %s", why.Money(m.Saves))
 	} else {
-		a.Text += fmt.Sprintf(", which would cost %s more", money(-m.Saves))
+		a.Text += fmt.Sprintf(", which would cost %s more", why.Money(-m.Saves))
 	}
 	return a
 }
@@ -200,7 +187,7 @@ func (c *Cluster) movingNode(a *Answer, n *state.Node) {
 		}
 	}
 	if len(waits) > 0 {
-		a.Verdict += " and waits for " + list(waits)
+		a.Verdict += " and waits for " + why.List(waits, maxNamed)
 	}
 	c.moveNote(a, n.Claim)
 }
@@ -245,10 +232,10 @@ func (c *Cluster) leavingNode(a *Answer, n *state.Node) {
 	}
 	switch {
 	case len(stuck) > 0:
-		a.Verdict += fmt.Sprintf(", but held up by %s: %s", count(len(stuck), "pod"), list(stuck))
+		a.Verdict += fmt.Sprintf(", but held up by %s: %s", why.Count(len(stuck), "pod"), why.List(stuck, maxNamed))
 		tweaks = blockerTweaks(blockers)
 	case plan.Waiting > 0:
-		a.Verdict += fmt.Sprintf(": %s must still be evicted", count(plan.Waiting, "pod"))
+		a.Verdict += fmt.Sprintf(": %s must still be evicted", why.Count(plan.Waiting, "pod"))
 	default:
 		a.Verdict += ": its pods are gone"
 	}
@@ -281,8 +268,8 @@ func (c *Cluster) nodeFacts(a *Answer, n *state.Node, drift string) {
 	a.fact("pods", fmt.Sprintf("%d, of which %d would move", len(w.Pods), movable))
 	load := w.Load(c.world.Classes)
 	for _, d := range []int{world.CPU, world.Memory} {
-		if has := w.Allocatable.Get(d); has > 0 {
-			a.fact(c.world.Resources[d], fmt.Sprintf("%s of %s requested (%d %%)", c.amount(d, load.Requests.Get(d)), c.amount(d, has), 100*load.Requests.Get(d)/has))
+		if x := (model.Amount{Requested: load.Requests.Get(d), Allocatable: w.Allocatable.Get(d)}); x.Allocatable > 0 {
+			a.fact(c.world.Resources[d], fmt.Sprintf("%s of %s requested (%s)", c.amount(d, x.Requested), c.amount(d, x.Allocatable), why.Percent(x.Share())))
 		}
 	}
 	a.fact("drifted", drift)

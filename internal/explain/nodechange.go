@@ -180,10 +180,10 @@ func (q *nodeQuestion) change(what string, v answer) Change {
 		text = fmt.Sprintf("%s would let %s be replaced by %s", what, old(n), additions(m))
 	}
 	if len(with) > 0 {
-		text += " together with " + list(with)
+		text += " together with " + why.List(with, maxNamed)
 	}
 	if len(v.instead) > 0 {
-		text += ", in place of " + list(v.instead)
+		text += ", in place of " + why.List(v.instead, maxNamed)
 	}
 	saves := m.Saves
 	if v.whole {
@@ -194,11 +194,11 @@ func (q *nodeQuestion) change(what string, v answer) Change {
 	case same(saves):
 		text += ", at the same price"
 	case saves < 0:
-		text += fmt.Sprintf(", for %s more", money(-saves))
+		text += fmt.Sprintf(", for %s more", why.Money(-saves))
 	case v.whole:
-		text += fmt.Sprintf(", saving %s besides what is decided on now", money(saves))
+		text += fmt.Sprintf(", saving %s besides what is decided on now", why.Money(saves))
 	default:
-		text += ", saving " + money(saves)
+		text += ", saving " + why.Money(saves)
 	}
 	return Change{Text: sentence(text), Frees: typeOf(n), Saves: saves}
 }
@@ -220,9 +220,9 @@ func additions(m *disrupt.Move) string {
 		if many[name] > 1 {
 			times = fmt.Sprintf("%d × ", many[name])
 		}
-		names[i] = fmt.Sprintf("%s%s (%s)", times, name, money(cost[name]))
+		names[i] = fmt.Sprintf("%s%s (%s)", times, name, why.Money(cost[name]))
 	}
-	return list(names)
+	return why.List(names, maxNamed)
 }
 
 // blockerTweaks take away what keeps pods on their node: one more eviction for each disruption budget, and annotations.
@@ -271,7 +271,7 @@ func blockerTweaks(blockers []state.Blocker) []nodeTweak {
 		if len(names) > 1 {
 			noun = "pods "
 		}
-		what := fmt.Sprintf("Taking the annotation %s off %s", v1.DoNotDisruptAnnotationKey, noun+list(names))
+		what := fmt.Sprintf("Taking the annotation %s off %s", v1.DoNotDisruptAnnotationKey, noun+why.List(names, maxNamed))
 		if !forever {
 			what += fmt.Sprintf(" (it ends by itself on %s)", clock(until))
 		}

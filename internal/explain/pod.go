@@ -62,6 +62,9 @@ func (c *Cluster) podObject(at place) *corev1.Pod {
 			}
 		}
 	}
+	if at.pod.UID == "" {
+		return nil // pods of files that people write may have none, and are not told apart by it
+	}
 	return c.view.Pod(types.UID(at.pod.UID))
 }
 
@@ -130,7 +133,7 @@ func (c *Cluster) idlePod(a *Answer, p *corev1.Pod) {
 		for i, g := range p.Spec.SchedulingGates {
 			gates[i] = g.Name
 		}
-		text = "it is held back by " + count(len(gates), "scheduling gate") + ": " + list(gates)
+		text = "it is held back by " + why.Count(len(gates), "scheduling gate") + ": " + why.List(gates, maxNamed)
 	case p.Status.NominatedNodeName != "":
 		text = fmt.Sprintf("kube-scheduler is about to bind it to node %s", p.Status.NominatedNodeName)
 	case p.Spec.NodeName != "":
@@ -178,15 +181,15 @@ func (c *Cluster) waitingPod(a *Answer, at place) {
 // plannedPod is about a pod that a new node is planned for.
 func (c *Cluster) plannedPod(a *Answer, n *pack.NewNode) {
 	first := n.Choices[0]
-	a.Verdict = fmt.Sprintf("is pending until a new node is launched: %s of pool %s in %s, %s, %s", first.Type.Name, n.Pool.Name, first.Offering.Zone, first.Offering.CapacityType, money(n.Price()))
+	a.Verdict = fmt.Sprintf("is pending until a new node is launched: %s of pool %s in %s, %s, %s", first.Type.Name, n.Pool.Name, first.Offering.Zone, first.Offering.CapacityType, why.Money(n.Price()))
 	if others := len(n.Pods) - 1; others > 0 {
-		a.Verdict += ", shared with " + count(others, "other pod")
+		a.Verdict += ", shared with " + why.Count(others, "other pod")
 	}
 	a.Why = n.Why
 	for _, x := range n.Choices[1:] {
 		if x.Type != first.Type {
 			a.Nearest = alternative(n.Pool.Name, x)
-			a.Nearest.Text += fmt.Sprintf(", %s more", money(x.Offering.Price-n.Price()))
+			a.Nearest.Text += fmt.Sprintf(", %s more", why.Money(x.Offering.Price-n.Price()))
 			break
 		}
 	}
@@ -291,7 +294,7 @@ func (c *Cluster) podHolds(a *Answer, at place, n *state.Node, obj *corev1.Pod) 
 	a.Verdict += ", and keeps that node from being removed: " + own[0].Text
 	a.Why = append(a.Why, why.New(why.Refused, "%s", own[0].Text))
 	if others > 0 {
-		a.Why = append(a.Why, why.New(why.Refused, "%s keep it too", count(others, "other pod")))
+		a.Why = append(a.Why, why.New(why.Refused, "%s keep it too", why.Count(others, "other pod")))
 	}
 	q := c.askAbout(int32(at.node))
 	q.keep(blockerTweaks(own))
@@ -319,7 +322,7 @@ func (c *Cluster) podFacts(a *Answer, at place, obj *corev1.Pod) {
 	}
 	c.movedPod(a, obj)
 	for _, b := range c.view.Budgets(obj) {
-		a.fact("disruption budget", fmt.Sprintf("%s/%s, %s allowed now", cmp.Or(b.Namespace, corev1.NamespaceDefault), b.Name, count(int(b.Status.DisruptionsAllowed), "eviction")))
+		a.fact("disruption budget", fmt.Sprintf("%s/%s, %s allowed now", cmp.Or(b.Namespace, corev1.NamespaceDefault), b.Name, why.Count(int(b.Status.DisruptionsAllowed), "eviction")))
 	}
 }
 

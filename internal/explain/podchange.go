@@ -10,6 +10,7 @@ import (
 	"karpenter/internal/engine/req"
 	"karpenter/internal/engine/why"
 	"karpenter/internal/engine/world"
+	"karpenter/internal/model"
 )
 
 const (
@@ -25,7 +26,7 @@ const (
 // stuckPod is about a pod that the plan leaves unschedulable.
 func (c *Cluster) stuckPod(a *Answer, at place, u *pack.Unplaced) {
 	a.Why = u.Reasons
-	a.Verdict = "is pending: " + mainReason(u.Reasons)
+	a.Verdict = "is pending: " + model.MainReason(u.Reasons)
 	class := c.world.Classes[at.pod.Class]
 	if class.Refused != "" {
 		a.Verdict = "is pending, and is not planned for: " + class.Refused
@@ -42,36 +43,6 @@ func (c *Cluster) stuckPod(a *Answer, at place, u *pack.Unplaced) {
 		return
 	}
 	q.search(a)
-}
-
-// mainReason is what says most in a few words: a likely mistake, else which rule stands in the way in each pool.
-func mainReason(list []why.Reason) string {
-	var pools []string
-	for _, r := range list {
-		switch r.Code {
-		case why.Hint:
-			return r.Text
-		case why.NoPool:
-			pools = append(pools, r.Text)
-		case why.Requirement:
-			rule := strings.TrimPrefix(headline(r), r.Text+": ")
-			if _, after, ok := strings.Cut(rule, " by "); ok {
-				rule = after
-			}
-			_, pool, _ := strings.Cut(r.Text, " of pool ")
-			pools = append(pools, fmt.Sprintf("pool %s cannot take it: %s", pool, rule))
-		}
-	}
-	const shown = 3
-	switch {
-	case len(pools) > shown:
-		return fmt.Sprintf("%s; and %d other pools cannot either", strings.Join(pools[:shown], "; "), len(pools)-shown)
-	case len(pools) > 0:
-		return strings.Join(pools, "; ")
-	case len(list) > 0:
-		return headline(list[0])
-	}
-	return "no reason is known"
 }
 
 // search tries changes one by one, then two together, and fills in what helps.
@@ -92,9 +63,9 @@ func (q *podQuestion) search(a *Answer) {
 			weak = append(weak, q.change(a, l, w.what(l)))
 		case l != nil:
 			a.Change = append(a.Change, q.change(a, l, w.what(l)))
-		case len(a.Tried) < maxTried && len(still) > 0 && mainReason(still) != mainReason(a.Why): // else it is beside the point
+		case len(a.Tried) < maxTried && len(still) > 0 && model.MainReason(still) != model.MainReason(a.Why): // else it is beside the point
 			r := why.New(still[0].Code, "%s would not be enough", w.what(nil))
-			r.Because = []why.Reason{why.New(still[0].Code, "%s", mainReason(still))}
+			r.Because = []why.Reason{why.New(still[0].Code, "%s", model.MainReason(still))}
 			a.Tried = append(a.Tried, r)
 		}
 	}

@@ -42,7 +42,7 @@ func (q *podQuestion) requests(class *world.Class) []tweak {
 			if l == nil || percent <= 0 {
 				return "Requesting less of everything"
 			}
-			return fmt.Sprintf("Requesting at most %d %% of everything (%s)", percent, q.c.amounts(scaled(percent)))
+			return fmt.Sprintf("Requesting at most %d%% of everything (%s)", percent, q.c.amounts(scaled(percent)))
 		},
 		do: func(t *trial) {
 			if percent < 0 {

@@ -13,6 +13,7 @@ import (
 	"karpenter/internal/engine/why"
 	"karpenter/internal/engine/world"
 	"karpenter/internal/ledger"
+	"karpenter/internal/model"
 	"karpenter/internal/state"
 )
 
@@ -44,10 +45,10 @@ func (c *Cluster) Pool(name string) (*Answer, error) {
 	case len(w.Types) == 0:
 		a.Verdict = "makes no nodes: no instance types of its class are known"
 	case types == 0:
-		a.Verdict = fmt.Sprintf("makes no nodes: none of %s satisfies its requirements", count(len(w.Types), "type"))
+		a.Verdict = fmt.Sprintf("makes no nodes: none of %s satisfies its requirements", why.Count(len(w.Types), "type"))
 		c.poolMisfit(a, w)
 	default:
-		a.Verdict = fmt.Sprintf("can make nodes of %s", count(types, "type"))
+		a.Verdict = fmt.Sprintf("can make nodes of %s", why.Count(types, "type"))
 		if full := c.full(w, offers); full != "" {
 			a.Verdict = "makes no more nodes: " + full
 		}
@@ -92,11 +93,11 @@ func (c *Cluster) poolNodes(a *Answer, name string) string {
 		}
 	}
 	a.fact("nodes", fmt.Sprintf("%d up, %d starting, %d deleting", up, starting, leaving))
-	a.fact("cost", fmt.Sprintf("%s, $%.2f a month", money(cost), cost*HoursPerMonth))
+	a.fact("cost", fmt.Sprintf("%s, %s a month", why.Money(cost), why.Dollars(cost*model.HoursPerMonth)))
 	if drifted > 0 {
-		a.fact("drifted", count(drifted, "node"))
+		a.fact("drifted", why.Count(drifted, "node"))
 	}
-	return fmt.Sprintf("%s for %s", count(up+starting+leaving, "node"), money(cost))
+	return fmt.Sprintf("%s for %s", why.Count(up+starting+leaving, "node"), why.Money(cost))
 }
 
 // poolMisfit finds the requirements without which the pool would have types.
@@ -110,7 +111,7 @@ func (c *Cluster) poolMisfit(a *Answer, w *world.Pool) {
 		x.Need = slices.DeleteFunc(slices.Clone(x.Need), func(y req.Requirement) bool { return y.Key == r.Key })
 		offers, _ := x.Offers()
 		n := typesOf(offers)
-		a.Why = append(a.Why, why.Counted(why.Requirement, n, len(w.Types), fmt.Sprintf("%s: without it %s would do", r.String(), count(n, "type"))))
+		a.Why = append(a.Why, why.Counted(why.Requirement, n, len(w.Types), fmt.Sprintf("%s: without it %s would do", r.String(), why.Count(n, "type"))))
 		if n == 0 {
 			continue
 		}
@@ -121,7 +122,7 @@ func (c *Cluster) poolMisfit(a *Answer, w *world.Pool) {
 			}
 		}
 		have := valuesOf(offers, x, r.Key)
-		text := fmt.Sprintf("Dropping %s would let it make nodes of %s, from %s on", r.String(), count(n, "type"), money(best.Offering.Price))
+		text := fmt.Sprintf("Dropping %s would let it make nodes of %s, from %s on", r.String(), why.Count(n, "type"), why.Money(best.Offering.Price))
 		for _, v := range r.Mentions() {
 			if like := why.Similar(v, have); like != "" {
 				text = fmt.Sprintf("Writing %s instead of %s for %s would let it make nodes", like, v, r.Key)
@@ -147,7 +148,7 @@ func valuesOf(offers []world.Offer, p *world.Pool, key string) []string {
 func (c *Cluster) full(w *world.Pool, offers []world.Offer) string {
 	u := c.view.Usage(w.Name)
 	if w.MaxNodes >= 0 && int64(u.Nodes) >= w.MaxNodes {
-		return fmt.Sprintf("its limit of %s is reached", count(int(w.MaxNodes), "node"))
+		return fmt.Sprintf("its limit of %s is reached", why.Count(int(w.MaxNodes), "node"))
 	}
 	for _, l := range w.Limits {
 		least := int64(world.Unlimited)
@@ -200,7 +201,7 @@ func (c *Cluster) stock(a *Answer, offers []world.Offer) {
 		}
 	}
 	if out > 0 {
-		a.Why = append(a.Why, why.Counted(why.Stock, out, len(offers), fmt.Sprintf("out of stock: %s", list(names))))
+		a.Why = append(a.Why, why.Counted(why.Stock, out, len(offers), fmt.Sprintf("out of stock: %s", why.List(names, maxNamed))))
 	}
 }
 
@@ -250,7 +251,7 @@ func (c *Cluster) poolDecision(a *Answer, name string) {
 		}
 	}
 	if going > 0 {
-		a.fact("removable", fmt.Sprintf("%s, saving %s", count(going, "node"), money(saves)))
+		a.fact("removable", fmt.Sprintf("%s, saving %s", why.Count(going, "node"), why.Money(saves)))
 	}
 	waits := 0
 	for _, u := range c.Plan().Unplaced {
@@ -261,7 +262,7 @@ func (c *Cluster) poolDecision(a *Answer, name string) {
 		}
 	}
 	if waits > 0 {
-		a.fact("pending pods", count(waits, "pod")+" that ask for this pool")
+		a.fact("pending pods", why.Count(waits, "pod")+" that ask for this pool")
 	}
 }
 

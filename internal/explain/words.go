@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"karpenter/internal/engine/pack"
+	"karpenter/internal/engine/why"
 	"karpenter/internal/engine/world"
+	"karpenter/internal/model"
 )
 
 // NotFound says that there is no such object, and which one may have been meant.
@@ -34,8 +36,8 @@ func (e *NotFound) Error() string {
 // same says whether a saving is none.
 func same(saves float64) bool { return saves < 1e-9 && saves > -1e-9 }
 
-// money prints a price.
-func money(perHour float64) string { return fmt.Sprintf("$%.4f/h", perHour) }
+// maxNamed is how many objects a sentence names before it counts the rest.
+const maxNamed = 3
 
 // span prints a length of time the way people say it.
 func span(d time.Duration) string {
@@ -72,23 +74,6 @@ func (c *Cluster) moment(t time.Time) string {
 }
 
 func clock(t time.Time) string { return t.UTC().Format("Mon 2 Jan 15:04 UTC") }
-
-// count prints a number with its noun.
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return strconv.Itoa(n) + " " + noun + "s"
-}
-
-// list names the first few and counts the others.
-func list(names []string) string {
-	const shown = 3
-	if len(names) <= shown {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d others", strings.Join(names[:shown], ", "), len(names)-shown)
-}
 
 // amount prints a quantity of a resource the way people write it.
 func (c *Cluster) amount(resource int, v int64) string {
@@ -139,7 +124,7 @@ func machine(n *world.Node) string {
 		}
 	}
 	if n.Price > 0 {
-		out = append(out, money(n.Price))
+		out = append(out, why.Money(n.Price))
 	}
 	return strings.Join(out, ", ")
 }
@@ -155,7 +140,7 @@ func typeOf(n *world.Node) string {
 // freed describes a node that could go: its type and price.
 func freed(n *world.Node) string {
 	if n.Price > 0 {
-		return typeOf(n) + ", " + money(n.Price)
+		return typeOf(n) + ", " + why.Money(n.Price)
 	}
 	return typeOf(n)
 }
@@ -163,16 +148,15 @@ func freed(n *world.Node) string {
 // old describes a node that could be replaced.
 func old(n *world.Node) string {
 	if n.Price > 0 {
-		return fmt.Sprintf("%s (%s)", typeOf(n), money(n.Price))
+		return fmt.Sprintf("%s (%s)", typeOf(n), why.Money(n.Price))
 	}
 	return typeOf(n)
 }
 
 // alternative is a choice for a new node.
 func alternative(pool string, x pack.Choice) *Alternative {
-	a := &Alternative{Pool: pool, Type: x.Type.Name, Zone: x.Offering.Zone, CapacityType: x.Offering.CapacityType, Price: x.Offering.Price}
-	a.Text = fmt.Sprintf("%s of pool %s in %s, %s, %s", a.Type, pool, a.Zone, a.CapacityType, money(a.Price))
-	return a
+	n := model.Node{Pool: pool, Type: x.Type.Name, Zone: x.Offering.Zone, CapacityType: x.Offering.CapacityType, Price: x.Offering.Price}
+	return &Alternative{fmt.Sprintf("%s of pool %s in %s, %s, %s", n.Type, pool, n.Zone, n.CapacityType, why.Money(n.Price)), n}
 }
 
 // sentence begins with a capital and ends in a full stop.

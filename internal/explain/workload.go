@@ -14,6 +14,7 @@ import (
 	"karpenter/internal/engine/why"
 	"karpenter/internal/engine/world"
 	"karpenter/internal/ledger"
+	"karpenter/internal/model"
 )
 
 // WorkloadKinds are the kinds that own pods and can be asked about.
@@ -28,6 +29,19 @@ type Workload struct {
 	// Price is its part in what its nodes cost an hour, and Nodes how many those are; 0 where no price is known.
 	Price float64 `json:"pricePerHour,omitempty"`
 	Nodes int     `json:"nodes"`
+}
+
+// WorkloadDocument is an answer about a workload for programs.
+type WorkloadDocument struct {
+	model.Type
+	*Workload
+	// Estimate says what prices are if nobody in the cluster has said it.
+	Estimate string `json:"estimate,omitempty"`
+}
+
+// Document makes a document of the answer.
+func (w *Workload) Document(estimate string) *WorkloadDocument {
+	return &WorkloadDocument{model.TypeOf(model.KindWorkload), w, estimate}
 }
 
 // PodsAlike are pods with the same main reason.
@@ -182,7 +196,7 @@ func (c *Cluster) rankWaiting(at place) (rank int, reason string) {
 	is := func(p *world.Pod) bool { return p == at.pod || p.UID == at.pod.UID && p.Name == at.pod.Name }
 	for _, u := range c.Plan().Unplaced {
 		if slices.ContainsFunc(u.Pods, is) {
-			return rankStuck, "pending: " + cmp.Or(c.world.Classes[at.pod.Class].Refused, mainReason(u.Reasons))
+			return rankStuck, "pending: " + cmp.Or(c.world.Classes[at.pod.Class].Refused, model.MainReason(u.Reasons))
 		}
 	}
 	for _, f := range c.Plan().Existing {
@@ -216,7 +230,7 @@ func verdictOf(pods []owned) string {
 			parts = append(parts, fmt.Sprintf("%d %s", n, words[rank]))
 		}
 	}
-	return fmt.Sprintf("has %s: %s", count(len(pods), "pod"), strings.Join(parts, ", "))
+	return fmt.Sprintf("has %s: %s", why.Count(len(pods), "pod"), strings.Join(parts, ", "))
 }
 
 // priceOf is what the pods' share in their nodes costs an hour: of each node the part that their requests are of all requests on it, the
@@ -287,7 +301,7 @@ func (c *Cluster) noWorkload(kind, namespace, name string) error {
 func (w *Workload) Headline() string {
 	text := fmt.Sprintf("%s %s/%s %s", w.Subject.Kind, w.Subject.Namespace, w.Subject.Name, w.Verdict)
 	if w.Price > 0 {
-		text += fmt.Sprintf(". Its share of %s costs %s, $%.2f/month", count(w.Nodes, "node"), money(w.Price), w.Price*HoursPerMonth)
+		text += fmt.Sprintf(". Its share of %s costs %s, %s/month", why.Count(w.Nodes, "node"), why.Money(w.Price), why.Dollars(w.Price*model.HoursPerMonth))
 	}
 	return text + "."
 }
@@ -304,7 +318,7 @@ func (w *Workload) print(out io.Writer, one func(*Answer, io.Writer) error) erro
 	for _, g := range w.Groups {
 		b.WriteByte('\n')
 		if len(g.Pods) > 1 { // of one pod its own answer says it
-			fmt.Fprintf(&b, "%s %s; one of them:\n", count(len(g.Pods), "pod"), g.Reason)
+			fmt.Fprintf(&b, "%s %s; one of them:\n", why.Count(len(g.Pods), "pod"), g.Reason)
 		}
 		var example strings.Builder
 		if err := one(g.Example, &example); err != nil {

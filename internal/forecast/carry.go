@@ -12,6 +12,7 @@ import (
 	v1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/disrupt"
 	"karpenter/internal/engine/pack"
+	"karpenter/internal/model"
 	"karpenter/internal/state"
 )
 
@@ -49,7 +50,7 @@ func (r *run) carryMoves(view *state.View, moves []*disrupt.Move) {
 	names, claims := map[string]bool{}, map[string]bool{}
 	for _, m := range moves {
 		done := Move{
-			Round: r.out.Rounds, After: r.now.Sub(r.start.Record.Now), Reason: m.Reason, Remove: m.Nodes, Evicts: m.Evicts, Saves: m.Saves, Why: m.Why.Line(), Add: []Machine{},
+			Round: r.out.Rounds, After: r.now.Sub(r.start.Record.Now), Move: model.NewMove(view.World, m, firstTypes),
 		}
 		for _, i := range m.Remove {
 			n := view.Nodes[i]
@@ -58,8 +59,8 @@ func (r *run) carryMoves(view *state.View, moves []*disrupt.Move) {
 				claims[n.Claim.Name] = true
 			}
 		}
-		for _, n := range m.Add {
-			done.Add = append(done.Add, r.add(view, n, m.From))
+		for k, n := range m.Add {
+			done.Add[k].Node.Node, done.Add[k].New = r.add(view, n, m.From), true
 		}
 		for _, f := range m.Filled {
 			r.bind(view.World, f.Pods, f.Node.Name)
@@ -97,15 +98,14 @@ func drainTime(view *state.View, m *disrupt.Move) time.Duration {
 	return most
 }
 
-// add brings a planned node up, with its pods on it.
-func (r *run) add(view *state.View, n *pack.NewNode, from []disrupt.Past) Machine {
+// firstTypes is how many types of a new node are named.
+const firstTypes = 5
+
+// add brings a planned node up, with its pods on it, and returns its name.
+func (r *run) add(view *state.View, n *pack.NewNode, from []disrupt.Past) string {
 	r.serial++
 	name := fmt.Sprintf("%s-new-%d", n.Pool.Name, r.serial)
-	var reasons []string
-	for _, x := range n.Why {
-		reasons = append(reasons, x.Line())
-	}
-	r.made[name] = strings.Join(reasons, "; ")
+	r.made[name] = n.Why
 	labels, choice := labelsOf(n, name), n.Choices[0]
 	allocatable, capacity := choice.Type.Allocatable, choice.Type.Capacity
 	if choice.Offering.Allocatable != nil {
@@ -133,10 +133,7 @@ func (r *run) add(view *state.View, n *pack.NewNode, from []disrupt.Past) Machin
 	up(claim, r.now)
 	r.put(node, claim)
 	r.bind(view.World, n.Pods, name)
-	return Machine{
-		Node: name, Pool: n.Pool.Name, Type: choice.Type.Name, Zone: choice.Offering.Zone, CapacityType: choice.Offering.CapacityType,
-		Price: choice.Offering.Price, Pods: len(n.Pods), New: true, Why: r.made[name],
-	}
+	return name
 }
 
 // origin writes down what a node replaces, in the words that a move leaves on a claim.

@@ -11,6 +11,7 @@ import (
 
 	"karpenter/internal/engine/disrupt"
 	"karpenter/internal/engine/pack"
+	"karpenter/internal/model"
 	"karpenter/internal/state"
 	"karpenter/internal/state/dump"
 )
@@ -38,54 +39,21 @@ type Start struct {
 	Held map[string]string
 }
 
-// Machine is a node of the forecast.
-type Machine struct {
-	Node         string  `json:"node"`
-	Pool         string  `json:"pool"`
-	Type         string  `json:"instanceType"`
-	Zone         string  `json:"zone"`
-	CapacityType string  `json:"capacityType"`
-	Price        float64 `json:"pricePerHour"`
-	// Pods counts pods that are no daemons.
-	Pods int `json:"pods"`
-	// New nodes are made in the forecast; the others are there already.
-	New bool `json:"new,omitempty"`
-	// Why says why a new node is what it is.
-	Why string `json:"why,omitempty"`
-}
-
 // Move is one that was carried out.
 type Move struct {
-	Round  int            `json:"round"`
-	After  time.Duration  `json:"-"`
-	Reason disrupt.Reason `json:"reason"`
-	Remove []string       `json:"remove"`
-	Add    []Machine      `json:"add"`
-	Evicts int            `json:"evicts"`
-	Saves  float64        `json:"savesPerHour"`
-	Why    string         `json:"why"`
-}
-
-// Unplaced is unschedulable pods, with the reasons that they share.
-type Unplaced struct {
-	Pods    []string `json:"pods"`
-	Reasons []string `json:"reasons"`
-}
-
-// Fleet sums nodes up.
-type Fleet struct {
-	Nodes int     `json:"nodes"`
-	Price float64 `json:"pricePerHour"`
+	Round int           `json:"round"`
+	After time.Duration `json:"-"`
+	model.Move
 }
 
 // Outcome is what the cluster comes to.
 type Outcome struct {
-	Before, After Fleet
+	Before, After model.Cost
 	// Nodes are those at the end, by name.
-	Nodes []Machine
+	Nodes []model.PlannedNode
 	Moves []Move
 	// Unplaced are pods that wait at the end, by name of the first.
-	Unplaced []Unplaced
+	Unplaced []model.Pending
 	// Evicts is how many pods restart.
 	Evicts int
 	// Rounds counts rounds in which something was done; Took is how long they take.
@@ -177,7 +145,7 @@ func (r *run) next(view *state.View) (time.Time, bool) {
 func (r *run) finish(view *state.View) *Outcome {
 	r.out.After = fleet(view)
 	for _, n := range view.Nodes {
-		r.out.Nodes = append(r.out.Nodes, r.machine(n))
+		r.out.Nodes = append(r.out.Nodes, r.node(view, n))
 	}
 	r.out.Held = heldPools(view, r.facts().World(view))
 	r.out.Took = r.acted.Sub(r.start.Record.Now)
@@ -185,8 +153,8 @@ func (r *run) finish(view *state.View) *Outcome {
 }
 
 // fleet sums the nodes up that are there to stay.
-func fleet(view *state.View) Fleet {
-	var f Fleet
+func fleet(view *state.View) model.Cost {
+	var f model.Cost
 	for _, n := range view.World.Nodes {
 		f.Nodes++
 		f.Price += n.Price

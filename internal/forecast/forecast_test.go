@@ -153,7 +153,7 @@ func TestTheSameClusterComesToTheSame(t *testing.T) {
 		}
 		pods := 0
 		for _, n := range out.Nodes {
-			pods += n.Pods
+			pods += len(n.Pods)
 		}
 		waiting := 0
 		for _, u := range out.Unplaced {
@@ -229,7 +229,7 @@ func TestTheSchedulerHasItsTurnFirst(t *testing.T) {
 				if n.New {
 					made++
 				} else {
-					on[n.Node] = n.Pods
+					on[n.Node.Node] = len(n.Pods)
 				}
 			}
 			for node, n := range on {

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"karpenter/internal/model"
 	"karpenter/internal/state/dump"
 )
 
@@ -54,12 +55,12 @@ func TestDeletedObjectsGo(t *testing.T) {
 }
 
 func gone(o *Outcome, node string) bool {
-	return !slices.ContainsFunc(o.Nodes, func(m Machine) bool { return m.Node == node })
+	return !slices.ContainsFunc(o.Nodes, func(m model.PlannedNode) bool { return m.Node.Node == node })
 }
 
 func pods(o *Outcome) (n int) {
 	for _, m := range o.Nodes {
-		n += m.Pods
+		n += len(m.Pods)
 	}
 	return n
 }

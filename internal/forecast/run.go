@@ -12,7 +12,9 @@ import (
 	v1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/disrupt"
 	"karpenter/internal/engine/pack"
+	"karpenter/internal/engine/why"
 	"karpenter/internal/engine/world"
+	"karpenter/internal/model"
 	"karpenter/internal/state"
 	"karpenter/internal/state/dump"
 )
@@ -25,7 +27,7 @@ type run struct {
 	pods     map[string]int // namespace/name to index in objects.Pods
 	past     []disrupt.Past
 	serial   int
-	made     map[string]string // nodes of the forecast, by name, and why they are what they are
+	made     map[string][]why.Reason // nodes of the forecast, by name, and why they are what they are
 	now      time.Time
 	acted    time.Time // when the last thing was done
 	out      *Outcome
@@ -36,7 +38,7 @@ func newRun(s Start) *run {
 	o.Pods, o.Nodes, o.Claims = slices.Clone(o.Pods), slices.Clone(o.Nodes), slices.Clone(o.Claims)
 	r := &run{
 		start: s, objects: &o, now: s.Record.Now, acted: s.Record.Now, past: slices.Clone(s.Past), pods: map[string]int{},
-		made: map[string]string{}, out: &Outcome{},
+		made: map[string][]why.Reason{}, out: &Outcome{},
 	}
 	r.start.Record.Read()
 	r.index()
@@ -91,17 +93,11 @@ func (r *run) view() *state.View {
 func (r *run) noteUnplaced(view *state.View, plan *pack.Plan) {
 	r.out.Unplaced = nil
 	for _, u := range plan.Unplaced {
-		x := Unplaced{}
-		for _, p := range u.Pods {
-			x.Pods = append(x.Pods, view.World.PodName(p))
-		}
-		for _, reason := range u.Reasons {
-			x.Reasons = append(x.Reasons, reason.Line())
-		}
+		x := model.Unschedulable(model.PodNames(view.World, u.Pods), u.Reasons)
 		slices.Sort(x.Pods)
 		r.out.Unplaced = append(r.out.Unplaced, x)
 	}
-	slices.SortFunc(r.out.Unplaced, func(a, b Unplaced) int { return strings.Compare(a.Pods[0], b.Pods[0]) })
+	slices.SortFunc(r.out.Unplaced, func(a, b model.Pending) int { return strings.Compare(a.Pods[0], b.Pods[0]) })
 }
 
 // settleStarting has nodes that are on their way come up.
@@ -158,16 +154,14 @@ func ready() []corev1.NodeCondition {
 	return []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 }
 
-// machine describes a node.
-func (r *run) machine(n *state.Node) Machine {
-	m := Machine{Node: n.World.Name, Pool: n.World.Pool, Price: n.World.Price}
+// node describes a node, with its pods that are no daemons.
+func (r *run) node(view *state.View, n *state.Node) model.PlannedNode {
+	m := model.PlannedNode{Node: model.NodeOf(n.World)}
 	m.Why, m.New = r.made[n.World.Name]
-	m.Type, _ = n.World.Labels.Get(world.LabelInstanceType)
-	m.Zone, _ = n.World.Labels.Get(world.LabelZone)
-	m.CapacityType = n.World.CapacityType()
+	m.Node.Node = n.World.Name
 	for _, p := range n.World.Pods {
 		if !p.Daemon && !p.Mirror {
-			m.Pods++
+			m.Pods = append(m.Pods, view.World.PodName(p))
 		}
 	}
 	return m

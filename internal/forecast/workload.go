@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"karpenter/internal/ledger"
+	"karpenter/internal/engine/why"
 )
 
 // workload is what makes pods.
@@ -157,16 +157,16 @@ func (c *Change) scale(w *workload) {
 	case refused != "" && missing <= 0:
 		c.say("%s: its pods stay as they are, as the API server refuses new ones: %s", w, refused)
 	case len(have) == 0:
-		c.say("%s is new: %s", w, ledger.Count(now, "pod"))
+		c.say("%s is new: %s", w, why.Count(now, "pod"))
 	case len(keep) == 0:
-		c.say("%s: %s become %d of another shape", w, ledger.Count(len(have), "pod"), now)
+		c.say("%s: %s become %d of another shape", w, why.Count(len(have), "pod"), now)
 	case len(have) == now:
 		c.say("%s is as it is in the cluster", w)
 	default:
-		c.say("%s: %s become %d", w, ledger.Count(len(have), "pod"), now)
+		c.say("%s: %s become %d", w, why.Count(len(have), "pod"), now)
 	}
 	if refused != "" && missing > 0 {
-		c.say("%s: the API server refuses %d of its %s: %s", w, missing, ledger.Count(w.replicas, "pod"), refused)
+		c.say("%s: the API server refuses %d of its %s: %s", w, missing, why.Count(w.replicas, "pod"), refused)
 	}
 }
 

@@ -73,5 +73,5 @@ func roomFor(more, pods int) why.Reason {
 	if more == 1 {
 		are = "is"
 	}
-	return why.Counted(why.Room, more, pods, fmt.Sprintf("with room for %s that %s expected within a minute", Count(more, "pod"), are))
+	return why.Counted(why.Room, more, pods, fmt.Sprintf("with room for %s that %s expected within a minute", why.Count(more, "pod"), are))
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"karpenter/internal/engine/why"
+	"karpenter/internal/model"
 )
 
 // Kind is what sort of decision an entry is about. Kinds are stable: programs and documentation refer to them.
@@ -25,19 +26,6 @@ type Ref struct {
 	Kind      string `json:"kind"` // Pod, Node, NodeClaim, NodePool, EC2NodeClass
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
-}
-
-// Machine is a node that a decision adds or removes.
-type Machine struct {
-	// Claim and Node are its names, as far as it has them.
-	Claim        string   `json:"claim,omitempty"`
-	Node         string   `json:"node,omitempty"`
-	Pool         string   `json:"pool,omitempty"`
-	Type         string   `json:"instanceType,omitempty"`
-	Zone         string   `json:"zone,omitempty"`
-	CapacityType string   `json:"capacityType,omitempty"`
-	Price        float64  `json:"pricePerHour,omitempty"`
-	Pods         []string `json:"pods,omitempty"` // namespace/name
 }
 
 // Outcome is what became of a decision.
@@ -66,9 +54,9 @@ type Entry struct {
 	Summary string       `json:"summary"`
 	Why     []why.Reason `json:"why,omitempty"`
 	// About lists the objects by which the entry can be found; those in Add and Remove are found too.
-	About  []Ref     `json:"about,omitempty"`
-	Add    []Machine `json:"add,omitempty"`
-	Remove []Machine `json:"remove,omitempty"`
+	About  []Ref        `json:"about,omitempty"`
+	Add    []model.Node `json:"add,omitempty"`
+	Remove []model.Node `json:"remove,omitempty"`
 	// Evicts is how many pods have to restart, Saves what the fleet costs less an hour afterwards; negative if it costs more.
 	Evicts int     `json:"evicts,omitempty"`
 	Saves  float64 `json:"savesPerHour,omitempty"`
@@ -89,27 +77,9 @@ func (e *Entry) Concerns(r Ref) bool {
 			return true
 		}
 	}
-	for _, list := range [][]Machine{e.Add, e.Remove} {
+	for _, list := range [][]model.Node{e.Add, e.Remove} {
 		for i := range list {
-			if list[i].concerns(r) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-func (m *Machine) concerns(r Ref) bool {
-	switch r.Kind {
-	case "Node":
-		return m.Node == r.Name
-	case "NodeClaim":
-		return m.Claim == r.Name
-	case "NodePool":
-		return m.Pool == r.Name
-	case "Pod":
-		for _, p := range m.Pods {
-			if p == r.Namespace+"/"+r.Name {
+			if list[i].Concerns(r.Kind, r.Namespace, r.Name) {
 				return true
 			}
 		}

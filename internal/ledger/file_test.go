@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"karpenter/internal/engine/why"
+	"karpenter/internal/model"
 )
 
 func openLedger(t *testing.T, dir string, fail func(error)) (*Ledger, *File) {
@@ -29,7 +30,7 @@ func TestFilesAreReadBack(t *testing.T) {
 	l, f := openLedger(t, dir, nil)
 	first := l.Add(Entry{
 		Kind: Move, Reason: "Empty", Key: "m1", Summary: "a", Outcome: Open, Recorded: true, Input: "p-1", Saves: 0.25,
-		Why: []why.Reason{why.New(why.Chosen, "because")}, Remove: []Machine{{Node: "n", Pods: []string{"a/b"}}},
+		Why: []why.Reason{why.New(why.Chosen, "because")}, Remove: []model.Node{{Node: "n", Pods: []string{"a/b"}}},
 	})
 	l.Add(Entry{Kind: Plan, Summary: "b"})
 	l.Settle(first, Done, "deleted")

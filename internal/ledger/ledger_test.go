@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"karpenter/internal/model"
 	"karpenter/internal/state"
 	"karpenter/internal/state/dump"
 )
@@ -46,12 +47,12 @@ func TestWeightIsBounded(t *testing.T) {
 	l := newLedger(DefaultSize)
 	big := make([]string, 60_000)
 	for range 10 {
-		l.Add(Entry{Kind: Plan, Add: []Machine{{Pods: big}}})
+		l.Add(Entry{Kind: Plan, Add: []model.Node{{Pods: big}}})
 	}
 	if n := len(l.List(Query{})); n != 4 {
 		t.Errorf("%d entries of 60,000 pods are kept, want 4", n)
 	}
-	huge := l.Add(Entry{Kind: Plan, Add: []Machine{{Pods: make([]string, 2*maxWeight)}}})
+	huge := l.Add(Entry{Kind: Plan, Add: []model.Node{{Pods: make([]string, 2*maxWeight)}}})
 	if l.Get(huge) == nil || len(l.List(Query{})) != 1 {
 		t.Errorf("the newest entry is not kept whatever its size: %d entries", len(l.List(Query{})))
 	}
@@ -64,8 +65,8 @@ func TestWeightIsBounded(t *testing.T) {
 func TestQueriesAndChanges(t *testing.T) {
 	l := newLedger(10)
 	changes, stop := l.Watch()
-	plan := l.Add(Entry{Kind: Plan, Outcome: Open, Key: "k", Add: []Machine{{Claim: "c", Pool: "general", Pods: []string{"a/p"}}}})
-	l.Add(Entry{Kind: Launch, Add: []Machine{{Claim: "c", Node: "n"}}})
+	plan := l.Add(Entry{Kind: Plan, Outcome: Open, Key: "k", Add: []model.Node{{Claim: "c", Pool: "general", Pods: []string{"a/p"}}}})
+	l.Add(Entry{Kind: Launch, Add: []model.Node{{Claim: "c", Node: "n"}}})
 	l.Settle(plan, Done, "1 claim created")
 	if e := l.Get(plan); e.Outcome != Done || e.OutcomeAt == nil || e.Result != "1 claim created" {
 		t.Errorf("settled: %+v", e)
@@ -116,20 +117,20 @@ func TestANilLedgerKeepsNothing(t *testing.T) {
 }
 
 func TestSummaries(t *testing.T) {
-	large := Machine{Type: "m6i.large", Zone: "us-west-2a", CapacityType: "spot", Price: 0.0412, Node: "n1"}
-	small := Machine{Type: "c6i.medium", Zone: "us-west-2b", CapacityType: "on-demand", Price: 0.02, Node: "n2"}
+	large := model.Node{Type: "m6i.large", Zone: "us-west-2a", CapacityType: "spot", Price: 0.0412, Node: "n1"}
+	small := model.Node{Type: "c6i.medium", Zone: "us-west-2b", CapacityType: "on-demand", Price: 0.02, Node: "n2"}
 	for _, c := range []struct{ got, want string }{
-		{PlanSummary(3, []Machine{large}), "3 pods get a new m6i.large in us-west-2a, spot, $0.0412/h"},
-		{PlanSummary(1, []Machine{small}), "1 pod gets a new c6i.medium in us-west-2b, on-demand, $0.0200/h"},
-		{PlanSummary(12, []Machine{small, large, large}), "12 pods get 3 new nodes (2 m6i.large, 1 c6i.medium), $0.1024/h"},
-		{LaunchSummary([]Machine{{Claim: "c", Type: "m6i.large", Zone: "z", CapacityType: "spot", Price: 1}}), "claim c has an instance: m6i.large in z, spot, $1.0000/h"},
-		{MoveSummary("empty", &Entry{Remove: []Machine{large}, Saves: 0.0412}), "empty node n1 (m6i.large in us-west-2a, spot, $0.0412/h) is removed, saving $0.0412/h"},
+		{PlanSummary(3, []model.Node{large}), "3 pods get a new m6i.large in us-west-2a, spot, $0.0412/h"},
+		{PlanSummary(1, []model.Node{small}), "1 pod gets a new c6i.medium in us-west-2b, on-demand, $0.0200/h"},
+		{PlanSummary(12, []model.Node{small, large, large}), "12 pods get 3 new nodes (2 m6i.large, 1 c6i.medium), $0.1024/h"},
+		{LaunchSummary([]model.Node{{Claim: "c", Type: "m6i.large", Zone: "z", CapacityType: "spot", Price: 1}}), "claim c has an instance: m6i.large in z, spot, $1.0000/h"},
+		{MoveSummary("empty", &Entry{Remove: []model.Node{large}, Saves: 0.0412}), "empty node n1 (m6i.large in us-west-2a, spot, $0.0412/h) is removed, saving $0.0412/h"},
 		{
-			MoveSummary("underused", &Entry{Remove: []Machine{large, large}, Evicts: 4, Saves: 0.0824}),
+			MoveSummary("underused", &Entry{Remove: []model.Node{large, large}, Evicts: 4, Saves: 0.0824}),
 			"2 underused nodes (2 m6i.large, $0.0824/h) are removed, 4 pods move to nodes that have room, saving $0.0824/h",
 		},
 		{
-			MoveSummary("drifted", &Entry{Remove: []Machine{small}, Add: []Machine{large}, Evicts: 1, Saves: -0.0212}),
+			MoveSummary("drifted", &Entry{Remove: []model.Node{small}, Add: []model.Node{large}, Evicts: 1, Saves: -0.0212}),
 			"drifted node n2 (c6i.medium in us-west-2b, on-demand, $0.0200/h) is replaced by a new m6i.large in us-west-2a, spot, $0.0412/h, 1 pod restarts, for $0.0212/h more",
 		},
 	} {

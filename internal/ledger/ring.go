@@ -6,6 +6,7 @@ import (
 	"time"
 
 	v1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/model"
 )
 
 const (
@@ -58,7 +59,7 @@ func (l *Ledger) Add(e Entry) uint64 {
 // weight is how many names an entry holds.
 func (e *Entry) weight() int {
 	n := 1 + len(e.About)
-	for _, list := range [][]Machine{e.Add, e.Remove} {
+	for _, list := range [][]model.Node{e.Add, e.Remove} {
 		for i := range list {
 			n += 1 + len(list[i].Pods)
 		}

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	v1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/engine/why"
+	"karpenter/internal/model"
 )
 
 // MaxNamed is how many objects an entry names one by one at most where it is about a whole group of them.
@@ -17,47 +17,8 @@ const MaxNamed = 1000
 // maxWords is how many kinds of instances a sentence names before it counts the rest.
 const maxWords = 3
 
-// Money writes dollars an hour.
-func Money(perHour float64) string {
-	if perHour < 0 {
-		return fmt.Sprintf("-$%.4f/h", -perHour)
-	}
-	return fmt.Sprintf("$%.4f/h", perHour)
-}
-
-// Count is a number of things: 1 pod, 2 pods.
-func Count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
-}
-
-// Does is what a number of things does: 1 pod restarts, 2 pods restart.
-func Does(n int, thing, verb string) string {
-	if n == 1 {
-		verb += "s"
-	}
-	return Count(n, thing) + " " + verb
-}
-
-// Words describes the instance: m6i.large in us-west-2a, spot, $0.0412/h.
-func (m *Machine) Words() string {
-	text := cmp.Or(m.Type, "instance")
-	if m.Zone != "" {
-		text += " in " + m.Zone
-	}
-	if m.CapacityType != "" {
-		text += ", " + m.CapacityType
-	}
-	if m.Price > 0 {
-		text += ", " + Money(m.Price)
-	}
-	return text
-}
-
 // kinds counts instances by type, the most frequent first: 2 m6i.large, 1 c6i.large.
-func kinds(list []Machine) string {
+func kinds(list []model.Node) string {
 	count := map[string]int{}
 	var names []string
 	for i := range list {
@@ -78,7 +39,7 @@ func kinds(list []Machine) string {
 	return strings.Join(parts, ", ")
 }
 
-func total(list []Machine) (sum float64) {
+func total(list []model.Node) (sum float64) {
 	for i := range list {
 		sum += list[i].Price
 	}
@@ -86,24 +47,24 @@ func total(list []Machine) (sum float64) {
 }
 
 // fresh describes nodes that are to be launched.
-func fresh(list []Machine) string {
+func fresh(list []model.Node) string {
 	if len(list) == 1 {
 		return "a new " + list[0].Words()
 	}
-	return fmt.Sprintf("%d new nodes (%s), %s", len(list), kinds(list), Money(total(list)))
+	return fmt.Sprintf("%d new nodes (%s), %s", len(list), kinds(list), why.Money(total(list)))
 }
 
 // PlanSummary says what pending pods get.
-func PlanSummary(pods int, add []Machine) string {
-	return Does(pods, "pod", "get") + " " + fresh(add)
+func PlanSummary(pods int, add []model.Node) string {
+	return why.Does(pods, "pod", "get") + " " + fresh(add)
 }
 
 // LaunchSummary says which instances claims have got.
-func LaunchSummary(had []Machine) string {
+func LaunchSummary(had []model.Node) string {
 	if len(had) == 1 {
 		return fmt.Sprintf("claim %s has an instance: %s", had[0].Claim, had[0].Words())
 	}
-	return fmt.Sprintf("%d claims have instances: %s, %s", len(had), kinds(had), Money(total(had)))
+	return fmt.Sprintf("%d claims have instances: %s, %s", len(had), kinds(had), why.Money(total(had)))
 }
 
 // MoveSummary says what a move does. word says why its nodes are removed, between the number and the noun: empty, drifted, underused.
@@ -114,7 +75,7 @@ func MoveSummary(word string, e *Entry) string {
 		m := &e.Remove[0]
 		fmt.Fprintf(&b, "%s node %s (%s)", word, cmp.Or(m.Node, m.Claim), m.Words())
 	} else {
-		fmt.Fprintf(&b, "%d %s nodes (%s, %s)", len(e.Remove), word, kinds(e.Remove), Money(total(e.Remove)))
+		fmt.Fprintf(&b, "%d %s nodes (%s, %s)", len(e.Remove), word, kinds(e.Remove), why.Money(total(e.Remove)))
 	}
 	switch {
 	case len(e.Add) > 0 && one:
@@ -127,14 +88,14 @@ func MoveSummary(word string, e *Entry) string {
 		b.WriteString(" are removed")
 	}
 	if e.Evicts > 0 && len(e.Add) == 0 {
-		b.WriteString(", " + Does(e.Evicts, "pod", "move") + " to nodes that have room")
+		b.WriteString(", " + why.Does(e.Evicts, "pod", "move") + " to nodes that have room")
 	} else if e.Evicts > 0 {
-		b.WriteString(", " + Does(e.Evicts, "pod", "restart"))
+		b.WriteString(", " + why.Does(e.Evicts, "pod", "restart"))
 	}
 	if e.Saves >= 0 {
-		return b.String() + ", saving " + Money(e.Saves)
+		return b.String() + ", saving " + why.Money(e.Saves)
 	}
-	return b.String() + ", for " + Money(-e.Saves) + " more"
+	return b.String() + ", for " + why.Money(-e.Saves) + " more"
 }
 
 // SetPrices has instances of claims priced; nil prices none.
@@ -147,12 +108,9 @@ func (l *Ledger) SetPrices(price func(*v1.NodeClaim) float64) {
 	l.price = price
 }
 
-// Machine is the instance of a claim, as far as the claim shows it.
-func (l *Ledger) Machine(claim *v1.NodeClaim) Machine {
-	m := Machine{
-		Claim: claim.Name, Node: claim.Status.NodeName, Pool: claim.Labels[v1.NodePoolLabelKey], Type: claim.Labels[corev1.LabelInstanceTypeStable],
-		Zone: claim.Labels[corev1.LabelTopologyZone], CapacityType: claim.Labels[v1.CapacityTypeLabelKey],
-	}
+// Node is the node of a claim with its price, as far as they are known.
+func (l *Ledger) Node(claim *v1.NodeClaim) model.Node {
+	m := model.ClaimNode(claim)
 	if l == nil {
 		return m
 	}
@@ -170,7 +128,7 @@ func (l *Ledger) Removed(claim *v1.NodeClaim, kind Kind, reason, what string) {
 	if l == nil {
 		return
 	}
-	m := l.Machine(claim)
+	m := l.Node(claim)
 	subject := "claim " + m.Claim
 	if m.Node != "" {
 		subject = "node " + m.Node
@@ -178,7 +136,7 @@ func (l *Ledger) Removed(claim *v1.NodeClaim, kind Kind, reason, what string) {
 	if m.Type != "" {
 		subject += " (" + m.Words() + ")"
 	}
-	l.Add(Entry{Kind: kind, Reason: reason, Summary: subject + " " + what, Remove: []Machine{m}, Outcome: Done, Saves: m.Price})
+	l.Add(Entry{Kind: kind, Reason: reason, Summary: subject + " " + what, Remove: []model.Node{m}, Outcome: Done, Saves: m.Price})
 }
 
 // FindOpen is the newest entry of a kind that is not over and has the key, or nil.

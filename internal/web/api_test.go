@@ -16,6 +16,7 @@ import (
 	"karpenter/internal/engine/why"
 	"karpenter/internal/explain"
 	"karpenter/internal/ledger"
+	"karpenter/internal/model"
 	"karpenter/internal/web"
 )
 
@@ -26,21 +27,21 @@ func sunday() time.Time  { return time.Date(2026, 3, 8, 10, 30, 0, 0, time.UTC) 
 // decisions puts one of each kind into the ledger.
 func decisions(c *cluster) {
 	nodes := c.View().Nodes
-	machine := func(i int) ledger.Machine {
+	machine := func(i int) model.Node {
 		w := nodes[i].World
-		return ledger.Machine{Claim: w.Claim, Node: w.Name, Pool: w.Pool, Type: "m6i.large", Zone: "us-west-2a", CapacityType: "spot", Price: w.Price, Pods: []string{"shop/" + w.Pods[0].Name}}
+		return model.Node{Claim: w.Claim, Node: w.Name, Pool: w.Pool, Type: "m6i.large", Zone: "us-west-2a", CapacityType: "spot", Price: w.Price, Pods: []string{"shop/" + w.Pods[0].Name}}
 	}
 	about := func(i int) []ledger.Ref { return []ledger.Ref{{Kind: "Node", Name: nodes[i].World.Name}} }
-	c.ledger.Add(ledger.Entry{Kind: ledger.Plan, Summary: "6 pods get 2 new nodes at $0.2304/h", Add: []ledger.Machine{machine(0), machine(1)}, Why: []why.Reason{
+	c.ledger.Add(ledger.Entry{Kind: ledger.Plan, Summary: "6 pods get 2 new nodes at $0.2304/h", Add: []model.Node{machine(0), machine(1)}, Why: []why.Reason{
 		why.New(why.Chosen, "m6i.2xlarge spot in us-west-2b is the cheapest that fits 3 of the pods"),
 		{Code: why.NextBest, Text: "r6i.2xlarge would cost $0.0408/h more", Because: []why.Reason{why.Counted(why.Stock, 2, 6, "offerings are out of stock")}},
 	}})
-	c.ledger.Add(ledger.Entry{Kind: ledger.Launch, Reason: "Launched", Summary: "m6i.2xlarge spot in us-west-2b asked for", Add: []ledger.Machine{machine(0)}, About: about(0), Outcome: ledger.Done})
-	id := c.ledger.Add(ledger.Entry{Kind: ledger.Move, Reason: "Underutilized", Summary: "2 nodes make way for 1, which saves $0.1544/h", Remove: []ledger.Machine{machine(2), machine(3)}, Add: []ledger.Machine{machine(4)}, Evicts: 11, Saves: 0.1544, Outcome: ledger.Open, About: about(2)})
+	c.ledger.Add(ledger.Entry{Kind: ledger.Launch, Reason: "Launched", Summary: "m6i.2xlarge spot in us-west-2b asked for", Add: []model.Node{machine(0)}, About: about(0), Outcome: ledger.Done})
+	id := c.ledger.Add(ledger.Entry{Kind: ledger.Move, Reason: "Underutilized", Summary: "2 nodes make way for 1, which saves $0.1544/h", Remove: []model.Node{machine(2), machine(3)}, Add: []model.Node{machine(4)}, Evicts: 11, Saves: 0.1544, Outcome: ledger.Open, About: about(2)})
 	c.ledger.Settle(id, ledger.Done, "done after 94 s")
 	c.ledger.Add(ledger.Entry{Kind: ledger.Refusal, Summary: "1 pod is unschedulable: no type has 64 CPU", About: []ledger.Ref{{Kind: "Pod", Namespace: "shop", Name: "report-7c5d8f9b6d-000de"}}, Why: []why.Reason{why.New(why.Resource, "no type has 64 CPU; the largest has 16")}})
 	c.ledger.Add(ledger.Entry{Kind: ledger.Failure, Reason: "InsufficientCapacity", Summary: "m6i.4xlarge spot in us-west-2c is out of stock; the next offering is tried"})
-	c.ledger.Add(ledger.Entry{Kind: ledger.Interruption, Reason: "SpotInterrupted", Summary: "spot takes " + nodes[5].World.Name + " away in two minutes; a replacement is being launched", About: about(5), Remove: []ledger.Machine{machine(5)}})
+	c.ledger.Add(ledger.Entry{Kind: ledger.Interruption, Reason: "SpotInterrupted", Summary: "spot takes " + nodes[5].World.Name + " away in two minutes; a replacement is being launched", About: about(5), Remove: []model.Node{machine(5)}})
 }
 
 func get(t *testing.T, h http.Handler, path string) *httptest.ResponseRecorder {
@@ -60,59 +61,50 @@ func read[T any](t *testing.T, h http.Handler, path string) T {
 	return out
 }
 
-type model struct {
+type live struct {
 	Run     string
 	Version uint64
 	From    *uint64
 	Full    bool
 	Nodes   []struct {
-		Key, Name, Pool, Type, State string
-		Price                        float64
-		CPU, UsedCPU                 int64
-		Pods                         []any
+		Key string
+		model.FleetNode
+		PodRows []any
 	}
 	Gone    []string
-	Totals  *struct{ Nodes, Pods, Pending int }
+	Totals  *model.Totals
 	Savings *struct {
-		Moves   int
-		PerHour float64
+		Moves        int
+		SavesPerHour float64
 	}
-	Pending []struct {
-		Count       int
-		State, Wait string
-		Pods        []string
-		Why         []why.Reason
-	}
-	Next *struct {
-		Add   []struct{ Pool, Type string }
-		Moves []struct {
-			Reason string
-			Remove []string
-		}
+	Pending []model.Pending
+	Next    *struct {
+		Add   []model.PlannedNode
+		Moves []model.Move
 	}
 }
 
 func TestFleet(t *testing.T) {
 	c := smallCluster(t, sunday)
-	m := read[model](t, web.Handler(c, web.Options{}), "/api/v1/fleet")
-	if !m.Full || len(m.Nodes) != 24 || m.Totals.Nodes != 24 || m.Totals.Pods != 24*9 || m.Totals.Pending != 7 {
+	m := read[live](t, web.Handler(c, web.Options{}), "/api/v1/fleet")
+	if !m.Full || len(m.Nodes) != 24 || m.Totals.Nodes != 24 || m.Totals.PodSlots.Requested != 24*9 || m.Totals.Pending != 7 {
 		t.Errorf("full %v, %d nodes, totals %+v", m.Full, len(m.Nodes), m.Totals)
 	}
 	n := m.Nodes[0]
-	if n.State != "ready" || n.Price == 0 || n.CPU == 0 || n.UsedCPU == 0 || len(n.Pods) != 4*9 {
+	if n.State != "ready" || n.Price == 0 || n.CPU.Allocatable == 0 || n.CPU.Requested == 0 || len(n.PodRows) != 4*9 {
 		t.Errorf("node %+v", n)
 	}
-	if m.Savings.Moves != 1 || m.Savings.PerHour != 0.1544 {
+	if m.Savings.Moves != 1 || m.Savings.SavesPerHour != 0.1544 {
 		t.Errorf("savings %+v", m.Savings)
 	}
 	states := map[string]int{}
 	for _, g := range m.Pending {
 		states[g.State] += g.Count
-		if g.State == "stuck" && (len(g.Why) == 0 || g.Wait == "") {
+		if g.State == model.PendingUnschedulable && (len(g.Why) == 0 || g.Summary != model.MainReason(g.Why)) {
 			t.Errorf("a group that is stuck says no reason: %+v", g)
 		}
 	}
-	if states["stuck"] != 1 || states["launch"]+states["room"] != 6 {
+	if states[model.PendingUnschedulable] != 1 || states["launch"]+states["room"] != 6 {
 		t.Errorf("pods wait for %v, want 1 stuck and 6 with a place", states)
 	}
 	if len(m.Next.Moves) == 0 {
@@ -124,8 +116,8 @@ func TestAPodThatHasJustComeWaitsForThePlan(t *testing.T) {
 	c := smallCluster(t, stopped)
 	h := web.Handler(c, web.Options{})
 	c.addPod("late", 100, 100, "")
-	for _, g := range read[model](t, h, "/api/v1/fleet").Pending {
-		if strings.Contains(g.Pods[0], "late") && g.State == "plan" {
+	for _, g := range read[live](t, h, "/api/v1/fleet").Pending {
+		if strings.Contains(g.Pods[0], "late") && g.State == model.PendingNew {
 			return
 		}
 	}
@@ -135,22 +127,22 @@ func TestAPodThatHasJustComeWaitsForThePlan(t *testing.T) {
 func TestPoolsShowBudgets(t *testing.T) {
 	c := smallCluster(t, stopped)
 	got := read[struct {
-		At, Until int64
+		At, Until time.Time
 		Pools     []struct {
 			Name, Ready string
 			Nodes       int
 			Limits      []struct {
 				Resource, Used, Max string
-				Part                float64
+				Share               float64
 			}
 			Budgets []struct {
 				Active  bool
-				Windows [][2]int64
+				Windows []struct{ From, To time.Time }
 			}
 			Allowed []struct {
 				Reason string
 				Spans  []struct {
-					From, To int64
+					From, To time.Time
 					Nodes    int
 				}
 			}
@@ -174,8 +166,8 @@ func TestPoolsShowBudgets(t *testing.T) {
 				t.Errorf("%s: %+v, want %v first", a.Reason, a.Spans, want)
 			}
 		}
-		if first, last := a.Spans[0], a.Spans[len(a.Spans)-1]; first.From != got.At || last.To != got.Until {
-			t.Errorf("%s: from %d to %d, want %d to %d", a.Reason, first.From, last.To, got.At, got.Until)
+		if first, last := a.Spans[0], a.Spans[len(a.Spans)-1]; !first.From.Equal(got.At) || !last.To.Equal(got.Until) {
+			t.Errorf("%s: from %v to %v, want %v to %v", a.Reason, first.From, last.To, got.At, got.Until)
 		}
 	}
 }
@@ -183,19 +175,15 @@ func TestPoolsShowBudgets(t *testing.T) {
 func TestDecisions(t *testing.T) {
 	c := smallCluster(t, stopped)
 	h := web.Handler(c, web.Options{})
-	type list struct {
-		Decisions []ledger.Entry
-		Newest    uint64
-	}
 	for path, want := range map[string]int{
 		"": 6, "?kind=Move": 1, "?kind=Move,Plan": 2, "?kind=Move&kind=Plan": 2, "?since=4": 2, "?limit=1": 1,
 		"?about=Node/" + c.View().Nodes[5].World.Name: 1, "?about=Pod/shop/report-7c5d8f9b6d-000de": 1, "?about=Node/none": 0,
 	} {
-		if got := read[list](t, h, "/api/v1/decisions"+path); len(got.Decisions) != want || got.Newest != 6 {
+		if got := read[ledger.Decisions](t, h, "/api/v1/decisions"+path); len(got.Decisions) != want || got.Newest != 6 {
 			t.Errorf("%s: %d decisions, newest %d; want %d and 6", path, len(got.Decisions), got.Newest, want)
 		}
 	}
-	if e := read[ledger.Entry](t, h, "/api/v1/decisions/3"); e.Kind != ledger.Move || e.Outcome != ledger.Done {
+	if e := read[ledger.Decision](t, h, "/api/v1/decisions/3").Decision; e.Kind != ledger.Move || e.Outcome != ledger.Done {
 		t.Errorf("decision 3 is %+v", e)
 	}
 	for path, code := range map[string]int{
@@ -294,7 +282,7 @@ func TestStreamSendsWhatChanges(t *testing.T) {
 	c := smallCluster(t, stopped)
 	s := listen(t, web.Handler(c, web.Options{}))
 	have := map[string]bool{}
-	var last model
+	var last live
 	steps := []func(){
 		func() { c.addNode(100, "general") },
 		func() { c.addPod("extra", 100, 100, c.View().Nodes[0].World.Name) },
@@ -304,7 +292,7 @@ func TestStreamSendsWhatChanges(t *testing.T) {
 		},
 	}
 	for i, data := range follow(t, s.URL+"/api/v1/stream", 12) {
-		var m model
+		var m live
 		if err := json.Unmarshal([]byte(data), &m); err != nil {
 			t.Fatal(err)
 		}
@@ -337,7 +325,7 @@ func TestStreamSendsWhatChanges(t *testing.T) {
 func TestAReaderThatIsBehindGetsEverything(t *testing.T) {
 	c := smallCluster(t, stopped)
 	s := listen(t, web.Handler(c, web.Options{}))
-	m := read[model](t, s.Config.Handler, "/api/v1/fleet")
+	m := read[live](t, s.Config.Handler, "/api/v1/fleet")
 	c.addNode(100, "general")
 	for name, want := range map[string]struct {
 		query url.Values
@@ -350,7 +338,7 @@ func TestAReaderThatIsBehindGetsEverything(t *testing.T) {
 		"that says nothing else": {nil, true},
 	} {
 		for _, data := range follow(t, s.URL+"/api/v1/stream?"+want.query.Encode(), 1) {
-			var got model
+			var got live
 			if err := json.Unmarshal([]byte(data), &got); err != nil {
 				t.Fatal(err)
 			}

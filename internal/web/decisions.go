@@ -22,14 +22,11 @@ func (s *Server) decisions(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	list := s.src.Ledger().List(q)
-	if list == nil {
-		list = []*ledger.Entry{}
-	}
 	var newest uint64
 	if last := s.src.Ledger().List(ledger.Query{Limit: 1}); len(last) > 0 {
 		newest = last[0].ID
 	}
-	answer(w, r, map[string]any{"decisions": list, "newest": newest})
+	answer(w, r, ledger.NewDecisions(list, newest))
 }
 
 func queryOf(r *http.Request) (ledger.Query, error) {
@@ -93,6 +90,6 @@ func (s *Server) entry(w http.ResponseWriter, r *http.Request) *ledger.Entry {
 
 func (s *Server) decision(w http.ResponseWriter, r *http.Request) {
 	if e := s.entry(w, r); e != nil {
-		answer(w, r, e)
+		answer(w, r, e.Document())
 	}
 }

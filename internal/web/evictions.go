@@ -13,7 +13,7 @@ type evictionModel struct {
 	Pods int `json:"pods"`
 	// PerPod is that number for each pod of the pool, and SavesEach the dollars an hour that each was to save.
 	PerPod    float64 `json:"perPod,omitempty"`
-	SavesEach float64 `json:"savesEach,omitempty"`
+	SavesEach float64 `json:"savesPerHourEach,omitempty"`
 }
 
 // evictions adds up, by pool, the moves for cost that were carried out within the last hour. What a move saves counts for its nodes by

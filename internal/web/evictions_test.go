@@ -7,6 +7,7 @@ import (
 
 	"karpenter/internal/engine/world"
 	"karpenter/internal/ledger"
+	"karpenter/internal/model"
 	"karpenter/internal/state"
 )
 
@@ -15,7 +16,7 @@ func TestEvictionsOfTheLastHourAreAddedUpByPool(t *testing.T) {
 	at := now.Add(-2 * time.Hour)
 	l := ledger.New(10, "p", func() time.Time { return at })
 	add := func(reason string, outcome ledger.Outcome) {
-		l.Settle(l.Add(ledger.Entry{Kind: ledger.Move, Reason: reason, Outcome: ledger.Open, Saves: 0.4, Remove: []ledger.Machine{
+		l.Settle(l.Add(ledger.Entry{Kind: ledger.Move, Reason: reason, Outcome: ledger.Open, Saves: 0.4, Remove: []model.Node{
 			{Pool: "a", Price: 0.3, Pods: []string{"x/1", "x/2", "x/3"}}, {Pool: "b", Price: 0.1, Pods: []string{"x/4"}},
 		}}), outcome, "")
 	}

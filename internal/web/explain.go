@@ -41,7 +41,7 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		refuse(w, http.StatusBadRequest, err.Error())
 	default:
-		answer(w, r, a)
+		answer(w, r, a.Document(""))
 	}
 }
 

@@ -15,13 +15,13 @@ import (
 
 	"karpenter/internal/engine/disrupt"
 	"karpenter/internal/engine/pack"
-	"karpenter/internal/explain"
 	"karpenter/internal/ledger"
+	"karpenter/internal/model"
 	"karpenter/internal/web"
 )
 
 // workedOut is the fleet as it comes of a recording alone.
-func workedOut(tb testing.TB, recording []byte) *explain.Fleet {
+func workedOut(tb testing.TB, recording []byte) *model.Fleet {
 	tb.Helper()
 	r, err := ledger.Read(recording)
 	if err != nil {
@@ -34,8 +34,8 @@ func workedOut(tb testing.TB, recording []byte) *explain.Fleet {
 	snap, in := r.World(view), r.Input(view)
 	opt := r.Options.Disrupt()
 	opt.Pack.Workers = runtime.NumCPU()
-	fleet := explain.NewFleet(view, snap, pack.Solve(snap, opt.Pack), r.At)
-	fleet.Apply(explain.Judge(in, disrupt.Decide(in, opt, r.At)))
+	fleet := model.NewFleet(model.Outlook{View: view, World: snap, Plan: pack.Solve(snap, opt.Pack), PlanAt: r.At}, r.At)
+	fleet.Apply(model.Judge(in.World, disrupt.Decide(in, opt, r.At)))
 	return fleet
 }
 
@@ -44,13 +44,13 @@ func TestRowsAreThoseOfTheRecording(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := smallCluster(t, clock)
 			h := web.Handler(c, web.Options{})
-			got := read[explain.Fleet](t, h, "/api/v1/fleet/nodes")
+			got := read[model.Fleet](t, h, "/api/v1/fleet/nodes")
 			want := workedOut(t, get(t, h, "/api/v1/recording").Body.Bytes())
 			if d := cmp.Diff(want, &got); d != "" {
 				t.Errorf("rows differ from those of the recording (-recording +rows):\n%s", d)
 			}
-			if got.Total.Nodes != 24 || got.Total.Pending != 7 || !got.Decided {
-				t.Errorf("%+v", got.Total)
+			if got.Totals.Nodes != 24 || got.Totals.Pending != 7 || !got.Decided {
+				t.Errorf("%+v", got.Totals)
 			}
 		})
 	}
@@ -61,11 +61,11 @@ func TestRowsWithAnOlderPlan(t *testing.T) {
 	c := smallCluster(t, sunday)
 	stuck := "shop/" + c.stuck()
 	c.addPod("late", 100, 100, "")
-	got := read[explain.Fleet](t, web.Handler(c, web.Options{}), "/api/v1/fleet/nodes")
+	got := read[model.Fleet](t, web.Handler(c, web.Options{}), "/api/v1/fleet/nodes")
 	waits := map[string]string{}
 	for _, w := range got.Pending {
 		for _, p := range w.Pods {
-			waits[p] = w.For
+			waits[p] = w.Summary
 		}
 	}
 	late := ""
@@ -74,7 +74,7 @@ func TestRowsWithAnOlderPlan(t *testing.T) {
 			late = what
 		}
 	}
-	if late != "the next plan: they are new" || !strings.Contains(waits[stuck], "cpu") || len(waits) != 8 || got.Total.Pending != 8 {
+	if late != "the next plan: it is new" || !strings.Contains(waits[stuck], "cpu") || len(waits) != 8 || got.Totals.Pending != 8 {
 		t.Errorf("pods wait for %v", waits)
 	}
 }
@@ -91,7 +91,7 @@ func BenchmarkRows(b *testing.B) {
 		use        func([]byte)
 	}{
 		{"rows", "/api/v1/fleet/nodes", func(data []byte) {
-			if err := json.Unmarshal(data, &explain.Fleet{}); err != nil {
+			if err := json.Unmarshal(data, &model.Fleet{}); err != nil {
 				b.Fatal(err)
 			}
 		}},

@@ -2,9 +2,12 @@ package web
 
 import (
 	"encoding/json"
+	"math"
 	"net/http"
 	"sync"
 	"time"
+
+	"karpenter/internal/model"
 )
 
 // maxSamples bounds the history: a chart has no more points across than that.
@@ -47,22 +50,26 @@ func (s *samples) add(now time.Time, x sample, seen bool) {
 }
 
 // sampleOf takes the figures out of totals.
-func sampleOf(now time.Time, t *totals) sample {
-	return sample{float64(now.Unix()), t.Price, float64(t.Nodes), float64(t.Pods), float64(t.Pending), part(t.UsedCPU, t.CPU), part(t.UsedMemory, t.Memory)}
+func sampleOf(now time.Time, t *model.Totals) sample {
+	return sample{float64(now.Unix()), t.PerHour, float64(t.Nodes), float64(t.PodSlots.Requested), float64(t.Pending), short(t.CPU.Share()), short(t.Memory.Share())}
 }
 
-func part(used, all int64) float64 {
-	if all <= 0 {
-		return 0
-	}
-	return float64(used*10000/all) / 10000
+// short leaves the digits of a share out that no chart shows.
+func short(share float64) float64 { return math.Round(1e4*share) / 1e4 }
+
+// historyDocument is the figures of the past. Each sample is a list: seconds since 1970, $/h, nodes, pods on nodes, pending pods, and
+// the shares of CPU and memory that pods request.
+type historyDocument struct {
+	model.Type
+	StepSeconds float64  `json:"stepSeconds"`
+	Samples     []sample `json:"samples"`
 }
 
 // history answers with the figures since the start.
 func (s *Server) history(w http.ResponseWriter, r *http.Request) {
 	s.hub.refresh()
 	s.hub.samples.mu.Lock()
-	data, err := json.Marshal(map[string]any{"step": max(s.hub.samples.step, sampleEvery).Seconds(), "samples": s.hub.samples.list})
+	data, err := json.Marshal(&historyDocument{model.TypeOf(model.KindHistory), max(s.hub.samples.step, sampleEvery).Seconds(), append([]sample{}, s.hub.samples.list...)})
 	s.hub.samples.mu.Unlock()
 	if err != nil {
 		refuse(w, http.StatusInternalServerError, err.Error())

@@ -12,6 +12,7 @@ import (
 	"karpenter/internal/engine/disrupt"
 	"karpenter/internal/engine/pack"
 	"karpenter/internal/ledger"
+	"karpenter/internal/model"
 	"karpenter/internal/state"
 )
 
@@ -49,12 +50,12 @@ type hub struct {
 	nodes    map[string]*hubNode
 	sections [len(sectionNames)]json.RawMessage
 	changes  []change // the latest last; the last one led to version
-	totals   *totals
+	totals   *model.Totals
 }
 
 type hubNode struct {
 	from  *state.Node
-	model *nodeModel
+	model *liveNode
 	data  json.RawMessage
 }
 
@@ -68,7 +69,7 @@ type change struct {
 func newHub(src Source) *hub {
 	watch, _ := src.Ledger().Watch()
 	started := src.About().Started
-	return &hub{src: src, run: strconv.FormatInt(started.UnixNano(), 36), watch: watch, nodes: map[string]*hubNode{}, totals: &totals{}}
+	return &hub{src: src, run: strconv.FormatInt(started.UnixNano(), 36), watch: watch, nodes: map[string]*hubNode{}, totals: &model.Totals{}}
 }
 
 // refresh looks at the source and returns the version of the model. It costs what has changed.
@@ -82,7 +83,8 @@ func (h *hub) refresh() uint64 {
 	var c change
 	if view != h.view && view != nil {
 		h.setNodes(view, &c)
-		h.totals = addUp(h.models(), len(view.World.Pending))
+		totals := model.AddUp(h.rows(), len(view.World.Pending))
+		h.totals = &totals
 		h.set(&c, sectionTotals, h.totals)
 		h.set(&c, sectionProblems, problemsOf(view))
 	}
@@ -127,15 +129,15 @@ func (h *hub) setNodes(v *state.View, c *change) {
 		if have != nil && have.from == n {
 			continue
 		}
-		model := modelNode(v.World, n)
-		data, err := json.Marshal(model)
+		node := newLiveNode(v.World, n)
+		data, err := json.Marshal(node)
 		if err != nil {
 			continue // numbers and names only: cannot happen
 		}
 		if have == nil || !bytes.Equal(have.data, data) {
 			c.keys = append(c.keys, key)
 		}
-		h.nodes[key] = &hubNode{from: n, model: model, data: data}
+		h.nodes[key] = &hubNode{from: n, model: node, data: data}
 	}
 	for _, key := range h.keys {
 		if !seen[key] {
@@ -152,10 +154,10 @@ func (h *hub) setNodes(v *state.View, c *change) {
 	}
 }
 
-func (h *hub) models() []*nodeModel {
-	out := make([]*nodeModel, 0, len(h.keys))
+func (h *hub) rows() []*model.FleetNode {
+	out := make([]*model.FleetNode, 0, len(h.keys))
 	for _, key := range h.keys {
-		out = append(out, h.nodes[key].model)
+		out = append(out, &h.nodes[key].model.FleetNode)
 	}
 	return out
 }
@@ -245,7 +247,7 @@ func (h *hub) delta(changes []change, from uint64, now time.Time) []byte {
 
 func (h *hub) begin(now time.Time) *bytes.Buffer {
 	w := &bytes.Buffer{}
-	w.WriteString(`{"run":"` + h.run + `","version":` + strconv.FormatUint(h.version, 10) + `,"at":` + strconv.FormatInt(now.UnixMilli(), 10))
+	w.WriteString(`{"apiVersion":"` + model.APIVersion + `","kind":"` + model.KindLiveFleet + `","run":"` + h.run + `","version":` + strconv.FormatUint(h.version, 10) + `,"at":"` + now.UTC().Format(time.RFC3339Nano) + `"`)
 	return w
 }
 

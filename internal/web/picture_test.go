@@ -47,7 +47,7 @@ func TestWhatIsDrawnInPartsIsTheWhole(t *testing.T) {
 	x.Wait(`document.querySelector('.tip').hidden`)
 	parts := pixels(x)
 	press(x, "Colour", "pool")
-	press(x, "Colour", "market")
+	press(x, "Colour", "capacityType")
 	if whole := pixels(x); parts != whole {
 		x.Shot("drawn-whole")
 		t.Error("what was drawn in parts looks different from the whole")

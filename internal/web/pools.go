@@ -13,11 +13,20 @@ import (
 	v1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/disrupt"
 	"karpenter/internal/explain"
+	"karpenter/internal/model"
 	"karpenter/internal/state"
 )
 
 // horizon is how far ahead budget windows are shown.
 const horizon = 7 * 24 * time.Hour
+
+// poolsDocument is every pool, with its budgets until a moment.
+type poolsDocument struct {
+	model.Type
+	At    time.Time    `json:"at"`
+	Until time.Time    `json:"until"`
+	Pools []*poolModel `json:"pools"`
+}
 
 // poolModel is a pool as the page gets it.
 type poolModel struct {
@@ -27,9 +36,9 @@ type poolModel struct {
 	Ready            string       `json:"ready"`
 	Trouble          string       `json:"trouble,omitempty"`
 	Nodes            int          `json:"nodes"`
-	Leaving          int          `json:"leaving"`
+	Deleting         int          `json:"deleting"`
 	Static           bool         `json:"static,omitempty"`
-	Types            int          `json:"types"`
+	Types            int          `json:"instanceTypes"`
 	Limits           []limitModel `json:"limits,omitempty"`
 	Requirements     []string     `json:"requirements,omitempty"`
 	Labels           []string     `json:"labels,omitempty"`
@@ -48,7 +57,7 @@ type limitModel struct {
 	Resource string  `json:"resource"`
 	Used     string  `json:"used"`
 	Max      string  `json:"max"`
-	Part     float64 `json:"part"`
+	Share    float64 `json:"share"`
 }
 
 // budgetModel is a budget with the times at which it holds within the next days.
@@ -59,8 +68,13 @@ type budgetModel struct {
 	Duration string   `json:"duration,omitempty"`
 	Active   bool     `json:"active"`
 	Trouble  string   `json:"trouble,omitempty"`
-	// Windows are when it holds, in seconds since 1970.
-	Windows [][2]int64 `json:"windows"`
+	Windows  []window `json:"windows"`
+}
+
+// window is a time in which a budget holds.
+type window struct {
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
 }
 
 // allowance is how many nodes may be going for a reason, from now on.
@@ -72,9 +86,8 @@ type allowance struct {
 
 // span is a time in which the same number of nodes may be going; -1 is as many as there are.
 type span struct {
-	From  int64 `json:"from"`
-	To    int64 `json:"to"`
-	Nodes int   `json:"nodes"`
+	window
+	Nodes int `json:"nodes"`
 }
 
 // pools answers with every pool, its limits and its budgets.
@@ -91,13 +104,13 @@ func (s *Server) pools(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	slices.SortFunc(list, func(x, y *poolModel) int { return strings.Compare(x.Name, y.Name) })
-	answer(w, r, map[string]any{"at": now.Unix(), "until": now.Add(horizon).Unix(), "pools": list})
+	answer(w, r, &poolsDocument{model.TypeOf(model.KindPoolList), now.UTC(), now.Add(horizon).UTC(), list})
 }
 
 func modelPool(v *state.View, p *state.Pool, now time.Time) *poolModel {
 	o, use := p.Object, v.Usage(p.World.Name)
 	m := &poolModel{
-		Name: o.Name, Weight: p.World.Weight, Ready: "Unknown", Trouble: p.World.Refused, Nodes: use.Nodes, Leaving: use.Leaving,
+		Name: o.Name, Weight: p.World.Weight, Ready: "Unknown", Trouble: p.World.Refused, Nodes: use.Nodes, Deleting: use.Leaving,
 		Static: p.World.Static, Types: len(launchable(p.World)), Policy: string(o.Spec.Disruption.ConsolidationPolicy),
 		ConsolidateAfter: o.Spec.Disruption.ConsolidateAfter.String(), ExpireAfter: o.Spec.Template.Spec.ExpireAfter.String(),
 		Limits: limits(v, p, use),
@@ -144,7 +157,7 @@ func limits(v *state.View, p *state.Pool, use state.Usage) []limitModel {
 			l.Used = gibi(have.Value()) // the sum of many nodes is no round number
 		}
 		if limit := most.AsApproximateFloat64(); limit > 0 {
-			l.Part = have.AsApproximateFloat64() / limit
+			l.Share = have.AsApproximateFloat64() / limit
 		}
 		out = append(out, l)
 	}
@@ -163,7 +176,7 @@ func budgets(o *v1.NodePool, nodes int, now time.Time) ([]budgetModel, []allowan
 	out := make([]budgetModel, 0, len(list))
 	for i := range list {
 		b := &list[i]
-		m := budgetModel{Nodes: b.Nodes, Windows: [][2]int64{}}
+		m := budgetModel{Nodes: b.Nodes, Windows: []window{}}
 		for _, r := range b.Reasons {
 			m.Reasons = append(m.Reasons, string(r))
 		}
@@ -186,7 +199,7 @@ func budgets(o *v1.NodePool, nodes int, now time.Time) ([]budgetModel, []allowan
 			m.Trouble = err.Error() + "; the pool's nodes stay until this is right"
 		}
 		for _, w := range windows {
-			m.Windows = append(m.Windows, [2]int64{w.From.Unix(), w.To.Unix()})
+			m.Windows = append(m.Windows, window{w.From.UTC(), w.To.UTC()})
 		}
 		out = append(out, m)
 	}
@@ -204,9 +217,9 @@ func allowances(o *v1.NodePool, nodes int, now, end time.Time) []allowance {
 				n = -1
 			}
 			if last := len(a.Spans) - 1; last >= 0 {
-				a.Spans[last].To = w.From.Unix()
+				a.Spans[last].To = w.From.UTC()
 			}
-			a.Spans = append(a.Spans, span{From: w.From.Unix(), To: end.Unix(), Nodes: n})
+			a.Spans = append(a.Spans, span{window{w.From.UTC(), end.UTC()}, n})
 		}
 		out = append(out, a)
 	}

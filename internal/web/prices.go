@@ -4,25 +4,36 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"karpenter/internal/engine/world"
+	"karpenter/internal/model"
 	"karpenter/internal/state"
 )
 
+// pricesDocument is what pools could launch. Lists are the price lists in use, StockOuts what the cloud has refused of late.
+type pricesDocument struct {
+	model.Type
+	At        time.Time     `json:"at"`
+	Lists     []PriceList   `json:"lists,omitempty"`
+	StockOuts []StockOut    `json:"stockOuts,omitempty"`
+	Types     []*priceModel `json:"instanceTypes"`
+}
+
 // priceModel is what a type costs where.
 type priceModel struct {
-	Type   string       `json:"type"`
-	CPU    int64        `json:"cpu"`
-	Memory int64        `json:"memory"`
+	Type   string       `json:"instanceType"`
+	CPU    int64        `json:"cpuMillicores"`
+	Memory int64        `json:"memoryBytes"`
 	Nodes  int          `json:"nodes"`
 	Offers []offerModel `json:"offers"`
 }
 
 type offerModel struct {
-	Zone   string  `json:"zone"`
-	Market string  `json:"market"`
-	Price  float64 `json:"price"`
-	Out    bool    `json:"out,omitempty"`
+	Zone         string  `json:"zone"`
+	CapacityType string  `json:"capacityType"`
+	Price        float64 `json:"pricePerHour"`
+	OutOfStock   bool    `json:"outOfStock,omitempty"`
 }
 
 // prices answers with what pools could launch, at which price, and what is out of stock.
@@ -31,7 +42,7 @@ func (s *Server) prices(w http.ResponseWriter, r *http.Request) {
 	if v := s.src.View(); v != nil {
 		list = modelPrices(v)
 	}
-	answer(w, r, map[string]any{"at": s.src.Now().Unix(), "lists": about.Prices, "stockOuts": about.StockOuts, "types": list})
+	answer(w, r, &pricesDocument{model.TypeOf(model.KindPriceList), s.src.Now().UTC(), about.Prices, about.StockOuts, list})
 }
 
 func modelPrices(v *state.View) []*priceModel {
@@ -55,7 +66,7 @@ func modelPrices(v *state.View) []*priceModel {
 			for _, o := range t.Offerings {
 				if !seen[o] {
 					seen[o] = true
-					m.Offers = append(m.Offers, offerModel{Zone: o.Zone, Market: o.CapacityType, Price: o.Price, Out: !o.Available})
+					m.Offers = append(m.Offers, offerModel{Zone: o.Zone, CapacityType: o.CapacityType, Price: o.Price, OutOfStock: !o.Available})
 				}
 			}
 		}
@@ -69,7 +80,7 @@ func modelPrice(t *world.InstanceType) *priceModel {
 	if room == nil {
 		room = t.Allocatable
 	}
-	return &priceModel{Type: t.Name, CPU: room.Get(world.CPU), Memory: mebi(room.Get(world.Memory)), Offers: []offerModel{}}
+	return &priceModel{Type: t.Name, CPU: room.Get(world.CPU), Memory: room.Get(world.Memory), Offers: []offerModel{}}
 }
 
 // launches is a type with those of its offerings that a pool may use.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"karpenter/internal/explain"
 	"karpenter/internal/ledger"
+	"karpenter/internal/model"
 )
 
 const (
@@ -78,10 +78,10 @@ func (s *Server) fleetNodes(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusServiceUnavailable, "the controller has not seen the cluster yet; ask again in a moment")
 		return
 	}
-	plan, _ := s.src.Plan()
-	fleet := c.Fleet(plan, s.src.Now())
+	plan, at := s.src.Plan()
+	fleet := c.Fleet(plan, at, s.src.Now())
 	if d, in, _ := s.src.Decision(); d != nil && in != nil {
-		fleet.Apply(explain.Judge(in, d))
+		fleet.Apply(model.Judge(in.World, d))
 	}
 	answer(w, r, fleet)
 }
@@ -174,7 +174,7 @@ func (x *reader) decisions(entries <-chan *ledger.Entry) bool {
 	for {
 		select {
 		case e := <-entries:
-			data, err := json.Marshal(e)
+			data, err := json.Marshal(e.Document())
 			if err != nil {
 				continue
 			}

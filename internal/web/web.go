@@ -13,6 +13,7 @@ import (
 	"karpenter/internal/engine/pack"
 	"karpenter/internal/explain"
 	"karpenter/internal/ledger"
+	"karpenter/internal/model"
 	"karpenter/internal/state"
 )
 
@@ -53,7 +54,7 @@ type PriceList struct {
 
 // StockOut is an offering that is not tried again before Until.
 type StockOut struct {
-	Type         string    `json:"type"`
+	Type         string    `json:"instanceType"`
 	Zone         string    `json:"zone"`
 	CapacityType string    `json:"capacityType"`
 	Until        time.Time `json:"until,omitzero"`
@@ -205,8 +206,14 @@ func deny(w http.ResponseWriter, err error) {
 	}
 }
 
+// errorDocument says what is wrong with a request.
+type errorDocument struct {
+	model.Type
+	Error string `json:"error"`
+}
+
 func refuse(w http.ResponseWriter, code int, text string) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(map[string]string{"error": text})
+	_ = json.NewEncoder(w).Encode(&errorDocument{model.TypeOf(model.KindError), text})
 }

@@ -162,29 +162,34 @@ var Rules = []Rule{
 		Reason: "every metric in one table, for whoever counts",
 	},
 	{
-		Package: "internal/ledger", Imports: imports(kubernetes, []string{"internal/state", "internal/state/dump", "internal/engine/...", "api/..."}),
+		Package: "internal/model", Imports: imports(kubernetes, []string{"internal/state", "internal/state/dump", "internal/engine/...", "api/..."}),
+		Bans:   bans(banClock, banRandom, banEnv, banContext, banIO),
+		Reason: "what there is and why, once, for whoever shows it",
+	},
+	{
+		Package: "internal/ledger", Imports: imports(kubernetes, []string{"internal/model", "internal/state", "internal/state/dump", "internal/engine/...", "api/..."}),
 		Bans:   bans(banClock, banRandom, banEnv, banContext),
 		Reason: "decisions as data: whoever decides writes, whoever shows reads",
 	},
 	{
-		Package: "internal/explain", Imports: imports(kubernetes, []string{"internal/ledger", "internal/state", "internal/state/dump", "internal/engine/...", "api/..."}),
+		Package: "internal/explain", Imports: imports(kubernetes, []string{"internal/model", "internal/ledger", "internal/state", "internal/state/dump", "internal/engine/...", "api/..."}),
 		Bans:   bans(banClock, banRandom, banEnv, banContext),
 		Reason: "answers questions about a view with the engine's own reasons, for commands and dashboard alike",
 	},
 	{
 		Package: "internal/control/...",
-		Imports: imports(kubernetes, clients, []string{"internal/control/...", "internal/ledger", "internal/state", "internal/state/dump", "internal/engine/...", "internal/cloud", "internal/meter", "api/...", "github.com/go-logr/logr"}),
+		Imports: imports(kubernetes, clients, []string{"internal/control/...", "internal/model", "internal/ledger", "internal/state", "internal/state/dump", "internal/engine/...", "internal/cloud", "internal/meter", "api/...", "github.com/go-logr/logr"}),
 		Bans:    bans(banClock, banRandom, banEnv, banContext),
 		Reason:  "thin reconcilers: the only writers to Kubernetes; a cloud is what package cloud says, whichever it is; logr is how the manager hands on who reconciles what",
 	},
 	{
-		Package: "internal/web/...", Imports: imports(kubernetes, []string{"internal/ledger", "internal/explain", "internal/state", "internal/state/dump", "internal/engine/...", "api/..."}),
+		Package: "internal/web/...", Imports: imports(kubernetes, []string{"internal/model", "internal/ledger", "internal/explain", "internal/state", "internal/state/dump", "internal/engine/...", "api/..."}),
 		Bans:   bans(banClock, banRandom, banEnv, banContext),
 		Reason: "reads state, writes nothing",
 	},
 	{
 		Package: "internal/operator/...",
-		Imports: imports(kubernetes, clients, []string{"internal/operator/...", "internal/control/...", "internal/meter", "internal/web", "internal/ledger", "internal/explain", "internal/state/...", "internal/cloud", "internal/cloud/aws", "internal/engine/...", "api/...", "github.com/go-logr/logr", "github.com/prometheus/client_golang", "github.com/spf13/cobra", "github.com/aws"}),
+		Imports: imports(kubernetes, clients, []string{"internal/operator/...", "internal/control/...", "internal/meter", "internal/web", "internal/model", "internal/ledger", "internal/explain", "internal/state/...", "internal/cloud", "internal/cloud/aws", "internal/engine/...", "api/...", "github.com/go-logr/logr", "github.com/prometheus/client_golang", "github.com/spf13/cobra", "github.com/aws"}),
 		Reason:  "wiring: the real clock, environment and sockets are made here",
 	},
 	{
@@ -202,7 +207,7 @@ var Rules = []Rule{
 		Reason:  "a whole cluster on one machine",
 	},
 	{
-		Package: "internal/forecast", Imports: imports(kubernetes, []string{"k8s.io/apiextensions-apiserver", "internal/ledger", "internal/state", "internal/state/dump", "internal/engine/...", "api/..."}),
+		Package: "internal/forecast", Imports: imports(kubernetes, []string{"k8s.io/apiextensions-apiserver", "internal/model", "internal/ledger", "internal/state", "internal/state/dump", "internal/engine/...", "api/..."}),
 		Bans:   bans(banClock, banRandom, banEnv, banContext),
 		Reason: "carries decisions out on copies of objects, and nowhere else",
 	},
@@ -213,7 +218,7 @@ var Rules = []Rule{
 	},
 	{
 		Package: "internal/cli/...",
-		Imports: imports(kubernetes, clients, []string{"internal/cli/...", "internal/forecast", "internal/operator", "internal/web", "internal/ledger", "internal/explain", "internal/state", "internal/state/dump", "internal/engine/...", "internal/cloud/simaws", "api/...", "golang.org/x/term", "github.com/spf13/cobra", "github.com/spf13/pflag"}),
+		Imports: imports(kubernetes, clients, []string{"internal/cli/...", "internal/forecast", "internal/operator", "internal/web", "internal/model", "internal/ledger", "internal/explain", "internal/state", "internal/state/dump", "internal/engine/...", "internal/cloud/simaws", "api/...", "golang.org/x/term", "github.com/spf13/cobra", "github.com/spf13/pflag"}),
 		Bans:    bans(banRandom, banContext),
 		Reason:  "commands stop before anything is carried out",
 	},

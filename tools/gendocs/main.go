@@ -1,6 +1,7 @@
 // Command gendocs writes the reference pages of our kinds (docs/reference/nodepool.md and so on) from their definitions in
 // api/crds: a section per field with its type, default, validation and description. The text is that of the definitions,
-// so that kubectl explain and the pages say the same. docs/reference/chart.md lists the values of the chart.
+// so that kubectl explain and the pages say the same. docs/reference/chart.md lists the values of the chart, docs/reference/output.md
+// and the JSON schemas below docs/reference/schema describe what commands and the HTTP API write for programs.
 //
 // Usage:
 //
@@ -10,10 +11,7 @@ package main
 import (
 	"flag"
 	"fmt"
-	"maps"
 	"os"
-	"path/filepath"
-	"slices"
 
 	"karpenter/api/crds"
 )
@@ -22,9 +20,15 @@ func main() {
 	out := flag.String("out", "docs/reference", "folder to write to")
 	chart := flag.String("chart", "charts/karpenter", "folder of the chart")
 	flag.Parse()
-	pages, err := pages(*chart)
+	all, err := pages(*chart)
 	if err == nil {
-		err = write(*out, pages)
+		err = writePages(*out, all)
+	}
+	if err == nil {
+		all, err = outputPages(".")
+	}
+	if err == nil {
+		err = writePages(*out, all)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "gendocs:", err)
@@ -48,13 +52,4 @@ func pages(chart string) (map[string]string, error) {
 		texts[definition.Spec.Names.Singular+".md"] = text
 	}
 	return texts, nil
-}
-
-func write(folder string, pages map[string]string) error {
-	for _, name := range slices.Sorted(maps.Keys(pages)) {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(pages[name]), 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,6 +21,11 @@ func TestPagesAreCurrent(t *testing.T) {
 	if len(all) != 6 {
 		t.Errorf("%d pages, want one each for NodePool, NodeClaim, EC2NodeClass, NodeOverlay, CapacityBuffer and the chart", len(all))
 	}
+	output, err := outputPages("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	maps.Copy(all, output)
 	for name, want := range all {
 		has, err := os.ReadFile(filepath.Join(reference, name))
 		if err != nil || string(has) != want {

@@ -20,6 +20,7 @@ import (
 	"karpenter/internal/engine/life"
 	"karpenter/internal/ledger"
 	"karpenter/internal/meter"
+	"karpenter/internal/model"
 )
 
 const (
@@ -384,7 +385,7 @@ func (r *Collect) collectMachine(ctx context.Context, in *cloud.Instance, fleet 
 	}
 	r.Ledger.Add(ledger.Entry{
 		Kind: ledger.Removal, Reason: causeCollected, Outcome: ledger.Done, Summary: fmt.Sprintf("instance %s (%s in %s) is ended, because no claim has it", in.ID, in.Type, in.Zone),
-		Remove: []ledger.Machine{{Claim: in.Claim, Pool: in.Pool, Type: in.Type, Zone: in.Zone, CapacityType: in.CapacityType}},
+		Remove: []model.Node{{Claim: in.Claim, Pool: in.Pool, Type: in.Type, Zone: in.Zone, CapacityType: in.CapacityType}},
 	})
 	r.Log.Info("ended instance without nodeclaim", "provider-id", in.ProviderID, "instance-type", in.Type, "zone", in.Zone, "NodePool", in.Pool, "batch", in.Batch)
 	nodes := &corev1.NodeList{}

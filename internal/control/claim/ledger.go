@@ -9,6 +9,7 @@ import (
 	"karpenter/internal/engine/life"
 	"karpenter/internal/engine/why"
 	"karpenter/internal/ledger"
+	"karpenter/internal/model"
 )
 
 // recordLaunches keeps what became of claims that were launched together: one entry for the instances that there are, and one for each
@@ -17,12 +18,12 @@ func (r *Lifecycle) recordLaunches(answers []answer) {
 	if r.Ledger == nil {
 		return
 	}
-	var had []ledger.Machine
+	var had []model.Node
 	failed := map[string][]answer{}
 	var reasons []string
 	for _, a := range answers {
 		if a.Err == nil {
-			had = append(had, r.Ledger.Machine(a.claim))
+			had = append(had, r.Ledger.Node(a.claim))
 			continue
 		}
 		key := a.claim.Labels[karpv1.NodePoolLabelKey] + " " + cloud.ReasonOf(a.Err)
@@ -48,7 +49,7 @@ func (r *Lifecycle) recordFailure(list []answer) {
 		Why: []why.Reason{why.New(why.Stock, "%s: %s", class, cut(first.Err.Error(), maxMessage))},
 	}
 	for _, a := range list {
-		e.Add = append(e.Add, ledger.Machine{Claim: a.claim.Name, Pool: a.claim.Labels[karpv1.NodePoolLabelKey]})
+		e.Add = append(e.Add, model.Node{Claim: a.claim.Name, Pool: a.claim.Labels[karpv1.NodePoolLabelKey]})
 	}
 	subject, verb := "claim "+first.claim.Name, "has"
 	if len(list) > 1 {

@@ -207,7 +207,7 @@ func (r *Interruption) book(what verdict, claim *karpv1.NodeClaim, message strin
 	if r.Ledger == nil {
 		return
 	}
-	m := r.Ledger.Machine(claim)
+	m := r.Ledger.Node(claim)
 	r.Ledger.Add(ledger.Entry{
 		Kind: ledger.Interruption, Reason: what.reason, Summary: fmt.Sprintf("node %s (%s): %s; nothing is done about it", cmp.Or(m.Node, m.Claim), m.Words(), message),
 		About: []ledger.Ref{{Kind: "NodeClaim", Name: m.Claim}, {Kind: "Node", Name: m.Node}},

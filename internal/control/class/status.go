@@ -19,7 +19,7 @@ import (
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/control"
-	"karpenter/internal/ledger"
+	"karpenter/internal/engine/why"
 )
 
 const (
@@ -100,7 +100,7 @@ func (r *Status) finish(ctx context.Context, class *awsv1.EC2NodeClass) (reconci
 	if len(names) > 0 {
 		r.Recorder.Tell(control.Event{
 			Object: class, Reason: "WaitingOnNodeClaimTermination",
-			Message: fmt.Sprintf("Waiting for %s to be deleted first: %s", ledger.Count(len(names), "NodeClaim"), cut(names)),
+			Message: fmt.Sprintf("Waiting for %s to be deleted first: %s", why.Count(len(names), "NodeClaim"), cut(names)),
 		})
 		return reconcile.Result{RequeueAfter: waitForClaims}, nil
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"karpenter/internal/control"
+	"karpenter/internal/engine/why"
 	"karpenter/internal/meter"
 	"karpenter/internal/state"
 )
@@ -129,11 +130,11 @@ func (s *reporter) churn(view *state.View, now time.Time) {
 		if pool == nil {
 			continue
 		}
-		text := fmt.Sprintf("Consolidation evicted %d pods within the last hour, of a pool with at most %d: more than one in %d. It was to save $%.2f/h. "+
+		text := fmt.Sprintf("Consolidation evicted %d pods within the last hour, of a pool with at most %d: more than one in %d. It was to save %s. "+
 			"If that is too much, raise spec.disruption.consolidateAfter (now %s) or the annotation karpenter.sh/restart-cost; "+
-			"\"karpenter explain pod\" says why a pod was moved", hour.evictions, hour.pods, churnShare, hour.saves, pool.Object.Spec.Disruption.ConsolidateAfter.String())
+			"\"karpenter explain pod\" says why a pod was moved", hour.evictions, hour.pods, churnShare, why.Money(hour.saves), pool.Object.Spec.Disruption.ConsolidateAfter.String())
 		s.l.Recorder.Tell(control.Event{Object: pool.Object, Warning: true, Reason: EventChurn, Every: churnEvery, Message: text})
-		s.l.Log.Warn("consolidation churns", "NodePool", name, "evictions", hour.evictions, "pods", hour.pods, "savings", fmt.Sprintf("$%.4f/h", hour.saves))
+		s.l.Log.Warn("consolidation churns", "NodePool", name, "evictions", hour.evictions, "pods", hour.pods, "savings", why.Money(hour.saves))
 	}
 }
 

@@ -65,7 +65,7 @@ func TestAPoolThatChurnsIsToldWhatToDo(t *testing.T) {
 	}
 	n := 0
 	for _, e := range b.told() {
-		if strings.Contains(e, "Warning ConsolidationChurn") && strings.Contains(e, "$1.50/h") && strings.Contains(e, "consolidateAfter") && strings.Contains(e, karpv1.RestartCostAnnotationKey) {
+		if strings.Contains(e, "Warning ConsolidationChurn") && strings.Contains(e, "$1.5000/h") && strings.Contains(e, "consolidateAfter") && strings.Contains(e, karpv1.RestartCostAnnotationKey) {
 			n++
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"karpenter/internal/engine/disrupt"
 	"karpenter/internal/engine/why"
 	"karpenter/internal/ledger"
+	"karpenter/internal/model"
 	"karpenter/internal/state"
 )
 
@@ -84,7 +85,7 @@ func refusal(in *disrupt.Input, d *disrupt.Decision) (e *ledger.Entry, kinds str
 	if total == 1 {
 		verb = "stays"
 	}
-	e.Summary = fmt.Sprintf("%s that could be removed %s; %s", ledger.Count(total, "node"), verb, strings.Join(parts, "; "))
+	e.Summary = fmt.Sprintf("%s that could be removed %s; %s", why.Count(total, "node"), verb, strings.Join(parts, "; "))
 	return e, kinds
 }
 
@@ -105,7 +106,7 @@ func (b *ledgerRecorder) begun(s *start) {
 		e.Remove = append(e.Remove, leaves(n))
 	}
 	for i, n := range s.move.Add {
-		m := ledger.NewMachine(snap, n)
+		m := model.NewNode(snap, n)
 		if i < len(s.to) {
 			m.Claim = s.to[i]
 		}
@@ -116,8 +117,8 @@ func (b *ledgerRecorder) begun(s *start) {
 }
 
 // leaves is a node that goes, with the pods that have to move.
-func leaves(n *state.Node) ledger.Machine {
-	m := ledger.MachineOf(n.World)
+func leaves(n *state.Node) model.Node {
+	m := model.NodeOf(n.World)
 	for i, p := range n.Pods {
 		if len(n.World.Pods) == len(n.Pods) && !n.World.Pods[i].Movable {
 			continue

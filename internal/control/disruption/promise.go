@@ -10,6 +10,7 @@ import (
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/control"
 	"karpenter/internal/engine/disrupt"
+	"karpenter/internal/engine/why"
 	"karpenter/internal/engine/world"
 	"karpenter/internal/state"
 )
@@ -163,13 +164,13 @@ func (l *Loop) judge(view *state.View, name string, p *promise, now time.Time) {
 	if p.horizon != before {
 		p.since = now
 	}
-	l.Log.Info("compared what moves promised with what came of them", "NodePool", name, "promised", fmt.Sprintf("$%.4f/h", p.saves), "saved", fmt.Sprintf("$%.4f/h", saved),
+	l.Log.Info("compared what moves promised with what came of them", "NodePool", name, "promised", why.Money(p.saves), "saved", why.Money(saved),
 		"horizon", fmt.Sprintf("%.2f h", p.horizon*disrupt.DefaultHorizon))
 	if pool := view.Pool(name); pool != nil && p.horizon < before {
 		l.Recorder.Tell(control.Event{
 			Object: pool.Object, Warning: true, Reason: EventPromise, Every: promiseEvery,
-			Message: fmt.Sprintf("Moves of the last minutes promised to save $%.2f/h, and saved $%.2f/h. Savings of this pool count for %.2f h from now on, so that fewer pods are moved for them.",
-				p.saves, math.Max(saved, 0), p.horizon*disrupt.DefaultHorizon),
+			Message: fmt.Sprintf("Moves of the last minutes promised to save %s, and saved %s. Savings of this pool count for %.2f h from now on, so that fewer pods are moved for them.",
+				why.Money(p.saves), why.Money(math.Max(saved, 0)), p.horizon*disrupt.DefaultHorizon),
 		})
 	}
 	p.saves = 0

@@ -220,7 +220,7 @@ func (s *reporter) begun(st *start) {
 	}
 	s.l.Log.Info("disrupting node(s)", "command-id", st.id, "reason", reason, "decision", decision,
 		"disrupted-node-count", len(st.nodes), "replacement-node-count", len(st.to), "pod-count", st.move.Evicts,
-		"disrupted-nodes", firstFew(nodeNames(st.nodes)), "replacement-nodes", firstFew(st.to), "savings", fmt.Sprintf("$%.4f/h", st.move.Saves),
+		"disrupted-nodes", firstFew(nodeNames(st.nodes)), "replacement-nodes", firstFew(st.to), "savings", why.Money(st.move.Saves),
 		"why", st.move.Why.Line())
 }
 

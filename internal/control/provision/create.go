@@ -186,7 +186,7 @@ func (c *Creator) create(ctx context.Context, d *Draft, paid charge) error {
 	c.Meter.Add(meter.NodeClaimsCreated, 1, "reason", d.Reason, "nodepool", d.Node.Pool.Name,
 		"min_values_relaxed", d.Claim.Annotations[karpv1.MinValuesRelaxedAnnotationKey])
 	c.Log.Info("created nodeclaim", "NodePool", d.Node.Pool.Name, "NodeClaim", d.Claim.Name, "requests", requestsText(d.Claim),
-		"instance-types", firstFew(d.Node.Types()), "price", price(d.Node.Price()), "pod-count", len(d.Node.Pods), "reason", d.Reason, "why", reasonsText(d.Node.Why))
+		"instance-types", firstFew(d.Node.Types()), "price", why.Money(d.Node.Price()), "pod-count", len(d.Node.Pods), "reason", d.Reason, "why", reasonsText(d.Node.Why))
 	return nil
 }
 
@@ -278,5 +278,3 @@ func requestsText(claim *karpv1.NodeClaim) map[string]string {
 	}
 	return out
 }
-
-func price(dollars float64) string { return fmt.Sprintf("$%.4f/h", dollars) }

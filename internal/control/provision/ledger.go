@@ -14,6 +14,7 @@ import (
 	"karpenter/internal/engine/why"
 	"karpenter/internal/engine/world"
 	"karpenter/internal/ledger"
+	"karpenter/internal/model"
 	"karpenter/internal/state"
 )
 
@@ -76,7 +77,7 @@ func (b *ledgerRecorder) decided(m *moment, plan *pack.Plan, list []*Draft) uint
 	groups := b.stranded(m, plan.Unplaced)
 	news := slices.ContainsFunc(groups, func(w *stranded) bool { _, known := b.open[w.entry.Key]; return !known })
 	input := ""
-	var answer *ledger.PlanAnswer
+	var answer *model.Plan
 	if len(list) > 0 || news {
 		answer = ledger.NewPlanAnswer(m.snap, plan)
 		input = b.ledger.Record(ledger.Moment{
@@ -98,14 +99,14 @@ func (b *ledgerRecorder) decided(m *moment, plan *pack.Plan, list []*Draft) uint
 }
 
 // describe enters the nodes of a plan.
-func describe(e *ledger.Entry, plan *pack.Plan, answer *ledger.PlanAnswer, list []*Draft) {
+func describe(e *ledger.Entry, plan *pack.Plan, answer *model.Plan, list []*Draft) {
 	at := make(map[*pack.NewNode]int, len(plan.Nodes))
 	for i, n := range plan.Nodes {
 		at[n] = i
 	}
 	pods := 0
 	for i, d := range list {
-		machine := answer.Nodes[at[d.Node]].Machine
+		machine := answer.Nodes[at[d.Node]].Node
 		machine.Claim, machine.Node = d.Claim.Name, ""
 		e.Add = append(e.Add, machine)
 		pods += len(d.Node.Pods)
@@ -131,11 +132,11 @@ func (b *ledgerRecorder) settle(entry uint64, list []*Draft, errs []error) {
 	}
 	switch {
 	case failed == 0:
-		b.ledger.Settle(entry, ledger.Done, ledger.Count(len(list), "claim")+" created")
+		b.ledger.Settle(entry, ledger.Done, why.Count(len(list), "claim")+" created")
 	case failed == len(list):
 		b.ledger.Settle(entry, ledger.Failed, "no claim could be created: "+stable(first))
 	default:
-		b.ledger.Settle(entry, ledger.Failed, fmt.Sprintf("%d of %s could not be created: %s", failed, ledger.Count(len(list), "claim"), stable(first)))
+		b.ledger.Settle(entry, ledger.Failed, fmt.Sprintf("%d of %s could not be created: %s", failed, why.Count(len(list), "claim"), stable(first)))
 	}
 }
 

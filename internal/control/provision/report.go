@@ -107,7 +107,7 @@ func (s *reporter) computed(snap *world.Snapshot, plan *pack.Plan, took time.Dur
 		pods = append(pods, n.Pods...)
 	}
 	s.log.Info("found provisionable pod(s)", "Pods", podNames(snap, pods), "pod-count", plan.Pods, "duration", took)
-	s.log.Info("computed new nodeclaim(s) to fit pod(s)", "nodeclaims", len(plan.Nodes), "pods", len(pods), "price", price(plan.Price), "least-price", price(plan.Bound))
+	s.log.Info("computed new nodeclaim(s) to fit pod(s)", "nodeclaims", len(plan.Nodes), "pods", len(pods), "price", why.Money(plan.Price), "least-price", why.Money(plan.Bound))
 	var starting, waiting int
 	for _, f := range plan.Existing {
 		if !f.Node.Initialized {
@@ -131,7 +131,7 @@ func (s *reporter) tell(snap *world.Snapshot, plan *pack.Plan, list []*Draft, er
 		}
 		first := d.Node.Choices[0]
 		s.placed(snap, d.Node.Pods, destination{claim: d.Claim.Name}, fmt.Sprintf("expected on nodeclaim/%s, a new %s node of pool %s such as %s for %s: %s",
-			d.Claim.Name, first.Offering.CapacityType, d.Node.Pool.Name, first.Type.Name, price(d.Node.Price()), reasonsText(d.Node.Why)))
+			d.Claim.Name, first.Offering.CapacityType, d.Node.Pool.Name, first.Type.Name, why.Money(d.Node.Price()), reasonsText(d.Node.Why)))
 		s.nominate(d.Claim.Name)
 	}
 	for _, f := range plan.Existing {

@@ -31,7 +31,7 @@ func (d *decider) balanced(m *Move) (why.Reason, bool) {
 			return why.New(why.Refused, "pool %s has no known cost to weigh a saving against", s.Pool), false
 		}
 		if s.Value < balance {
-			return why.New(why.Refused, "the Balanced policy of pool %s asks for a score of %.1f, and the saving of $%.4f/h scores %.2f", s.Pool, balance, m.Saves, s.Value), false
+			return why.New(why.Refused, "the Balanced policy of pool %s asks for a score of %.1f, and the saving of %s scores %.2f", s.Pool, balance, why.Money(m.Saves), s.Value), false
 		}
 	}
 	return why.Reason{}, true

@@ -1,7 +1,6 @@
 package disrupt
 
 import (
-	"fmt"
 	"slices"
 
 	"karpenter/internal/engine/pack"
@@ -48,11 +47,11 @@ func (d *decider) notice(plan *pack.Plan) {
 		name := d.in.Pools[i].Name
 		switch nodes, pods := starting[name], taking[name]; {
 		case nodes > 0 && pods > 0:
-			d.moving[name] = fmt.Sprintf("%s %s starting and %s %s to be placed", count(nodes, "node"), are(nodes), count(pods, "pod"), are(pods))
+			d.moving[name] = why.Plural(nodes, "node is", "nodes are") + " starting and " + why.Plural(pods, "pod is", "pods are") + " to be placed"
 		case nodes > 0:
-			d.moving[name] = fmt.Sprintf("%s %s starting", count(nodes, "node"), are(nodes))
+			d.moving[name] = why.Plural(nodes, "node is", "nodes are") + " starting"
 		case pods > 0:
-			d.moving[name] = fmt.Sprintf("%s %s to be placed", count(pods, "pod"), are(pods))
+			d.moving[name] = why.Plural(pods, "pod is", "pods are") + " to be placed"
 		}
 	}
 }
@@ -139,8 +138,8 @@ func (d *decider) worthBeginning() {
 		}
 		for _, node := range m.Remove {
 			d.gone[node] = false
-			d.keep(node, why.NextBest, "moves of pool %s could save $%.4f/h in all now; consolidation begins when that is at least $%.4f/h, %.0f %% of what the pool costs",
-				name, gain[name], least, 100*leastStep)
+			d.keep(node, why.NextBest, "moves of pool %s could save %s in all now; consolidation begins when that is at least %s, %s of what the pool costs",
+				name, why.Money(gain[name]), why.Money(least), why.Percent(leastStep))
 		}
 		for _, i := range m.filled {
 			d.target[i] = false
@@ -177,22 +176,8 @@ func (d *decider) worthRestarts(m *Move) (why.Reason, bool) {
 	if gain*horizon >= cost {
 		return why.Reason{}, true
 	}
-	return why.New(why.NextBest, "moving its pods would save $%.4f/h, which pays for %s worth $%.2f only after %.1f h; savings count for %.1f h",
-		gain, count(m.Evicts, "restart"), cost, cost/gain, horizon), false
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
-func are(n int) string {
-	if n == 1 {
-		return "is"
-	}
-	return "are"
+	return why.New(why.NextBest, "moving its pods would save %s, which pays for %s worth %s only after %.1f h; savings count for %.1f h",
+		why.Money(gain), why.Count(m.Evicts, "restart"), why.Dollars(cost), cost/gain, horizon), false
 }
 
 // leavers says whether any node that is being removed still has pods to place.

@@ -83,7 +83,7 @@ func (c *cutter) run() (why.Reason, bool) {
 	}
 	if c.many {
 		if types := len(c.types()); types < spotTypes {
-			return why.New(why.Refused, "only %s would hold its pods; %d are needed so that the replacement is not soon interrupted", count(types, "cheaper spot type"), spotTypes), false
+			return why.New(why.Refused, "only %s would hold its pods; %d are needed so that the replacement is not soon interrupted", why.Count(types, "cheaper spot type"), spotTypes), false
 		}
 		c.truncate()
 	}

@@ -35,7 +35,7 @@ func emptiness(pods int) string {
 	if pods == 0 {
 		return "has no pods to reschedule"
 	}
-	return fmt.Sprintf("has only %s that may be evicted by priority or deletion cost", count(pods, "pod"))
+	return fmt.Sprintf("has only %s that may be evicted by priority or deletion cost", why.Count(pods, "pod"))
 }
 
 // saving says what is saved, where that is known.
@@ -43,5 +43,5 @@ func saving(price float64) string {
 	if !(price > 0) {
 		return ""
 	}
-	return fmt.Sprintf("; removing it saves $%.4f/h", price)
+	return fmt.Sprintf("; removing it saves %s", why.Money(price))
 }

@@ -37,7 +37,7 @@ func (d *decider) explain(m *Move) why.Reason {
 		typ, _ := n.Labels.Get(world.LabelInstanceType)
 		names = append(names, strings.TrimSpace(n.Name+" "+typ))
 	}
-	return why.New(why.Chosen, "%s: %s; saves $%.4f/h for %s", cut(names), replacement(m), m.Saves, count(m.Evicts, "restart"))
+	return why.New(why.Chosen, "%s: %s; saves %s for %s", why.List(names, maxNamed), replacement(m), why.Money(m.Saves), why.Count(m.Evicts, "restart"))
 }
 
 // replacement says where the pods are placed.
@@ -64,17 +64,11 @@ func replacement(m *Move) string {
 			types[i] = fmt.Sprintf("%d × %s", count[t], t)
 		}
 	}
-	return "replaced by " + cut(types)
+	return "replaced by " + why.List(types, maxNamed)
 }
 
-// cut names the first few and counts the others.
-func cut(names []string) string {
-	const shown = 5
-	if len(names) <= shown {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d other(s)", strings.Join(names[:shown], ", "), len(names)-shown)
-}
+// maxNamed is how many nodes a reason names before it counts the rest.
+const maxNamed = 5
 
 // finish lists why every other node stays.
 func (d *decider) finish() *Decision {

@@ -48,7 +48,7 @@ func (d *decider) pays(m *Move) (why.Reason, bool) {
 		if m.Saves <= 0 {
 			return why.New(why.NextBest, "its pods would cost as much elsewhere"), false
 		}
-		return why.New(why.NextBest, "moving its pods would save $%.4f/h, %.0f %% of its price; below %.0f %% it does not pay for the restarts", m.Saves, 100*m.Saves/price, 100*needs), false
+		return why.New(why.NextBest, "moving its pods would save %s, %s of its price; below %s it does not pay for the restarts", why.Money(m.Saves), why.Percent(m.Saves/price), why.Percent(needs)), false
 	}
 	if r, ok := d.worthRestarts(m); !ok {
 		return r, false

@@ -20,7 +20,7 @@ func (d *decider) singles(candidates []int32, v []float64) {
 	}
 	for _, node := range rest {
 		n := d.in.World.Nodes[node]
-		d.keep(node, why.Chosen, "its pods, worth $%.4f/h, fill a node of $%.4f/h better than those that were looked at first", worth(n, v), n.Price)
+		d.keep(node, why.Chosen, "its pods, worth %s, fill a node of %s better than those that were looked at first", why.Money(worth(n, v)), why.Money(n.Price))
 	}
 }
 
@@ -87,7 +87,7 @@ func (d *decider) single(w *walk, node int32) {
 		r, ok = d.take(m)
 	}
 	if !ok {
-		d.keep(node, r.Code, "it could be removed to save $%.4f/h, but %s", m.Saves, r.Text)
+		d.keep(node, r.Code, "it could be removed to save %s, but %s", why.Money(m.Saves), r.Text)
 		return
 	}
 	w.took(m)

@@ -56,5 +56,5 @@ func MayRepair(unhealthy, total int) (ok bool, why string) {
 	if unhealthy <= limit {
 		return true, ""
 	}
-	return false, fmt.Sprintf("more than %d %% of the nodes are unhealthy (%d of %d)", 100/repairShare, unhealthy, total)
+	return false, fmt.Sprintf("more than %d%% of the nodes are unhealthy (%d of %d)", 100/repairShare, unhealthy, total)
 }

@@ -57,7 +57,7 @@ func TestD58_AFifthRoundedUp(t *testing.T) {
 		{201, 1000, false},
 	} {
 		ok, why := life.MayRepair(c.unhealthy, c.total)
-		if ok != c.want || ok != (why == "") || !ok && !strings.Contains(why, "20 %") {
+		if ok != c.want || ok != (why == "") || !ok && !strings.Contains(why, "20%") {
 			t.Errorf("%d of %d: %v %q", c.unhealthy, c.total, ok, why)
 		}
 	}

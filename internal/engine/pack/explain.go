@@ -10,8 +10,6 @@ import (
 	"karpenter/internal/engine/world"
 )
 
-func itoa(n int) string { return strconv.Itoa(n) }
-
 // sieve is one rule with the options and nodes that pass it.
 type sieve struct {
 	code    why.Code
@@ -241,7 +239,7 @@ func (r *run) explainNodes(sieves []sieve) why.Reason {
 		}
 	}
 	total := left.count()
-	out := why.Counted(why.Resource, total, total, fmt.Sprintf("none of %s that exist", plural(total, "node")))
+	out := why.Counted(why.Resource, total, total, fmt.Sprintf("none of %s that exist", why.Count(total, "node")))
 	for _, s := range sieves {
 		before := left.count()
 		left.and(s.nodes)
@@ -269,9 +267,9 @@ func (r *run) explainPool(p *world.Pool, sieves []sieve) []why.Reason {
 	}
 	total := r.typesIn(left)
 	if total == 0 {
-		return []why.Reason{why.New(why.NoPool, "pool %s: none of its %s satisfies its own requirements", p.Name, plural(len(p.Types), "type"))}
+		return []why.Reason{why.New(why.NoPool, "pool %s: none of its %s satisfies its own requirements", p.Name, why.Count(len(p.Types), "type"))}
 	}
-	out := why.Counted(why.Requirement, total, total, fmt.Sprintf("none of %s of pool %s", plural(total, "type"), p.Name))
+	out := why.Counted(why.Requirement, total, total, fmt.Sprintf("none of %s of pool %s", why.Count(total, "type"), p.Name))
 	for _, s := range sieves {
 		before := r.typesIn(left)
 		left.and(s.options)
@@ -346,9 +344,9 @@ func (r *run) nearestMiss(sieves []sieve) (why.Reason, bool) {
 			pools = append(pools, n)
 		}
 	}
-	text := fmt.Sprintf("nearest miss: fits %s of pool %s but for %s", plural(bestCount, "type"), pools[0], sieves[bestAt].text)
+	text := fmt.Sprintf("nearest miss: fits %s of pool %s but for %s", why.Count(bestCount, "type"), pools[0], sieves[bestAt].text)
 	if len(pools) > 1 {
-		text = fmt.Sprintf("nearest miss: fits %s of %s but for %s", plural(bestCount, "type"), plural(len(pools), "pool"), sieves[bestAt].text)
+		text = fmt.Sprintf("nearest miss: fits %s of %s but for %s", why.Count(bestCount, "type"), why.Count(len(pools), "pool"), sieves[bestAt].text)
 	}
 	return why.Counted(why.NearestMiss, bestCount, 0, text), true
 }

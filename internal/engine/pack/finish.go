@@ -81,7 +81,7 @@ func relaxedReasons(given map[string]int) []why.Reason {
 	slices.Sort(texts)
 	var out []why.Reason
 	for _, text := range texts {
-		out = append(out, why.Counted(why.Relaxed, given[text], 0, fmt.Sprintf("%s given up for %s", text, plural(given[text], "pod"))))
+		out = append(out, why.Counted(why.Relaxed, given[text], 0, fmt.Sprintf("%s given up for %s", text, why.Count(given[text], "pod"))))
 	}
 	return out
 }
@@ -107,15 +107,11 @@ func (r *run) describe(p *problem, b *bin) *NewNode {
 	if chosen.daemons != nil {
 		addTo(n.Requests, chosen.daemons)
 	}
-	fits := "fit"
-	if fit == 1 {
-		fits = "fits"
-	}
-	n.Why = append(n.Why, why.Counted(why.Chosen, 1, fit, "cheapest of "+plural(fit, "type")+" that "+fits))
+	n.Why = append(n.Why, why.Counted(why.Chosen, 1, fit, "cheapest of "+why.Plural(fit, "type that fits", "types that fit")))
 	for _, o := range list {
 		x := &m.options[o]
 		if x.typ != chosen.typ {
-			n.Why = append(n.Why, why.New(why.NextBest, "next best is %s at $%.4f/h, $%.4f/h more", x.typ.Name, x.price, x.price-chosen.price))
+			n.Why = append(n.Why, why.New(why.NextBest, "next best is %s at %s, %s more", x.typ.Name, why.Money(x.price), why.Money(x.price-chosen.price)))
 			break
 		}
 	}
@@ -123,13 +119,6 @@ func (r *run) describe(p *problem, b *bin) *NewNode {
 		n.Why = append(n.Why, why.New(why.MinValues, "fewer distinct values than minValues asks for: best effort"))
 	}
 	return n
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return itoa(n) + " " + noun + "s"
 }
 
 // plan puts the outcomes together.

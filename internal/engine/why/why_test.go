@@ -39,3 +39,26 @@ func TestReasonPrintsThreeWays(t *testing.T) {
 		t.Errorf("JSON %s, want %s", b, want)
 	}
 }
+
+func TestFiguresAreWrittenInOnePlace(t *testing.T) {
+	for got, want := range map[string]string{
+		Money(0.0412):                         "$0.0412/h",
+		Money(-0.25):                          "-$0.2500/h",
+		Money(123.456):                        "$123.46/h",
+		Dollars(-12.345):                      "-$12.35",
+		Percent(0.775):                        "78%",
+		Percent(0.7749):                       "77%",
+		Percent(0):                            "0%",
+		Count(1, "node"):                      "1 node",
+		Count(0, "node"):                      "0 nodes",
+		Does(1, "pod", "restart"):             "1 pod restarts",
+		Does(2, "pod", "restart"):             "2 pods restart",
+		Plural(3, "pod is", "pods are"):       "3 pods are",
+		List([]string{"a", "b"}, 2):           "a, b",
+		List([]string{"a", "b", "c", "d"}, 2): "a, b and 2 more",
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

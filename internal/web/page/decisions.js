@@ -94,7 +94,7 @@ export function decision({store, args}) {
   const box = h('ol', {class: 'feed'}, h('li', {class: 'quiet'}, 'Loading…'));
   const load = async () => {
     try {
-      fill(box, entry(await store.json(`decisions/${encodeURIComponent(id)}`), store, true));
+      fill(box, entry((await store.json(`decisions/${encodeURIComponent(id)}`)).decision, store, true));
     } catch (error) {
       fill(box, h('li', {class: 'trouble'}, error.message));
     }
@@ -113,7 +113,7 @@ export function interruptions({store}) {
   const list = feed(store, {kind: 'Interruption', empty: 'The cloud has interrupted no instance since the controller began.'});
   const losses = feed(store, {kind: 'Failure', empty: 'Nothing that was decided has failed since the controller began.'});
   const leaving = h('p', {class: 'quiet'});
-  const update = () => fill(leaving, `Now: ${plural(store.totals.leaving || 0, 'node')} being deleted, ${plural(store.totals.notReady || 0, 'node')} not ready.`);
+  const update = () => fill(leaving, `Now: ${plural(store.totals.deleting || 0, 'node')} being deleted, ${plural(store.totals.notReady || 0, 'node')} not ready.`);
   update();
   return {
     title: 'Interruptions',

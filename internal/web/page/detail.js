@@ -48,7 +48,7 @@ function explained(store, path, about) {
 
 export function nodePage({store, args}) {
   const key = args.join('/');
-  const find = () => store.nodes.get(key) || [...store.nodes.values()].find((n) => n.name === key || `node/${n.name}` === key);
+  const find = () => store.nodes.get(key) || [...store.nodes.values()].find((n) => n.node === key || `node/${n.node}` === key);
   let node = find();
   const name = key.replace(/^node\//, '');
   const title = h('h1', {}, node ? shortName(node) : name);
@@ -61,16 +61,16 @@ export function nodePage({store, args}) {
     caption: 'Pods on this node', key: (p) => p.name, sort: 'cpu', descending: true, empty: 'No pod runs here.',
     columns: [
       {id: 'name', label: 'Pod', value: (p) => p.name, cell: (p) => podName(p)},
-      {id: 'cpu', label: 'CPU', numeric: true, value: (p) => p.cpu, cell: (p) => cores(p.cpu)},
-      {id: 'memory', label: 'Memory', numeric: true, value: (p) => p.memory, cell: (p) => memory(p.memory)},
+      {id: 'cpu', label: 'CPU requested', numeric: true, value: (p) => p.cpu, cell: (p) => cores(p.cpu)},
+      {id: 'memory', label: 'Memory requested', numeric: true, value: (p) => p.memory, cell: (p) => memory(p.memory)},
     ],
   });
   const heading = h('h2', {});
-  const why = explained(store, node && node.name ? `node/${encodeURIComponent(node.name)}` : `nodeclaim/${encodeURIComponent(name)}`, node && node.name ? `Node/${node.name}` : `NodeClaim/${name}`);
+  const why = explained(store, node && node.node ? `node/${encodeURIComponent(node.node)}` : `nodeclaim/${encodeURIComponent(name)}`, node && node.node ? `Node/${node.node}` : `NodeClaim/${name}`);
 
   function draw() {
     node = find();
-    frame.hidden = !node || node.pods.length === 0;
+    frame.hidden = !node || node.podRows.length === 0;
     if (!node) {
       fill(full, 'This node is not there: it was deleted, or never existed.');
       fill(side);
@@ -79,10 +79,10 @@ export function nodePage({store, args}) {
       return;
     }
     fill(title, shortName(node));
-    fill(full, node.name && node.name !== shortName(node) ? node.name : '');
+    fill(full, node.node && node.node !== shortName(node) ? node.node : '');
     fill(side, nodeFacts(node, store));
     fill(heading, plural(node.count, 'pod'));
-    picture.set([node], {color: 'market'});
+    picture.set([node], {color: 'capacityType'});
     pods.update(store.podsOf(node));
   }
 
@@ -103,7 +103,7 @@ export function nodePage({store, args}) {
       seen = node;
     },
     decision(e) {
-      if (node && [...(e.about || []), ...(e.remove || []).map((m) => ({name: m.claim}))].some((r) => r.name === node.name || r.name === node.claim)) why.again();
+      if (node && [...(e.about || []), ...(e.remove || []).map((m) => ({name: m.claim}))].some((r) => r.name === node.node || r.name === node.claim)) why.again();
     },
     theme() {
       picture.theme();
@@ -131,11 +131,11 @@ export function podPage({store, args}) {
       ['State', node ? badge('placed', 'good') : wait ? badge('pending', 'warn') : badge('not known', 'neutral')],
       ['Namespace', space],
       ['Node', node && h('a', {href: nodeLink(node.key)}, shortName(node))],
-      ['Node type', node && [node.type, node.zone, node.market].filter(Boolean).join(' · ')],
-      ['CPU', (pod || wait) && cores((pod || wait).cpu)], ['Memory', (pod || wait) && memory((pod || wait).memory)],
-      ['Reason', wait && wait.wait],
+      ['Node type', node && [node.instanceType, node.zone, node.capacityType].filter(Boolean).join(' · ')],
+      ['CPU requested', (pod || wait) && cores(pod ? pod.cpu : wait.cpuMillicores || 0)], ['Memory requested', (pod || wait) && memory(pod ? pod.memory : wait.memoryBytes || 0)],
+      ['Reason', wait && wait.summary],
     ]));
-    const state = `${node && node.key} ${wait && wait.wait}`;
+    const state = `${node && node.key} ${wait && wait.summary}`;
     if (seen && seen !== state) why.again();
     seen = state;
   }

@@ -1,5 +1,7 @@
 // Elements without markup: every text becomes a text node, so that no name can ever be read as code.
 
+import {moment as full, seconds, span} from './format.js';
+
 const NS = 'http://www.w3.org/2000/svg';
 
 function build(el, props, children) {
@@ -56,6 +58,21 @@ export function bar(part, label, kind) {
   return h('span', {class: 'bar', role: 'img', 'aria-label': label, data: {kind: kind || (p > 0.9 ? 'high' : '')}},
     h('span', {class: 'bar-fill', width: p * 100}));
 }
+
+// age is how long ago a moment was; it moves on by itself.
+export function age(moment, store) {
+  const el = h('time', {datetime: moment, title: full(moment)});
+  const write = () => text(el, span(store.now() - seconds(moment)));
+  write();
+  el.tick = write;
+  el.dataset.age = '';
+  return el;
+}
+
+// Ages are written anew every second, those that are in the page.
+setInterval(() => {
+  for (const el of document.querySelectorAll('[data-age]')) el.tick?.();
+}, 1000);
 
 // badge is a word in a small frame.
 export function badge(word, kind) {

@@ -1,7 +1,7 @@
 // The fleet: as a picture and as a table, now and after what has been decided.
 
-import {badge, bar, choice, fill, h, say, text} from './dom.js';
-import {cores, count, hourly, memory, nodeLink, part, percent, plural, podLink, shortName, span, splitPod} from './format.js';
+import {age, badge, bar, choice, fill, h, say, text} from './dom.js';
+import {cores, count, hourly, memory, nodeLink, percent, plural, podLink, seconds, share, shortName, splitPod} from './format.js';
 import {after} from './layout.js';
 import {Picture, used} from './picture.js';
 import {facts} from './reasons.js';
@@ -14,25 +14,25 @@ export function nodeColumns(store) {
     {id: 'name', label: 'Node', value: (n) => shortName(n), cell: (n) => (n.mark === 'new' ? 'a new node' : h('a', {href: nodeLink(n.key)}, shortName(n)))},
     {id: 'state', label: 'State', value: (n) => n.mark || n.state, cell: (n) => [badge(n.mark || n.state), (n.notes || []).map((x) => badge(x, 'neutral'))]},
     {id: 'pool', label: 'Pool', value: (n) => n.pool || '', cell: (n) => n.pool || '–'},
-    {id: 'type', label: 'Type', value: (n) => n.type || '', cell: (n) => n.type || '–'},
+    {id: 'type', label: 'Type', value: (n) => n.instanceType || '', cell: (n) => n.instanceType || '–'},
     {id: 'zone', label: 'Zone', value: (n) => n.zone || '', cell: (n) => n.zone || '–'},
-    {id: 'market', label: 'Capacity type', value: (n) => n.market || '', cell: (n) => n.market || '–'},
-    {id: 'price', label: 'Price', numeric: true, value: (n) => n.price || 0, cell: (n) => (n.price ? hourly(n.price) : 'unknown')},
-    {id: 'cpu', label: 'CPU', value: (n) => part(n.usedCPU, n.cpu), cell: (n) => useBar(n.usedCPU, n.cpu, cores)},
-    {id: 'memory', label: 'Memory', value: (n) => part(n.usedMemory, n.memory), cell: (n) => useBar(n.usedMemory, n.memory, memory)},
+    {id: 'market', label: 'Capacity type', value: (n) => n.capacityType || '', cell: (n) => n.capacityType || '–'},
+    {id: 'price', label: 'Price', numeric: true, value: (n) => n.pricePerHour || 0, cell: (n) => (n.pricePerHour ? hourly(n.pricePerHour) : 'unknown')},
+    {id: 'cpu', label: 'CPU requested', value: (n) => share(n.cpuMillicores), cell: (n) => useBar(n.cpuMillicores, cores)},
+    {id: 'memory', label: 'Memory requested', value: (n) => share(n.memoryBytes), cell: (n) => useBar(n.memoryBytes, memory)},
     {id: 'pods', label: 'Pods', numeric: true, value: (n) => n.count, cell: (n) => count(n.count)},
-    {id: 'age', label: 'Age', numeric: true, value: (n) => -(n.created || 0), cell: (n) => (n.created ? span(store.now() - n.created) : '–')},
+    {id: 'age', label: 'Age', numeric: true, value: (n) => -seconds(n.created), cell: (n) => (n.created ? age(n.created, store) : '–')},
   ];
 }
 
-export function useBar(usedNow, all, write) {
-  const p = part(usedNow, all);
-  return h('span', {class: 'use'}, bar(p, `${percent(p)} asked for`), h('span', {class: 'use-text'}, percent(p)), h('span', {class: 'quiet use-of'}, `${write(usedNow)} of ${write(all)}`));
+export function useBar(amount, write) {
+  const p = share(amount);
+  return h('span', {class: 'use'}, bar(p, `${percent(p)} requested`), h('span', {class: 'use-text'}, percent(p)), h('span', {class: 'quiet use-of'}, `${write(amount.requested)} of ${write(amount.allocatable)}`));
 }
 
 export function fleet({store, query}) {
   const state = {
-    color: query.get('color') || 'market', group: query.get('group') || 'pool',
+    color: query.get('color') || 'capacityType', group: query.get('group') || 'pool',
     when: query.get('when') || 'now', as: query.get('as') || 'picture', words: '',
   };
   const canvas = h('canvas', {
@@ -52,7 +52,7 @@ export function fleet({store, query}) {
 
   const remember = () => {
     const q = new URLSearchParams();
-    for (const [k, usual] of [['color', 'market'], ['group', 'pool'], ['when', 'now'], ['as', 'picture']]) if (state[k] !== usual) q.set(k, state[k]);
+    for (const [k, usual] of [['color', 'capacityType'], ['group', 'pool'], ['when', 'now'], ['as', 'picture']]) if (state[k] !== usual) q.set(k, state[k]);
     history.replaceState(null, '', `#/fleet${q.size > 0 ? `?${q}` : ''}`);
     draw();
   };
@@ -62,7 +62,7 @@ export function fleet({store, query}) {
     let all = [...store.nodes.values()];
     if (state.when === 'after') all = after(all, store.next);
     if (!state.words) return all;
-    return all.filter((n) => [n.name, n.claim, n.pool, n.type, n.zone, n.market, n.state].some((x) => (x || '').toLowerCase().includes(state.words)));
+    return all.filter((n) => [n.node, n.claim, n.pool, n.instanceType, n.zone, n.capacityType, n.state].some((x) => (x || '').toLowerCase().includes(state.words)));
   }
 
   function draw() {
@@ -86,7 +86,7 @@ export function fleet({store, query}) {
 
   function now(shown) {
     const t = store.totals;
-    return [`${plural(shown.length, 'node')}, ${plural(t.pods || 0, 'pod')}, ${hourly(t.price)}. `, planned() === 0 ? 'Nothing is about to change.' : `${plural(planned(), 'change')} decided and not done yet: see "After".`];
+    return [`${plural(shown.length, 'node')}, ${plural(t.podSlots ? t.podSlots.requested : 0, 'pod')}, ${hourly(t.pricePerHour)}. `, planned() === 0 ? 'Nothing is about to change.' : `${plural(planned(), 'change')} decided and not done yet: see "After".`];
   }
 
   // frames are the lines of the legend for what only some nodes or pods have.
@@ -109,10 +109,10 @@ export function fleet({store, query}) {
     if (planned() === 0) return ['Nothing is decided that has not been done: after is as now.'];
     const gone = moves.reduce((n, m) => n + m.remove.length, 0);
     const come = add.length + moves.reduce((n, m) => n + (m.add || []).length, 0);
-    const saves = moves.reduce((sum, m) => sum + m.saves, 0) - add.reduce((sum, n) => sum + n.price, 0);
+    const saves = moves.reduce((sum, m) => sum + m.savesPerHour, 0) - add.reduce((sum, n) => sum + n.pricePerHour, 0);
     const evicts = moves.reduce((n, m) => n + m.evicts, 0);
     return [`${plural(gone, 'node is removed', 'nodes are removed')}, ${plural(come, 'node is launched', 'nodes are launched')}, ${plural(evicts, 'pod restarts', 'pods restart')}. `,
-      `${hourly(store.totals.price)} becomes `, h('strong', {}, hourly(store.totals.price - saves)), ` (${saves >= 0 ? 'saves' : 'costs'} `, h('strong', {class: saves >= 0 ? 'gain' : 'loss'}, hourly(Math.abs(saves))), ').'];
+      `${hourly(store.totals.pricePerHour)} becomes `, h('strong', {}, hourly(store.totals.pricePerHour - saves)), ` (${saves >= 0 ? 'saves' : 'costs'} `, h('strong', {class: saves >= 0 ? 'gain' : 'loss'}, hourly(Math.abs(saves))), ').'];
   }
 
   // choose shows a node at the side.
@@ -162,8 +162,8 @@ export function fleet({store, query}) {
   resized.observe(frame);
 
   const pictureOnly = [
-    choice('Colour', [['market', 'Capacity type'], ['pool', 'Pool'], ['use', 'Utilisation']], state.color, set('color')),
-    choice('Group', [['pool', 'Pool'], ['zone', 'Zone'], ['type', 'Type'], ['none', 'None']], state.group, set('group')),
+    choice('Colour', [['capacityType', 'Capacity type'], ['pool', 'Pool'], ['use', 'Requests']], state.color, set('color')),
+    choice('Group', [['pool', 'Pool'], ['zone', 'Zone'], ['instanceType', 'Type'], ['none', 'None']], state.group, set('group')),
   ];
   const element = h('div', {class: 'page'},
     h('div', {class: 'head row'}, h('h1', {}, 'Fleet'), summary),
@@ -187,10 +187,10 @@ export function fleet({store, query}) {
 export function nodeFacts(n, store) {
   return facts([
     ['State', [badge(n.mark || n.state), (n.notes || []).map((x) => badge(x, 'neutral'))]],
-    ['Pool', n.pool], ['Type', n.type], ['Zone', n.zone], ['Capacity type', n.market], ['Price', n.price ? hourly(n.price) : 'unknown'],
-    ['Age', n.created ? span(store.now() - n.created) : ''],
-    ['CPU', useBar(n.usedCPU, n.cpu, cores)], ['Memory', useBar(n.usedMemory, n.memory, memory)],
-    ...(n.other || []).map((o) => [o.name.replace(/^.*\//, ''), useBar(o.used, o.all, count)]),
+    ['Pool', n.pool], ['Type', n.instanceType], ['Zone', n.zone], ['Capacity type', n.capacityType], ['Price', n.pricePerHour ? hourly(n.pricePerHour) : 'unknown'],
+    ['Age', n.created ? age(n.created, store) : ''],
+    ['CPU requested', useBar(n.cpuMillicores, cores)], ['Memory requested', useBar(n.memoryBytes, memory)],
+    ...(n.other || []).map((o) => [o.name.replace(/^.*\//, ''), useBar(o, count)]),
     ['Claim', n.claim],
   ]);
 }
@@ -203,13 +203,13 @@ export function podName(p, n) {
 }
 
 function describe(n) {
-  return `${n.mark === 'new' ? 'A new node' : shortName(n)}, ${n.type || 'unknown type'}, ${n.zone || ''}, ${n.market || ''}, ${n.price ? hourly(n.price) : ''}, ${n.mark || n.state}, ${percent(used(n))} used, ${plural(n.count || 0, 'pod')}`;
+  return `${n.mark === 'new' ? 'A new node' : shortName(n)}, ${n.instanceType || 'unknown type'}, ${n.zone || ''}, ${n.capacityType || ''}, ${n.pricePerHour ? hourly(n.pricePerHour) : ''}, ${n.mark || n.state}, ${percent(used(n))} requested, ${plural(n.count || 0, 'pod')}`;
 }
 
 function tipText({box, pod}) {
   const n = box.node;
-  const node = [h('strong', {}, n.mark === 'new' ? 'A new node' : shortName(n)), h('br'), [n.type, n.zone, n.market].filter(Boolean).join(' · '), h('br'),
-    `${n.price ? hourly(n.price) : 'price unknown'} · ${n.mark || n.state}`, h('br'), `CPU ${percent(part(n.usedCPU, n.cpu))} · memory ${percent(part(n.usedMemory, n.memory))} · ${plural(n.count || 0, 'pod')}`];
+  const node = [h('strong', {}, n.mark === 'new' ? 'A new node' : shortName(n)), h('br'), [n.instanceType, n.zone, n.capacityType].filter(Boolean).join(' · '), h('br'),
+    `${n.pricePerHour ? hourly(n.pricePerHour) : 'price unknown'} · ${n.mark || n.state}`, h('br'), `${percent(share(n.cpuMillicores))} of CPU and ${percent(share(n.memoryBytes))} of memory requested · ${plural(n.count || 0, 'pod')}`];
   if (!pod) return node;
   return [h('strong', {}, splitPod(pod.name)[1]), h('br'), `${splitPod(pod.name)[0]} · ${cores(pod.cpu)} CPU · ${memory(pod.memory)}`, h('hr'), ...node];
 }

@@ -33,7 +33,8 @@ export function cores(milli) {
   return milli >= 10000 ? whole.format(milli / 1000) : `${+(milli / 1000).toFixed(2)}`;
 }
 
-export function memory(mebi) {
+export function memory(bytes) {
+  const mebi = bytes / 1024 / 1024;
   if (mebi >= 1024 * 1024) return `${one.format(mebi / 1024 / 1024)} Ti`;
   if (mebi >= 1024) return `${mebi >= 102400 ? whole.format(mebi / 1024) : one.format(mebi / 1024)} Gi`;
   return `${whole.format(mebi)} Mi`;
@@ -47,7 +48,11 @@ export function span(seconds) {
   return `${Math.floor(x / 86400)} d ${Math.floor(x % 86400 / 3600)} h`;
 }
 
-export const part = (used, all) => (all > 0 ? used / all : 0);
+// share is the part of an amount that is requested.
+export const share = (amount) => (amount && amount.allocatable > 0 ? amount.requested / amount.allocatable : 0);
+
+// seconds is a moment of a document in seconds since 1970.
+export const seconds = (moment) => (moment ? Date.parse(moment) / 1000 : 0);
 
 const clock = new Intl.DateTimeFormat('en-GB', {hour: '2-digit', minute: '2-digit', second: '2-digit'});
 const day = new Intl.DateTimeFormat('en-GB', {day: 'numeric', month: 'short'});
@@ -63,7 +68,7 @@ export const moment = (date) => full.format(new Date(date));
 // brief drops from names of nodes what a reader of one cluster does not need.
 export const brief = (words) => words.replace(/\.(?:[a-z0-9-]+\.)?(?:ec2|compute)\.internal/g, '');
 
-export const shortName = (node) => brief(node.name || node.claim || node.key);
+export const shortName = (node) => brief(node.node || node.claim || node.key);
 
 // duration drops the zeros of 8h0m0s.
 export const duration = (words) => words.replace(/(\d[hm])(?:0m)?0s$/, '$1');

@@ -1,5 +1,7 @@
 // Where things go in the picture of the fleet. Pure: figures in, rectangles out.
 
+import {share} from './format.js';
+
 const HEADING = 24;
 const GROUP_GAP = 10;
 const POD = 4;
@@ -8,7 +10,7 @@ const POD = 4;
 export const HEADER = 17;
 export const LABELLED = 84; // from this width on a box has a line of text
 
-const size = (node) => Math.sqrt(Math.max(node.cpu, 500) / 1000);
+const size = (node) => Math.sqrt(Math.max(node.cpuMillicores.allocatable, 500) / 1000);
 
 // shelves puts boxes of one group into rows, the largest first. A row is made of columns: where one has room below, smaller
 // boxes go there.
@@ -102,7 +104,7 @@ export function squarify(weights, box, out) {
   }
 }
 
-const full = (node) => Math.min(1, Math.max(node.cpu > 0 ? node.usedCPU / node.cpu : 0, node.memory > 0 ? node.usedMemory / node.memory : 0));
+const full = (node) => Math.min(1, Math.max(share(node.cpuMillicores), share(node.memoryBytes)));
 
 const cache = new WeakMap();
 
@@ -112,19 +114,21 @@ export function podsIn(node, box) {
   const have = cache.get(node);
   if (have && have.w === box.w && have.h === box.h) return have;
   const order = [];
-  const share = [];
-  for (let i = 0; i < node.pods.length; i += POD) {
+  const shares = [];
+  const cpu = node.cpuMillicores.allocatable;
+  const memory = node.memoryBytes.allocatable;
+  for (let i = 0; i < node.podRows.length; i += POD) {
     order.push(i);
-    share.push(Math.max(node.cpu > 0 ? node.pods[i + 1] / node.cpu : 0, node.memory > 0 ? node.pods[i + 2] / node.memory : 0, 0.0015));
+    shares.push(Math.max(cpu > 0 ? node.podRows[i + 1] / cpu : 0, memory > 0 ? node.podRows[i + 2] / memory : 0, 0.0015));
   }
-  order.sort((a, b) => share[b / POD] - share[a / POD] || (node.pods[a] < node.pods[b] ? -1 : 1));
+  order.sort((a, b) => shares[b / POD] - shares[a / POD] || (node.podRows[a] < node.podRows[b] ? -1 : 1));
   const head = box.w >= LABELLED ? HEADER : 0;
   const room = {x: 1, w: box.w - 2, h: Math.max(0, box.h - 2 - head)};
   const high = Math.max(order.length > 0 ? 2 : 0, room.h * full(node));
   room.y = 1 + head + room.h - high;
   room.h = high;
   const rects = [];
-  squarify(order.map((i) => share[i / POD]), room, rects);
+  squarify(order.map((i) => shares[i / POD]), room, rects);
   const made = {w: box.w, h: box.h, order, rects};
   cache.set(node, made);
   return made;
@@ -133,36 +137,41 @@ export function podsIn(node, box) {
 // after is the fleet once everything that is decided has been done: nodes with a mark of what becomes of them.
 export function after(nodes, next) {
   const out = new Map();
-  for (const node of nodes) out.set(node.key, node);
+  const keys = new Map(); // by the name of a node
+  for (const node of nodes) {
+    out.set(node.key, node);
+    keys.set(node.node || node.claim, node.key);
+  }
   const give = (key, pods) => {
     const node = out.get(key);
     if (!node || pods.length === 0) return;
-    const grown = {...node, pods: node.pods.concat(pods), mark: node.mark || 'filled', moved: new Set(node.moved)};
+    const grown = {...node, podRows: node.podRows.concat(pods), cpuMillicores: {...node.cpuMillicores}, memoryBytes: {...node.memoryBytes}, mark: node.mark || 'filled', moved: new Set(node.moved)};
     for (let i = 0; i < pods.length; i += POD) {
       grown.moved.add(pods[i]);
-      grown.usedCPU += pods[i + 1];
-      grown.usedMemory += pods[i + 2];
+      grown.cpuMillicores.requested += pods[i + 1];
+      grown.memoryBytes.requested += pods[i + 2];
     }
-    grown.count = grown.pods.length / POD;
+    grown.count = grown.podRows.length / POD;
     out.set(key, grown);
   };
   let fresh = 0;
   const make = (n) => {
     const key = `new/${++fresh}`;
-    const node = {...n, key, state: 'planned', mark: 'new', usedCPU: 0, usedMemory: 0, pods: [], created: 0};
+    const node = {...n, key, state: 'planned', mark: 'new', podRows: []};
     out.set(key, node);
-    give(key, n.pods);
+    give(key, n.podRows);
     out.get(key).mark = 'new';
   };
   for (const move of next.moves || []) {
-    for (const key of move.remove) {
+    for (const name of move.remove) {
+      const key = keys.get(name);
       const node = out.get(key);
-      if (node) out.set(key, {...node, mark: 'removed', pods: [], count: 0, usedCPU: 0, usedMemory: 0});
+      if (node) out.set(key, {...node, mark: 'removed', podRows: [], count: 0, cpuMillicores: {...node.cpuMillicores, requested: 0}, memoryBytes: {...node.memoryBytes, requested: 0}});
     }
-    for (const f of move.fill || []) give(f.key, f.pods);
+    for (const f of move.filled || []) give(f.key, f.podRows);
     for (const n of move.add || []) make(n);
   }
-  for (const f of next.fill || []) give(f.key, f.pods);
+  for (const f of next.filled || []) give(f.key, f.podRows);
   for (const n of next.add || []) make(n);
   return [...out.values()];
 }

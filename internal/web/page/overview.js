@@ -1,7 +1,7 @@
 // The overview: what there is, what it costs, what is pending, what changes next.
 
-import {badge, bar, fill, h} from './dom.js';
-import {brief, cores, count, dollars, hourly, memory, monthly, part, percent, plural, podLink, span, splitPod} from './format.js';
+import {age, badge, bar, fill, h} from './dom.js';
+import {brief, cores, count, dollars, hourly, memory, monthly, percent, plural, podLink, seconds, share, splitPod} from './format.js';
 import {chart} from './chart.js';
 import {entry, tree} from './reasons.js';
 import {table} from './table.js';
@@ -9,7 +9,7 @@ import {table} from './table.js';
 const LATEST = 6;
 const STEP = 1; // seconds between the figures of a chart, at least
 const MOST = 1000; // figures in a chart
-const words = {plan: ['to be planned', 'neutral'], launch: ['new node', 'good'], room: ['room found', 'good'], stuck: ['stuck', 'bad']};
+const words = {new: ['to be planned', 'neutral'], launch: ['new node', 'good'], room: ['room found', 'good'], unschedulable: ['unschedulable', 'bad']};
 
 function figure(label) {
   const value = h('strong', {class: 'figure-value'});
@@ -22,7 +22,7 @@ export function overview({store}) {
   const cost = figure('Cost');
   const nodes = figure('Nodes');
   const pods = figure('Pods');
-  const use = figure('Utilisation');
+  const use = figure('Requested');
   const saved = figure('Saved by moves');
   const costs = chart({title: 'Cost', write: hourly, kind: 'cost'});
   const fleet = chart({title: 'Nodes', write: (v) => count(v), kind: 'nodes'});
@@ -33,12 +33,12 @@ export function overview({store}) {
   const latest = h('ol', {class: 'feed short', 'aria-label': 'The latest decisions'});
   const stop = new AbortController();
   const pending = table({
-    caption: 'Pending pods', key: (g) => g.pods[0] + g.state + g.wait, empty: 'No pod is pending.',
+    caption: 'Pending pods', key: (g) => g.pods[0] + g.state + g.summary, empty: 'No pod is pending.',
     columns: [
-      {id: 'pods', label: 'Pods', wide: true, cell: (g) => [h('a', {href: podLink(g.pods[0])}, splitPod(g.pods[0])[1]), h('div', {class: 'quiet small'}, g.count > 1 ? `and ${plural(g.count - 1, 'other')}, each ` : '', `${cores(g.cpu)} CPU, ${memory(g.memory)}`)], value: (g) => g.pods[0]},
+      {id: 'pods', label: 'Pods', wide: true, cell: (g) => [h('a', {href: podLink(g.pods[0])}, splitPod(g.pods[0])[1]), h('div', {class: 'quiet small'}, g.count > 1 ? `and ${plural(g.count - 1, 'other')}, each ` : '', `${cores(g.cpuMillicores || 0)} CPU, ${memory(g.memoryBytes || 0)}`)], value: (g) => g.pods[0]},
       {id: 'state', label: '', cell: (g) => badge(...words[g.state]), value: (g) => g.state},
-      {id: 'wait', label: 'Reason', wide: true, cell: (g) => ((g.why || []).length > 0 ? h('details', {class: 'inline'}, h('summary', {}, brief(g.wait)), tree(g.why)) : brief(g.wait)), value: (g) => g.wait},
-      {id: 'since', label: 'Since', numeric: true, cell: (g) => span(store.now() - g.since), value: (g) => g.since},
+      {id: 'wait', label: 'Reason', wide: true, cell: (g) => ((g.why || []).length > 0 ? h('details', {class: 'inline'}, h('summary', {}, brief(g.summary)), tree(g.why)) : brief(g.summary)), value: (g) => g.summary},
+      {id: 'since', label: 'Since', numeric: true, cell: (g) => (g.since ? age(g.since, store) : '–'), value: (g) => seconds(g.since)},
     ],
   });
   let samples = [];
@@ -47,35 +47,35 @@ export function overview({store}) {
 
   function figures() {
     const t = store.totals;
-    cost.set(hourly(t.price), [monthly(t.price), t.unpriced > 0 && `, without ${plural(t.unpriced, 'node')} of unknown price`]);
-    const states = [t.starting > 0 && `${t.starting} starting`, t.leaving > 0 && `${t.leaving} deleting`, t.notReady > 0 && `${t.notReady} not ready`].filter(Boolean);
+    cost.set(hourly(t.pricePerHour), [monthly(t.pricePerHour), t.unpriced > 0 && `, without ${plural(t.unpriced, 'node')} of unknown price`]);
+    const states = [t.starting > 0 && `${t.starting} starting`, t.deleting > 0 && `${t.deleting} deleting`, t.notReady > 0 && `${t.notReady} not ready`].filter(Boolean);
     nodes.set(count(t.nodes), states.length > 0 ? states.join(', ') : t.nodes > 0 ? 'all ready' : 'none yet');
-    pods.set(count(t.pods), t.pending > 0 ? h('span', {class: 'warn'}, `${count(t.pending)} pending`) : 'none pending');
-    use.set(percent(Math.max(part(t.usedCPU, t.cpu), part(t.usedMemory, t.memory))), '', [
-      h('span', {class: 'use'}, h('span', {class: 'use-name'}, 'CPU'), bar(part(t.usedCPU, t.cpu), 'CPU'), h('span', {class: 'use-text'}, percent(part(t.usedCPU, t.cpu)))),
-      h('span', {class: 'use'}, h('span', {class: 'use-name'}, 'Memory'), bar(part(t.usedMemory, t.memory), 'Memory'), h('span', {class: 'use-text'}, percent(part(t.usedMemory, t.memory))))]);
+    pods.set(count(t.podSlots?.requested), t.pendingPods > 0 ? h('span', {class: 'warn'}, `${count(t.pendingPods)} pending`) : 'none pending');
+    use.set(percent(Math.max(share(t.cpuMillicores), share(t.memoryBytes))), '', [
+      h('span', {class: 'use'}, h('span', {class: 'use-name'}, 'CPU'), bar(share(t.cpuMillicores), 'CPU'), h('span', {class: 'use-text'}, percent(share(t.cpuMillicores)))),
+      h('span', {class: 'use'}, h('span', {class: 'use-name'}, 'Memory'), bar(share(t.memoryBytes), 'Memory'), h('span', {class: 'use-text'}, percent(share(t.memoryBytes))))]);
     savings();
-    fill(parts, ...(t.nodes > 0 ? [share('By capacity type', t.markets, t.price, (m) => m.name || 'unknown', (m) => m.name || 'other'), share('By pool', t.pools, t.price, (p) => p.name || 'no pool', (p, i) => `p${i % 10}`)] : []));
+    fill(parts, ...(t.nodes > 0 ? [shares('By capacity type', t.capacityTypes, t.pricePerHour, (m) => m.name || 'unknown', (m) => m.name || 'other'), shares('By pool', t.pools, t.pricePerHour, (p) => p.name || 'no pool', (p, i) => `p${i % 10}`)] : []));
   }
 
   function savings() {
     const s = store.sections.savings || {};
-    saved.set(dollars(store.saved), s.moves > 0 ? `${hourly(s.perHour)} less after ${plural(s.moves, 'move')}` : 'no move carried out yet');
+    saved.set(dollars(store.saved), s.moves > 0 ? `${hourly(s.savesPerHour)} less after ${plural(s.moves, 'move')}` : 'no move carried out yet');
   }
 
-  function share(title, list, all, name, colour) {
+  function shares(title, list, all, name, colour) {
     const known = list.filter((x) => x.nodes > 0);
-    const whole = all > 0 ? (x) => x.price / all : (x) => x.nodes / known.reduce((sum, y) => sum + y.nodes, 0);
+    const whole = all > 0 ? (x) => x.pricePerHour / all : (x) => x.nodes / known.reduce((sum, y) => sum + y.nodes, 0);
     return h('section', {class: 'card share'}, h('h2', {}, title),
       h('div', {class: 'stack', 'aria-hidden': 'true'}, known.map((x, i) => h('span', {class: 'stack-part swatch', data: {c: colour(x, i)}, width: whole(x) * 100}))),
-      h('ul', {class: 'share-list'}, known.slice(0, 6).map((x, i) => h('li', {}, h('span', {class: 'swatch', data: {c: colour(x, i)}}), h('span', {class: 'share-name'}, name(x)), h('span', {class: 'quiet'}, plural(x.nodes, 'node')), h('span', {class: 'num'}, x.price > 0 ? hourly(x.price) : 'price unknown')))));
+      h('ul', {class: 'share-list'}, known.slice(0, 6).map((x, i) => h('li', {}, h('span', {class: 'swatch', data: {c: colour(x, i)}}), h('span', {class: 'share-name'}, name(x)), h('span', {class: 'quiet'}, plural(x.nodes, 'node')), h('span', {class: 'num'}, x.pricePerHour > 0 ? hourly(x.pricePerHour) : 'price unknown')))));
   }
 
   function ahead() {
     const {add = [], moves = []} = store.next;
     const lines = [
-      ...add.slice(0, 5).map((n) => h('li', {}, badge('Launch'), h('span', {class: 'num'}, hourly(n.price)), h('p', {}, `${n.type} in ${n.zone}, ${n.market}, for ${plural(n.pods.length / 4, 'pod')}`))),
-      ...moves.slice(0, 5).map((m) => h('li', {}, badge(m.reason, 'Move'), h('span', {class: 'num gain'}, m.saves ? `saves ${hourly(m.saves)}` : ''), h('p', {}, brief(m.why.text)))),
+      ...add.slice(0, 5).map((n) => h('li', {}, badge('Launch'), h('span', {class: 'num'}, hourly(n.pricePerHour)), h('p', {}, `${n.instanceType} in ${n.zone}, ${n.capacityType}, for ${plural(n.podRows.length / 4, 'pod')}`))),
+      ...moves.slice(0, 5).map((m) => h('li', {}, badge(m.reason, 'Move'), h('span', {class: 'num gain'}, m.savesPerHour ? `saves ${hourly(m.savesPerHour)}` : ''), h('p', {}, brief(m.why.text)))),
     ];
     const left = add.length + moves.length - lines.length;
     fill(coming, lines.length === 0 ? h('p', {class: 'quiet'}, 'Nothing is about to change.') : h('ul', {class: 'lines'}, lines), left > 0 && h('p', {class: 'quiet'}, `and ${left} more`),
@@ -89,7 +89,7 @@ export function overview({store}) {
 
   function draw() {
     const t = store.totals;
-    const now = [store.now(), t.price || 0, t.nodes || 0, t.pods || 0, t.pending || 0];
+    const now = [store.now(), t.pricePerHour || 0, t.nodes || 0, t.podSlots?.requested || 0, t.pendingPods || 0];
     // What was shown last stays on the chart until the controller's own figures come.
     const newest = samples.length > 0 ? samples[samples.length - 1][0] : 0;
     if (shown && shown[0] > newest && now[0] - shown[0] >= STEP) samples = [...samples, shown].slice(-MOST);

@@ -2,13 +2,13 @@
 // not changed is not drawn again: a pod that comes costs one box, not a thousand.
 
 import {boxes, podsIn, HEADER, LABELLED} from './layout.js';
-import {hourly, shortName, splitPod} from './format.js';
+import {hourly, seconds, share, shortName, splitPod} from './format.js';
 import {DAEMON, FIXED} from './store.js';
 
 const PALETTE = 10;
 const LOW = [0.2, 0.4, 0.6, 0.8]; // where the colours of utilisation change
 
-export const used = (n) => Math.max(n.cpu > 0 ? n.usedCPU / n.cpu : 0, n.memory > 0 ? n.usedMemory / n.memory : 0);
+export const used = (n) => Math.max(share(n.cpuMillicores), share(n.memoryBytes));
 
 // names of colours, as in the style sheet
 const colours = ['spot', 'on-demand', 'reserved', 'other', 'track', 'box', 'ink', 'quiet', 'on-fill', 'bad', 'good', 'accent', 'surface', 'moved',
@@ -23,7 +23,7 @@ export class Picture {
     this.boxes = [];
     this.groups = [];
     this.nodes = [];
-    this.options = {color: 'market', group: 'pool'};
+    this.options = {color: 'capacityType', group: 'pool'};
     this.selected = '';
     this.hover = null;
     this.stale = true; // boxes are to be put into their places
@@ -52,7 +52,8 @@ export class Picture {
 
   // fits says whether a node takes the place of an earlier one with nothing moving around it, and nothing else said in headings.
   fits(a, b) {
-    return ['key', 'cpu', 'created', 'pool', 'price', 'mark', 'market', this.options.group].every((k) => a[k] === b[k]);
+    return a.cpuMillicores.allocatable === b.cpuMillicores.allocatable
+      && ['key', 'created', 'pool', 'pricePerHour', 'mark', 'capacityType', this.options.group].every((k) => a[k] === b[k]);
   }
 
   swap(node) {
@@ -108,7 +109,7 @@ export class Picture {
     }
     const by = this.options.group;
     const groups = new Map();
-    const sorted = [...this.nodes].sort((a, b) => b.cpu - a.cpu || a.created - b.created || (a.key < b.key ? -1 : 1));
+    const sorted = [...this.nodes].sort((a, b) => b.cpuMillicores.allocatable - a.cpuMillicores.allocatable || seconds(a.created) - seconds(b.created) || (a.key < b.key ? -1 : 1));
     for (const node of sorted) {
       const name = by === 'none' ? null : node[by] || (by === 'pool' ? 'no pool' : 'unknown');
       if (!groups.has(name)) groups.set(name, {name, nodes: []});
@@ -138,13 +139,13 @@ export class Picture {
   fillOf(node) {
     if (this.options.color === 'pool') return this.colour[`p${Math.max(0, this.pools.indexOf(node.pool || '')) % PALETTE}`];
     if (this.options.color === 'use') return this.colour[`u${LOW.filter((x) => used(node) >= x).length}`];
-    return this.colour[node.market] || this.colour.other;
+    return this.colour[node.capacityType] || this.colour.other;
   }
 
   legend() {
     if (this.options.color === 'pool') return (this.pools || []).map((p, i) => [p || 'no pool', `p${i % PALETTE}`]);
     if (this.options.color === 'use') return ['below 20%', '20%', '40%', '60%', '80% and more'].map((t, i) => [t, `u${i}`]);
-    const have = new Set(this.nodes.map((n) => n.market || ''));
+    const have = new Set(this.nodes.map((n) => n.capacityType || ''));
     return [['spot', 'spot'], ['on-demand', 'on-demand'], ['reserved', 'reserved'], ['unknown', 'other']].filter(([m]) => have.has(m) || (m === 'unknown' && have.has('')));
   }
 
@@ -193,7 +194,7 @@ export class Picture {
   }
 
   cost(g) {
-    const sum = g.nodes.reduce((all, n) => all + (n.mark === 'removed' ? 0 : n.price || 0), 0);
+    const sum = g.nodes.reduce((all, n) => all + (n.mark === 'removed' ? 0 : n.pricePerHour || 0), 0);
     return sum > 0 ? hourly(sum) : 'price unknown';
   }
 
@@ -231,9 +232,9 @@ export class Picture {
       c.fillStyle = base;
       c.globalAlpha = (pass ? 0.5 : 1) * (leaving ? 0.45 : 1);
       for (let i = 0; i < order.length; i++) {
-        const flags = node.pods[order[i] + 3];
+        const flags = node.podRows[order[i] + 3];
         if ((flags & DAEMON) !== pass) continue;
-        const moved = node.moved && node.moved.has(node.pods[order[i]]);
+        const moved = node.moved && node.moved.has(node.podRows[order[i]]);
         if (moved) c.fillStyle = this.colour.moved;
         const w = rects[4 * i + 2];
         const h = rects[4 * i + 3];
@@ -251,18 +252,18 @@ export class Picture {
     for (let i = 0; i < order.length; i++) {
       const [x, y, w, h] = rects.slice(4 * i, 4 * i + 4);
       if (w < 42 || h < 15) continue;
-      const flags = b.node.pods[order[i] + 3];
+      const flags = b.node.podRows[order[i] + 3];
       c.fillStyle = flags & DAEMON ? this.colour.ink : this.colour['on-fill'];
-      this.clipped(c, splitPod(b.node.pods[order[i]])[1] + (flags & FIXED ? ' ▪' : ''), [b.x + x + 4, b.y + y + Math.min(h / 2, 9), w - 8]);
+      this.clipped(c, splitPod(b.node.podRows[order[i]])[1] + (flags & FIXED ? ' ▪' : ''), [b.x + x + 4, b.y + y + Math.min(h / 2, 9), w - 8]);
     }
   }
 
   label(c, b) {
     c.font = `600 11px ${this.font}`;
     c.fillStyle = this.colour.ink;
-    const price = b.node.price ? hourly(b.node.price) : '';
+    const price = b.node.pricePerHour ? hourly(b.node.pricePerHour) : '';
     const room = b.w >= 150 ? c.measureText(price).width + 10 : 0;
-    this.clipped(c, b.node.type || shortName(b.node), [b.x + 5, b.y + 1 + HEADER / 2, b.w - 10 - room]);
+    this.clipped(c, b.node.instanceType || shortName(b.node), [b.x + 5, b.y + 1 + HEADER / 2, b.w - 10 - room]);
     if (room > 0) {
       c.font = `11px ${this.font}`;
       c.fillStyle = this.colour.quiet;
@@ -289,7 +290,7 @@ export class Picture {
       const rect = rects.slice(4 * i, 4 * i + 4);
       if (x - box.x >= rect[0] && x - box.x < rect[0] + rect[2] && y - box.y >= rect[1] && y - box.y < rect[1] + rect[3]) {
         const k = order[i];
-        return {box, rect, pod: {name: box.node.pods[k], cpu: box.node.pods[k + 1], memory: box.node.pods[k + 2], flags: box.node.pods[k + 3]}};
+        return {box, rect, pod: {name: box.node.podRows[k], cpu: box.node.podRows[k + 1], memory: box.node.podRows[k + 2], flags: box.node.podRows[k + 3]}};
       }
     }
     return {box};

@@ -1,14 +1,14 @@
 // Pools: what they may have, what they have, and when their nodes may be disrupted.
 
 import {badge, bar, fill, h} from './dom.js';
-import {count, duration, hourly, percent, part, plural} from './format.js';
+import {count, duration, hourly, percent, plural, seconds, share} from './format.js';
 import {facts} from './reasons.js';
 
 const dayName = new Intl.DateTimeFormat('en-GB', {weekday: 'short', day: 'numeric', timeZone: 'UTC'});
 const at = new Intl.DateTimeFormat('en-GB', {weekday: 'short', hour: '2-digit', minute: '2-digit', timeZone: 'UTC'});
 const DAY = 86400;
 
-const moment = (seconds) => at.format(new Date(seconds * 1000));
+const moment = (t) => at.format(new Date(t * 1000));
 
 // strip shows spans of the next days: [from, to, kind, text].
 function strip(spans, {from, until}) {
@@ -39,7 +39,7 @@ function budgetText(b) {
 // evicted says what consolidation did to the pods of a pool within the last hour.
 function evicted(e) {
   if (!e || e.pods === 0) return 'no pod within the last hour';
-  const each = e.savesEach > 0 ? `; ${hourly(e.savesEach)} saved by each` : '';
+  const each = e.savesPerHourEach > 0 ? `; ${hourly(e.savesPerHourEach)} saved by each` : '';
   return `${plural(e.pods, 'pod')} within the last hour${e.perPod > 0 ? `, ${e.perPod.toFixed(2)} for each pod of the pool` : ''}${each}`;
 }
 
@@ -48,29 +48,29 @@ function pool(p, total, range) {
   const allowed = (n) => (n < 0 ? 'as many as there are' : plural(n, 'node'));
   return h('section', {class: 'card pool', 'aria-labelledby': `pool-${p.name}`},
     h('div', {class: 'pool-head'}, h('h2', {id: `pool-${p.name}`}, p.name), p.ready === 'True' ? badge('ready', 'good') : badge(p.ready === 'False' ? 'not ready' : 'readiness unknown', p.ready === 'False' ? 'bad' : 'neutral'),
-      p.static && badge('static', 'neutral'), h('span', {class: 'pool-cost num'}, hourly(use.price || 0))),
+      p.static && badge('static', 'neutral'), h('span', {class: 'pool-cost num'}, hourly(use.pricePerHour || 0))),
     p.trouble && h('p', {class: 'trouble'}, p.trouble),
     h('div', {class: 'pool-body'},
       h('div', {},
         facts([
-          ['Nodes', `${count(p.nodes)}${p.leaving > 0 ? `, and ${p.leaving} deleting` : ''}`],
-          ['CPU asked for', use.cpu > 0 && [bar(part(use.usedCPU, use.cpu), 'CPU'), ' ', percent(part(use.usedCPU, use.cpu))]],
-          ['Memory asked for', use.memory > 0 && [bar(part(use.usedMemory, use.memory), 'Memory'), ' ', percent(part(use.usedMemory, use.memory))]],
-          ['Weight', p.weight || null], ['Class', p.class], ['Types it may launch', count(p.types)],
+          ['Nodes', `${count(p.nodes)}${p.deleting > 0 ? `, and ${p.deleting} deleting` : ''}`],
+          ['CPU requested', use.nodes > 0 && [bar(share(use.cpuMillicores), 'CPU'), ' ', percent(share(use.cpuMillicores))]],
+          ['Memory requested', use.nodes > 0 && [bar(share(use.memoryBytes), 'Memory'), ' ', percent(share(use.memoryBytes))]],
+          ['Weight', p.weight || null], ['Class', p.class], ['Types it may launch', count(p.instanceTypes)],
           ['Consolidation', `${p.policy}, after ${duration(p.consolidateAfter)}`], ['Expires after', duration(p.expireAfter)],
           ['Evicted for cost', evicted(p.evictions)],
         ])),
       h('div', {},
         h('h3', {}, 'Limits'),
-        (p.limits || []).length === 0 ? h('p', {class: 'quiet'}, 'No limit.') : h('ul', {class: 'limits'}, p.limits.map((l) => h('li', {}, h('span', {}, l.resource), bar(l.part, `${percent(l.part)} of the limit`), h('span', {class: 'num'}, `${l.used} of ${l.max}`)))),
+        (p.limits || []).length === 0 ? h('p', {class: 'quiet'}, 'No limit.') : h('ul', {class: 'limits'}, p.limits.map((l) => h('li', {}, h('span', {}, l.resource), bar(l.share, `${percent(l.share)} of the limit`), h('span', {class: 'num'}, `${l.used} of ${l.max}`)))),
         (p.requirements || []).length > 0 && [h('h3', {}, 'Requirements'), h('ul', {class: 'code-list'}, p.requirements.map((r) => h('li', {}, h('code', {}, r))))],
         (p.taints || []).length > 0 && [h('h3', {}, 'Taints'), h('ul', {class: 'code-list'}, p.taints.map((t) => h('li', {}, h('code', {}, t))))])),
     h('h3', {}, 'Nodes that may be going at once, over the next seven days (UTC)'),
     h('div', {class: 'strips'},
       p.allowed.map((a) => h('div', {class: 'strip-row'}, h('span', {class: 'strip-name'}, a.reason),
-        strip(a.spans.map((s) => ({from: s.from, to: s.to, kind: s.nodes === 0 ? 'none' : s.nodes < 0 ? 'free' : 'some', text: allowed(s.nodes), short: s.nodes < 0 ? 'no cap' : String(s.nodes)})), range))),
+        strip(a.spans.map((s) => ({from: seconds(s.from), to: seconds(s.to), kind: s.nodes === 0 ? 'none' : s.nodes < 0 ? 'free' : 'some', text: allowed(s.nodes), short: s.nodes < 0 ? 'no cap' : String(s.nodes)})), range))),
       p.budgets.map((b) => h('div', {class: 'strip-row budget'}, h('span', {class: 'strip-name', title: budgetText(b)}, 'Budget: ', budgetText(b)),
-        b.trouble ? h('p', {class: 'trouble'}, b.trouble) : strip(b.windows.map(([f, t]) => ({from: f, to: t, kind: 'window', text: `holds: ${budgetText(b)}`})), range))),
+        b.trouble ? h('p', {class: 'trouble'}, b.trouble) : strip(b.windows.map((w) => ({from: seconds(w.from), to: seconds(w.to), kind: 'window', text: `holds: ${budgetText(b)}`})), range))),
       h('div', {class: 'strip-row'}, h('span', {class: 'strip-name'}), scale(range))));
 }
 
@@ -82,7 +82,7 @@ export function pools({store}) {
   async function load() {
     try {
       const got = await store.json('pools', stop.signal);
-      const range = {from: got.at, until: got.until};
+      const range = {from: seconds(got.at), until: seconds(got.until)};
       fill(box, got.pools.length === 0 ? h('p', {class: 'quiet'}, 'There is no NodePool: nothing can be launched.') : got.pools.map((p) => pool(p, store.totals.pools.find((t) => t.name === p.name), range)));
     } catch (error) {
       if (error.name !== 'AbortError') fill(box, h('p', {class: 'trouble'}, error.message));

@@ -9,17 +9,17 @@ export function prices({store}) {
   const lists = h('p', {class: 'quiet'});
   const outs = h('div', {});
   const rows = table({
-    caption: 'Prices', key: (o) => `${o.type} ${o.zone} ${o.market}`, sort: 'price', empty: 'No offering matches.',
+    caption: 'Prices', key: (o) => `${o.instanceType} ${o.zone} ${o.capacityType}`, sort: 'price', empty: 'No offering matches.',
     columns: [
-      {id: 'type', label: 'Type', value: (o) => o.type, cell: (o) => o.type},
+      {id: 'type', label: 'Type', value: (o) => o.instanceType, cell: (o) => o.instanceType},
       {id: 'zone', label: 'Zone', value: (o) => o.zone, cell: (o) => o.zone},
-      {id: 'market', label: 'Capacity type', value: (o) => o.market, cell: (o) => h('span', {class: 'market'}, h('span', {class: 'swatch', data: {c: o.market}}), o.market)},
-      {id: 'cpu', label: 'CPU', numeric: true, value: (o) => o.cpu, cell: (o) => cores(o.cpu)},
-      {id: 'memory', label: 'Memory', numeric: true, value: (o) => o.memory, cell: (o) => memory(o.memory)},
-      {id: 'price', label: 'Price', numeric: true, value: (o) => o.price, cell: (o) => hourly(o.price)},
+      {id: 'market', label: 'Capacity type', value: (o) => o.capacityType, cell: (o) => h('span', {class: 'market'}, h('span', {class: 'swatch', data: {c: o.capacityType}}), o.capacityType)},
+      {id: 'cpu', label: 'CPU', numeric: true, value: (o) => o.cpuMillicores, cell: (o) => cores(o.cpuMillicores)},
+      {id: 'memory', label: 'Memory', numeric: true, value: (o) => o.memoryBytes, cell: (o) => memory(o.memoryBytes)},
+      {id: 'price', label: 'Price', numeric: true, value: (o) => o.pricePerHour, cell: (o) => hourly(o.pricePerHour)},
       {id: 'core', label: 'Per CPU', numeric: true, value: (o) => o.core, cell: (o) => hourly(o.core)},
       {id: 'nodes', label: 'Nodes of the type', numeric: true, value: (o) => o.nodes, cell: (o) => (o.nodes ? count(o.nodes) : '–')},
-      {id: 'out', label: 'Stock', value: (o) => (o.out ? 0 : 1), cell: (o) => (o.out ? badge('out of stock', 'bad') : badge('available', 'good'))},
+      {id: 'out', label: 'Stock', value: (o) => (o.outOfStock ? 0 : 1), cell: (o) => (o.outOfStock ? badge('out of stock', 'bad') : badge('available', 'good'))},
     ],
   });
   let all = [];
@@ -27,24 +27,24 @@ export function prices({store}) {
 
   function draw() {
     const words = filter.value.trim().toLowerCase().split(/\s+/);
-    rows.update(all.filter((o) => words.every((w) => `${o.type} ${o.zone} ${o.market}`.includes(w))));
+    rows.update(all.filter((o) => words.every((w) => `${o.instanceType} ${o.zone} ${o.capacityType}`.includes(w))));
   }
 
   function stock(list) {
-    const short = all.filter((o) => o.out);
-    const until = new Map(list.map((o) => [`${o.type} ${o.zone} ${o.capacityType}`, o.until]));
+    const short = all.filter((o) => o.outOfStock);
+    const until = new Map(list.map((o) => [`${o.instanceType} ${o.zone} ${o.capacityType}`, o.until]));
     fill(outs, h('h2', {}, 'Out of stock'), short.length === 0 ? h('p', {class: 'quiet'}, 'Everything that pools may launch is thought to be available.')
       : h('ul', {class: 'chips'}, short.slice(0, 60).map((o) => {
-        const end = until.get(`${o.type} ${o.zone} ${o.market}`);
-        return h('li', {title: end ? moment(end) : ''}, `${o.type} · ${o.zone} · ${o.market}`, end && h('span', {class: 'quiet'}, ` tried again in ${span(new Date(end) / 1000 - store.now())}`));
+        const end = until.get(`${o.instanceType} ${o.zone} ${o.capacityType}`);
+        return h('li', {title: end ? moment(end) : ''}, `${o.instanceType} · ${o.zone} · ${o.capacityType}`, end && h('span', {class: 'quiet'}, ` tried again in ${span(new Date(end) / 1000 - store.now())}`));
       })), short.length > 60 && h('p', {class: 'quiet'}, `and ${short.length - 60} more: sort the table by stock`));
   }
 
   async function load() {
     try {
       const got = await store.json('prices', stop.signal);
-      all = got.types.flatMap((t) => t.offers.map((o) => ({...o, type: t.type, cpu: t.cpu, memory: t.memory, nodes: t.nodes, core: t.cpu > 0 ? 1000 * o.price / t.cpu : 0})));
-      fill(lists, `${plural(got.types.length, 'type')}, ${plural(all.length, 'offering')}. `, (got.lists || []).map((l) => `${l.name}: ${l.at ? moment(l.at) : 'built in'}. `));
+      all = got.instanceTypes.flatMap(({offers, ...t}) => offers.map((o) => ({...o, ...t, core: t.cpuMillicores > 0 ? 1000 * o.pricePerHour / t.cpuMillicores : 0})));
+      fill(lists, `${plural(got.instanceTypes.length, 'type')}, ${plural(all.length, 'offering')}. `, (got.lists || []).map((l) => `${l.name}: ${l.at ? moment(l.at) : 'built in'}. `));
       stock(got.stockOuts || []);
       draw();
     } catch (error) {

@@ -17,7 +17,7 @@ export function tree(reasons, depth = 0) {
 export function link(ref, store) {
   if (ref.kind === 'Pod') return h('a', {href: podLink(`${ref.namespace}/${ref.name}`)}, ref.name);
   if (ref.kind === 'Node') {
-    const node = [...store.nodes.values()].find((n) => n.name === ref.name);
+    const node = [...store.nodes.values()].find((n) => n.node === ref.name);
     return h('a', {href: nodeLink(node ? node.key : `node/${ref.name}`)}, ref.name);
   }
   if (ref.kind === 'NodeClaim') return h('a', {href: nodeLink(ref.name)}, ref.name);

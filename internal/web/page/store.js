@@ -1,6 +1,7 @@
 // The cluster as the controller sees it, kept up to date by the stream.
 
 import {TOKEN, ask, takeFirst} from './early.js';
+import {seconds} from './format.js';
 
 const POD = 4; // entries for each pod in a node's list
 
@@ -32,7 +33,7 @@ export class Store extends EventTarget {
   // now is the controller's time, in seconds.
   now() { return (Date.now() + this.skew) / 1000; }
 
-  get totals() { return this.sections.totals || {markets: [], pools: []}; }
+  get totals() { return this.sections.totals || {capacityTypes: [], pools: []}; }
   get pending() { return this.sections.pending || []; }
   get next() { return this.sections.next || {}; }
   get about() { return this.sections.about || {}; }
@@ -41,7 +42,7 @@ export class Store extends EventTarget {
   // saved is what moves have brought so far, in dollars.
   get saved() {
     const s = this.sections.savings || {};
-    return (s.sum || 0) + (s.at ? (s.perHour || 0) * Math.max(0, this.now() - s.at) / 3600 : 0);
+    return (s.dollars || 0) + (s.at ? (s.savesPerHour || 0) * Math.max(0, this.now() - seconds(s.at)) / 3600 : 0);
   }
 
   async get(path, signal) {
@@ -110,7 +111,7 @@ export class Store extends EventTarget {
       else if (line.startsWith('data: ')) data += line.slice(6);
     }
     if (name === 'fleet') this.apply(JSON.parse(data));
-    else if (name === 'decision') this.tell('decision', JSON.parse(data));
+    else if (name === 'decision') this.tell('decision', JSON.parse(data).decision);
     else if (name === 'missed') this.tell('missed', {});
   }
 
@@ -119,8 +120,8 @@ export class Store extends EventTarget {
     if (m.full || !('from' in m)) this.nodes = new Map();
     for (const key of m.gone || []) this.nodes.delete(key);
     for (const node of m.nodes) {
-      node.count = node.pods.length / POD;
-      node.daemons = node.pods.some((x, i) => i % POD === POD - 1 && x & DAEMON);
+      node.count = node.podRows.length / POD;
+      node.daemons = node.podRows.some((x, i) => i % POD === POD - 1 && x & DAEMON);
       this.nodes.set(node.key, node);
     }
     const changed = {nodes: m.full || m.nodes.length > 0 || (m.gone || []).length > 0, full: Boolean(m.full)};
@@ -131,7 +132,7 @@ export class Store extends EventTarget {
     }
     this.run = m.run;
     this.version = m.version;
-    this.skew = m.at - Date.now();
+    this.skew = Date.parse(m.at) - Date.now();
     this.tell('change', changed);
   }
 
@@ -140,8 +141,8 @@ export class Store extends EventTarget {
   // podsOf lists a node's pods as objects.
   podsOf(node) {
     const out = [];
-    for (let i = 0; i < node.pods.length; i += POD) {
-      out.push({name: node.pods[i], cpu: node.pods[i + 1], memory: node.pods[i + 2], flags: node.pods[i + 3]});
+    for (let i = 0; i < node.podRows.length; i += POD) {
+      out.push({name: node.podRows[i], cpu: node.podRows[i + 1], memory: node.podRows[i + 2], flags: node.podRows[i + 3]});
     }
     return out;
   }
@@ -149,7 +150,7 @@ export class Store extends EventTarget {
   // nodeOfPod finds where a pod is.
   nodeOfPod(full) {
     for (const node of this.nodes.values()) {
-      for (let i = 0; i < node.pods.length; i += POD) if (node.pods[i] === full) return node;
+      for (let i = 0; i < node.podRows.length; i += POD) if (node.podRows[i] === full) return node;
     }
     return null;
   }
@@ -159,14 +160,14 @@ export class Store extends EventTarget {
     const out = [];
     for (const node of this.nodes.values()) {
       if (out.length >= most / 2) break;
-      if ((node.name || '').includes(words) || (node.claim || '').includes(words)) out.push({kind: 'node', node});
+      if ((node.node || '').includes(words) || (node.claim || '').includes(words)) out.push({kind: 'node', node});
     }
     for (const group of this.pending) {
       for (const name of group.pods) if (out.length < most && name.includes(words)) out.push({kind: 'pod', name});
     }
     for (const node of this.nodes.values()) {
-      for (let i = 0; i < node.pods.length && out.length < most; i += POD) {
-        if (node.pods[i].includes(words)) out.push({kind: 'pod', name: node.pods[i]});
+      for (let i = 0; i < node.podRows.length && out.length < most; i += POD) {
+        if (node.podRows[i].includes(words)) out.push({kind: 'pod', name: node.podRows[i]});
       }
       if (out.length >= most) break;
     }
