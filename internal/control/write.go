@@ -45,6 +45,19 @@ func settle(err error, verb string, obj client.Object) (bool, error) {
 	return false, fmt.Errorf("%s %T %s: %w", verb, obj, client.ObjectKeyFromObject(obj), err)
 }
 
+// Delete deletes an object, unless another one has taken its name. deleted is false if it was not there any more.
+func Delete(ctx context.Context, c client.Client, obj client.Object) (deleted bool, err error) {
+	uid := obj.GetUID()
+	return settle(c.Delete(ctx, obj, client.Preconditions{UID: &uid}), "deleting", obj)
+}
+
+// DeleteSeen deletes an object if it still is what the caller has looked at. deleted is false if somebody else was faster: whoever did
+// that has caused the next look at it.
+func DeleteSeen(ctx context.Context, c client.Client, obj client.Object) (deleted bool, err error) {
+	uid, version := obj.GetUID(), obj.GetResourceVersion()
+	return settle(c.Delete(ctx, obj, client.Preconditions{UID: &uid, ResourceVersion: &version}), "deleting", obj)
+}
+
 // Annotate sets one annotation in memory.
 func Annotate(obj client.Object, key, value string) {
 	annotations := obj.GetAnnotations()

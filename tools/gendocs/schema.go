@@ -53,7 +53,7 @@ type schemas struct {
 // newSchemas reads the comments of the packages below root that documents are made of.
 func newSchemas(root string) (*schemas, error) {
 	s := &schemas{said: map[string]map[string]string{}}
-	for _, folder := range []string{"model", "ledger", "explain", "web", "cli", "forecast", "state", "engine/why"} {
+	for _, folder := range []string{"model", "ledger", "explain", "web", "cli", "forecast", "state", "state/dump", "engine/why"} {
 		files, err := filepath.Glob(filepath.Join(root, "internal", folder, "*.go"))
 		if err != nil {
 			return nil, err

@@ -107,7 +107,7 @@ func (r *Collect) claims(ctx context.Context, from client.Reader, opts ...client
 	}
 	out := &register{recorded: map[string]*karpv1.NodeClaim{}, batches: map[string]bool{}, names: map[string]bool{}, unreadable: map[string]bool{}}
 	for i := range list.Items {
-		if ours(&list.Items[i], r.Class) {
+		if list.Items[i].Spec.NodeClassRef.Is(r.Class) {
 			out.claims = append(out.claims, list.Items[i])
 		}
 	}
@@ -181,7 +181,7 @@ func (r *Collect) collectClaims(ctx context.Context, machines []*cloud.Instance,
 		if err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(nodes, func(n corev1.Node) bool { return isReady(&n) }) {
+		if !slices.ContainsFunc(nodes, func(n corev1.Node) bool { return control.Ready(&n) }) {
 			suspects = append(suspects, id)
 		}
 	}
@@ -298,10 +298,10 @@ func (r *Collect) mark(ctx context.Context, before *karpv1.NodeClaim, why string
 // collectClaim deletes one claim, after a last look at its node.
 func (r *Collect) collectClaim(ctx context.Context, claim *karpv1.NodeClaim) error {
 	node, err := nodeOf(ctx, r.Live, claim)
-	if err != nil || node != nil && isReady(node) {
+	if err != nil || node != nil && control.Ready(node) {
 		return err
 	}
-	removed, err := remove(ctx, r.Client, claim)
+	removed, err := control.DeleteSeen(ctx, r.Client, claim)
 	if removed {
 		control.Counter{Client: r.Client, Meter: r.Meter}.Disrupted(ctx, claim, causeCollected)
 		r.Ledger.Removed(claim, ledger.Removal, causeCollected, "is deleted, because its instance is gone")

@@ -42,7 +42,7 @@ type Consistency struct {
 // Register makes the manager run the reconciler for every claim.
 func (r *Consistency) Register(m manager.Manager) error {
 	return builder.ControllerManagedBy(m).Named("nodeclaim.consistency").For(&karpv1.NodeClaim{}).
-		Watches(&corev1.Node{}, byNode(m.GetClient())).WithOptions(workers(slowWorkers, r.Clock)).Complete(r)
+		Watches(&corev1.Node{}, byNode(m.GetClient())).WithOptions(control.Workers(slowWorkers, r.Clock)).Complete(r)
 }
 
 // Reconcile compares one claim with its node.
@@ -51,7 +51,7 @@ func (r *Consistency) Reconcile(ctx context.Context, request reconcile.Request) 
 	if err := r.Client.Get(ctx, request.NamespacedName, claim); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if !ours(claim, r.Class) || !claim.DeletionTimestamp.IsZero() || !claim.StatusConditions().IsTrue(karpv1.ConditionInitialized) {
+	if !claim.Spec.NodeClassRef.Is(r.Class) || !claim.DeletionTimestamp.IsZero() || !claim.StatusConditions().IsTrue(karpv1.ConditionInitialized) {
 		return reconcile.Result{}, nil
 	}
 	node, err := nodeOf(ctx, r.Client, claim)

@@ -35,7 +35,7 @@ type Expire struct {
 
 // Register makes the manager run the reconciler for every claim.
 func (r *Expire) Register(m manager.Manager) error {
-	return builder.ControllerManagedBy(m).Named("nodeclaim.expiration").For(&karpv1.NodeClaim{}).WithOptions(workers(slowWorkers, r.Clock)).Complete(r)
+	return builder.ControllerManagedBy(m).Named("nodeclaim.expiration").For(&karpv1.NodeClaim{}).WithOptions(control.Workers(slowWorkers, r.Clock)).Complete(r)
 }
 
 // Reconcile deletes the claim if it is old enough, or comes back when it is.
@@ -44,14 +44,14 @@ func (r *Expire) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	if err := r.Client.Get(ctx, request.NamespacedName, claim); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if !ours(claim, r.Class) || !claim.DeletionTimestamp.IsZero() || claim.Spec.ExpireAfter.IsNever() {
+	if !claim.Spec.NodeClassRef.Is(r.Class) || !claim.DeletionTimestamp.IsZero() || claim.Spec.ExpireAfter.IsNever() {
 		return reconcile.Result{}, nil
 	}
 	at := life.Expiry(claim.CreationTimestamp.Time, *claim.Spec.ExpireAfter.Duration, string(claim.UID))
 	if left := at.Sub(r.Clock.Now()); left > 0 {
 		return reconcile.Result{RequeueAfter: left}, nil
 	}
-	removed, err := remove(ctx, r.Client, claim)
+	removed, err := control.DeleteSeen(ctx, r.Client, claim)
 	if removed {
 		control.Counter{Client: r.Client, Meter: r.Meter}.Disrupted(ctx, claim, causeExpired)
 		r.Ledger.Removed(claim, ledger.Removal, causeExpired, fmt.Sprintf("has reached its age (expireAfter %s) and is deleted", claim.Spec.ExpireAfter))

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/control"
 	"karpenter/internal/engine/life"
 )
 
@@ -50,7 +51,7 @@ func condition(c *karpv1.Condition) life.Condition {
 // nodeFacts is what the engine needs to know of a node. drivers are those whose devices on the node are published.
 func nodeFacts(node *corev1.Node, drivers []string) life.Node {
 	out := life.Node{
-		Name: node.Name, Created: node.CreationTimestamp.Time, Ready: isReady(node), Allocatable: present(node.Status.Allocatable), Drivers: drivers,
+		Name: node.Name, Created: node.CreationTimestamp.Time, Ready: control.Ready(node), Allocatable: present(node.Status.Allocatable), Drivers: drivers,
 	}
 	for _, o := range node.OwnerReferences {
 		if o.Kind == "NodeClaim" && strings.HasPrefix(o.APIVersion, karpv1.Group+"/") {

@@ -26,7 +26,7 @@ type Hydrate struct {
 // Register makes the manager run the reconciler on every change of a claim or its node.
 func (r *Hydrate) Register(m manager.Manager) error {
 	return builder.ControllerManagedBy(m).Named("nodeclaim.hydration").For(&karpv1.NodeClaim{}).
-		Watches(&corev1.Node{}, byNode(m.GetClient())).WithOptions(workers(slowWorkers, r.Clock)).Complete(r)
+		Watches(&corev1.Node{}, byNode(m.GetClient())).WithOptions(control.Workers(slowWorkers, r.Clock)).Complete(r)
 }
 
 // Reconcile labels one claim and its node. A claim that has no instance yet is left alone: the launch reads its labels.
@@ -35,7 +35,7 @@ func (r *Hydrate) Reconcile(ctx context.Context, request reconcile.Request) (rec
 	if err := r.Client.Get(ctx, request.NamespacedName, claim); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if !ours(claim, r.Class) || !claim.DeletionTimestamp.IsZero() || claim.Status.ProviderID == "" {
+	if !claim.Spec.NodeClassRef.Is(r.Class) || !claim.DeletionTimestamp.IsZero() || claim.Status.ProviderID == "" {
 		return reconcile.Result{}, nil
 	}
 	node, err := nodeOf(ctx, r.Client, claim)

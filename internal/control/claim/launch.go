@@ -150,7 +150,7 @@ func (r *Lifecycle) gather(ctx context.Context, batch string, asking *karpv1.Nod
 	for i := range claims.Items {
 		claim := &claims.Items[i]
 		switch held := r.inFlight.instance(claim.UID); {
-		case claim.UID == asking.UID || !ours(claim, r.Class):
+		case claim.UID == asking.UID || !claim.Spec.NodeClassRef.Is(r.Class):
 		case claim.Status.ProviderID != "":
 			if id, err := r.InstanceID(claim.Status.ProviderID); err == nil {
 				taken[id] = true

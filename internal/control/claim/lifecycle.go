@@ -144,7 +144,7 @@ func (r *Lifecycle) Register(m manager.Manager) error {
 		For(&karpv1.NodeClaim{}).
 		Watches(&corev1.Node{}, byNode(m.GetClient())).
 		WatchesRawSource(source.Channel(r.woken, &handler.EnqueueRequestForObject{})).
-		WithOptions(workers(lifecycleWorkers, r.Clock)).
+		WithOptions(control.Workers(lifecycleWorkers, r.Clock)).
 		Complete(r)
 }
 
@@ -159,7 +159,7 @@ func (r *Lifecycle) Reconcile(ctx context.Context, request reconcile.Request) (r
 	if err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if !ours(claim, r.Class) {
+	if !claim.Spec.NodeClassRef.Is(r.Class) {
 		return reconcile.Result{}, nil
 	}
 	for range maxSteps {
@@ -366,7 +366,7 @@ func (r *Lifecycle) pay(ctx context.Context) (bool, error) {
 
 // remove deletes a claim and counts and logs it.
 func (r *Lifecycle) remove(ctx context.Context, claim *karpv1.NodeClaim, cause, message string) (removed bool, err error) {
-	removed, err = remove(ctx, r.Client, claim)
+	removed, err = control.DeleteSeen(ctx, r.Client, claim)
 	if removed {
 		control.Counter{Client: r.Client, Meter: r.Meter}.Disrupted(ctx, claim, cause)
 		control.Logger(ctx, r.Log).Info("deleted nodeclaim", "NodeClaim", claim.Name, "NodePool", claim.Labels[karpv1.NodePoolLabelKey], "Node", claim.Status.NodeName,

@@ -9,22 +9,15 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/cloud"
-	"karpenter/internal/control"
 )
 
 const (
-	// The back-off of a claim whose step has failed at the API server.
-	firstRetry = 200 * time.Millisecond
-	lastRetry  = time.Minute
 	// soon is when something is looked at again that another writer, or a cache that lags, has got in the way of.
 	soon = 250 * time.Millisecond
 	// incomplete is how long after its registration a node may still be incomplete without anything being said about that.
@@ -49,22 +42,6 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 		return fmt.Errorf("indexing claims by batch: %w", err)
 	}
 	return nil
-}
-
-// ours says whether the claim is of a class that this process serves (L20).
-func ours(claim *karpv1.NodeClaim, class schema.GroupKind) bool {
-	return claim.Spec.NodeClassRef.Is(class)
-}
-
-// workers are the options of a controller with so many of them. It waits in the time of the injected clock.
-func workers(n int, clock control.Clock) controller.Options {
-	return controller.Options{
-		MaxConcurrentReconciles: n,
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
-		NewQueue: func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
-			return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[reconcile.Request]{Name: name, Clock: clock})
-		},
-	}
 }
 
 // nodesOf are the nodes that carry the claim's provider ID, by name.
@@ -123,28 +100,4 @@ func byNode(c client.Reader) handler.EventHandler {
 		}
 		return requests
 	})
-}
-
-// remove deletes the claim if it still is what the caller has looked at. removed is false if somebody else was faster: whoever
-// did that has caused the next look at it.
-func remove(ctx context.Context, c client.Client, claim *karpv1.NodeClaim) (removed bool, err error) {
-	uid, version := claim.UID, claim.ResourceVersion
-	err = c.Delete(ctx, claim, client.Preconditions{UID: &uid, ResourceVersion: &version})
-	switch {
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("deleting NodeClaim %s: %w", claim.Name, err)
-	}
-	return true, nil
-}
-
-// isReady says whether the kubelet reports the node Ready.
-func isReady(node *corev1.Node) bool {
-	for _, c := range node.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }

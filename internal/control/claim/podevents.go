@@ -43,7 +43,7 @@ func (r *PodEvents) Register(m manager.Manager) error {
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: obj.(*corev1.Pod).Spec.NodeName}}}
 	})
 	return builder.ControllerManagedBy(m).Named("nodeclaim.podevents").Watches(&corev1.Pod{}, byNode, builder.WithPredicates(counted)).
-		WithOptions(workers(slowWorkers, r.Clock)).Complete(r)
+		WithOptions(control.Workers(slowWorkers, r.Clock)).Complete(r)
 }
 
 // Reconcile moves the time of the claim of one node.
@@ -69,7 +69,7 @@ func (r *PodEvents) Reconcile(ctx context.Context, request reconcile.Request) (r
 	for i := range claims {
 		claim := &claims[i]
 		at, moves := life.PodActivity(claim.Status.LastPodEventTime.Time, happened...)
-		if !moves || !ours(claim, r.Class) || !claim.DeletionTimestamp.IsZero() {
+		if !moves || !claim.Spec.NodeClassRef.Is(r.Class) || !claim.DeletionTimestamp.IsZero() {
 			continue
 		}
 		before := claim.DeepCopy()

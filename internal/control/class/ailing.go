@@ -93,7 +93,7 @@ func (r *Ailing) treat(ctx context.Context, a cloud.Ailment, claim *karpv1.NodeC
 			return err
 		}
 	}
-	if err := remove(ctx, r.Client, claim); err != nil {
+	if _, err := control.Delete(ctx, r.Client, claim); err != nil {
 		return err
 	}
 	r.Meter.Add(meter.InstanceStatusUnhealthy, 1, "category", string(a.Kind))

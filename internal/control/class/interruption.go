@@ -10,9 +10,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/cloud"
 	"karpenter/internal/control"
@@ -123,7 +123,7 @@ func owned(ctx context.Context, c client.Client, instanceID func(string) (string
 	byID := make(map[string]*karpv1.NodeClaim, len(claims.Items))
 	for i := range claims.Items {
 		claim := &claims.Items[i]
-		if !mine(claim) || claim.Status.ProviderID == "" {
+		if !claim.Spec.NodeClassRef.Is(awsv1.EC2NodeClassGroupKind) || claim.Status.ProviderID == "" {
 			continue
 		}
 		if id, err := instanceID(claim.Status.ProviderID); err == nil {
@@ -189,7 +189,7 @@ func (r *Interruption) act(ctx context.Context, n cloud.Notice, what verdict, cl
 		r.book(what, claim, message)
 		return nil
 	}
-	if err := remove(ctx, r.Client, claim); err != nil {
+	if _, err := control.Delete(ctx, r.Client, claim); err != nil {
 		return err
 	}
 	for _, obj := range about {
@@ -222,19 +222,6 @@ func withNode(ctx context.Context, c client.Client, claim *karpv1.NodeClaim) []c
 		objects = append(objects, node)
 	}
 	return objects
-}
-
-// remove deletes a claim, unless another object has taken its name.
-func remove(ctx context.Context, c client.Client, claim *karpv1.NodeClaim) error {
-	uid := claim.UID
-	err := c.Delete(ctx, claim, client.Preconditions{UID: &uid})
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("deleting NodeClaim %s: %w", claim.Name, err)
-	}
-	return nil
 }
 
 func (r *Interruption) handled(id string) bool {

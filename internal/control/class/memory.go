@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
 )
 
@@ -30,7 +31,7 @@ func (r *Memory) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	if err := r.Client.Get(ctx, request.NamespacedName, claim); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if !mine(claim) || claim.Status.NodeName == "" || !claim.StatusConditions().IsTrue(karpv1.ConditionRegistered) {
+	if !claim.Spec.NodeClassRef.Is(awsv1.EC2NodeClassGroupKind) || claim.Status.NodeName == "" || !claim.StatusConditions().IsTrue(karpv1.ConditionRegistered) {
 		return reconcile.Result{}, nil
 	}
 	node := &corev1.Node{}

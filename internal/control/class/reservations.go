@@ -64,7 +64,7 @@ func (r *Reservations) Check(ctx context.Context) (time.Duration, error) {
 	}
 	for i := range claims.Items {
 		claim := &claims.Items[i]
-		if !mine(claim) || !claim.DeletionTimestamp.IsZero() {
+		if !claim.Spec.NodeClassRef.Is(awsv1.EC2NodeClassGroupKind) || !claim.DeletionTimestamp.IsZero() {
 			continue
 		}
 		if err := r.follow(ctx, claim, market, ending); err != nil {
@@ -99,7 +99,7 @@ func (r *Reservations) follow(ctx context.Context, claim *karpv1.NodeClaim, mark
 	}
 	if reservation := claim.Labels[awsv1.LabelCapacityReservationID]; ending[reservation] {
 		r.Recorder.Tell(control.Event{Object: claim, Warning: true, Reason: "CapacityReservationExpiring", Message: "Capacity reservation " + reservation + " is about to end; replacing the node"})
-		if err := remove(ctx, r.Client, claim); err != nil {
+		if _, err := control.Delete(ctx, r.Client, claim); err != nil {
 			return err
 		}
 		control.Counter{Client: r.Client, Meter: r.Meter}.Disrupted(ctx, claim, "capacity_reservation_expiring")

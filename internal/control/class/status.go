@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -28,8 +27,6 @@ const (
 	// waitForClaims is how often a class that is being deleted looks again whether claims remain; the end of a claim is
 	// seen at once.
 	waitForClaims = 10 * time.Minute
-	// namesShown bounds the names in a message.
-	namesShown = 5
 )
 
 // Resolver finds out what AWS has for a class, and clears away what it made for one.
@@ -100,7 +97,7 @@ func (r *Status) finish(ctx context.Context, class *awsv1.EC2NodeClass) (reconci
 	if len(names) > 0 {
 		r.Recorder.Tell(control.Event{
 			Object: class, Reason: "WaitingOnNodeClaimTermination",
-			Message: fmt.Sprintf("Waiting for %s to be deleted first: %s", why.Count(len(names), "NodeClaim"), cut(names)),
+			Message: fmt.Sprintf("Waiting for %s to be deleted first: %s", why.Count(len(names), "NodeClaim"), control.FirstFew(slices.Sorted(slices.Values(names)))),
 		})
 		return reconcile.Result{RequeueAfter: waitForClaims}, nil
 	}
@@ -121,24 +118,10 @@ func usesClass(ref *karpv1.NodeClassReference, name string) bool {
 	return ref.Is(awsv1.EC2NodeClassGroupKind) && ref.Name == name
 }
 
-// mine says whether a claim's instance is an EC2 instance of ours (L20).
-func mine(claim *karpv1.NodeClaim) bool {
-	return claim.Spec.NodeClassRef.Is(awsv1.EC2NodeClassGroupKind)
-}
-
-// cut names the first few, sorted, and counts the others.
-func cut(names []string) string {
-	slices.Sort(names)
-	if len(names) <= namesShown {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d other(s)", strings.Join(names[:namesShown], ", "), len(names)-namesShown)
-}
-
 // classOf is the class that a claim uses.
 func classOf(_ context.Context, obj client.Object) []reconcile.Request {
 	claim, ok := obj.(*karpv1.NodeClaim)
-	if !ok || !mine(claim) {
+	if !ok || !claim.Spec.NodeClassRef.Is(awsv1.EC2NodeClassGroupKind) {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: claim.Spec.NodeClassRef.Name}}}

@@ -51,7 +51,7 @@ func (r *Tags) Reconcile(ctx context.Context, request reconcile.Request) (reconc
 	if err := r.Client.Get(ctx, request.NamespacedName, claim); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if !mine(claim) || !claim.DeletionTimestamp.IsZero() || claim.Status.NodeName == "" || tagged(claim) {
+	if !claim.Spec.NodeClassRef.Is(awsv1.EC2NodeClassGroupKind) || !claim.DeletionTimestamp.IsZero() || claim.Status.NodeName == "" || tagged(claim) {
 		return reconcile.Result{}, nil
 	}
 	registered := claim.StatusConditions().Get(karpv1.ConditionRegistered)

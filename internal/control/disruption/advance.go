@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/control"
 	"karpenter/internal/engine/disrupt"
 	"karpenter/internal/ledger"
 	"karpenter/internal/meter"
@@ -179,8 +180,8 @@ func (l *Loop) callOff(ctx context.Context, c *command, level slog.Level, why st
 	l.moved.stayed(c.id)
 	l.reporter.calledOff(c, why)
 	l.entries.ended(c.id, ledger.Failed, "the nodes stay: "+why)
-	l.Log.Log(ctx, level, "disruption was called off", "command-id", c.id, "reason", lower(c.reason), "disrupted-nodes", firstFew(nodeNames(c.stay)),
-		"replacement-nodes", firstFew(c.to), "error", why)
+	l.Log.Log(ctx, level, "disruption was called off", "command-id", c.id, "reason", lower(c.reason), "disrupted-nodes", control.FirstFew(nodeNames(c.stay)),
+		"replacement-nodes", control.FirstFew(c.to), "error", why)
 	return nil
 }
 

@@ -76,7 +76,7 @@ func (l *Loop) carryOut(ctx context.Context, p *plan) (begun int) {
 				level = slog.LevelInfo
 			}
 			l.Log.Log(ctx, level, "could not disrupt node(s)", "command-id", s.id, "reason", lower(s.reason),
-				"disrupted-nodes", firstFew(nodeNames(s.nodes)), "error", err)
+				"disrupted-nodes", control.FirstFew(nodeNames(s.nodes)), "error", err)
 		}
 	}
 	return begun

@@ -66,7 +66,7 @@ func (r *Drift) Register(m manager.Manager) error {
 	return builder.ControllerManagedBy(m).Named("nodeclaim.drift").For(&karpv1.NodeClaim{}, builder.WithPredicates(rejudged())).
 		Watches(&karpv1.NodePool{}, ofPool(m.GetClient()), builder.WithPredicates(respecified())).
 		Watches(r.ClassObject, ofClass(m.GetClient(), r.Class)).
-		WithOptions(workers(r.Clock)).Complete(r)
+		WithOptions(control.Workers(judges, r.Clock)).Complete(r)
 }
 
 // rejudged lets claims through that are new to us, that have just been launched, or whose labels or annotations have changed.
@@ -92,7 +92,7 @@ func (r *Drift) Reconcile(ctx context.Context, request reconcile.Request) (recon
 		r.searched.Delete(request.Name)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if !ours(claim, r.Class) || !claim.DeletionTimestamp.IsZero() {
+	if !claim.Spec.NodeClassRef.Is(r.Class) || !claim.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, nil
 	}
 	if !claim.StatusConditions().IsTrue(karpv1.ConditionLaunched) {

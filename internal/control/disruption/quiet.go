@@ -26,7 +26,7 @@ type Quiet struct {
 func (r *Quiet) Register(m manager.Manager) error {
 	return builder.ControllerManagedBy(m).Named("nodeclaim.consolidatable").For(&karpv1.NodeClaim{}).
 		Watches(&karpv1.NodePool{}, ofPool(m.GetClient()), builder.WithPredicates(respecified())).
-		WithOptions(workers(r.Clock)).Complete(r)
+		WithOptions(control.Workers(judges, r.Clock)).Complete(r)
 }
 
 // Reconcile judges one claim, and comes back at the moment at which the answer changes.
@@ -35,7 +35,7 @@ func (r *Quiet) Reconcile(ctx context.Context, request reconcile.Request) (recon
 	if err := r.Client.Get(ctx, request.NamespacedName, claim); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if !ours(claim, r.Class) || !claim.DeletionTimestamp.IsZero() {
+	if !claim.Spec.NodeClassRef.Is(r.Class) || !claim.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, nil
 	}
 	pool := &karpv1.NodePool{}

@@ -2,11 +2,9 @@ package disruption
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/util/flowcontrol"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -39,8 +37,6 @@ const (
 	// told at a later decision.
 	keptPerSecond = 10
 	keptAtOnce    = 100
-	// maxNamed is how many things a log line names before it counts the rest (O53).
-	maxNamed = 5
 	// maxMessage is what the API server takes as an event's message.
 	maxMessage = 1024
 )
@@ -87,7 +83,7 @@ func (s *reporter) budgets(view *state.View, in *disrupt.Input) {
 			continue
 		}
 		nodes[n.World.Pool]++
-		if in.World.Nodes[i].Deleting || !ready(n.Object) {
+		if in.World.Nodes[i].Deleting || !control.Ready(n.Object) {
 			out[n.World.Pool]++
 		}
 	}
@@ -116,12 +112,6 @@ func (s *reporter) budgets(view *state.View, in *disrupt.Input) {
 			s.l.Meter.Drop(meter.NodePoolsPods, "nodepool", name)
 		}
 	}
-}
-
-func ready(n *corev1.Node) bool {
-	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
 }
 
 // decided tells why nodes stay that somebody might expect to go (D6, D32), and counts those that could go (O37).
@@ -220,7 +210,7 @@ func (s *reporter) begun(st *start) {
 	}
 	s.l.Log.Info("disrupting node(s)", "command-id", st.id, "reason", reason, "decision", decision,
 		"disrupted-node-count", len(st.nodes), "replacement-node-count", len(st.to), "pod-count", st.move.Evicts,
-		"disrupted-nodes", firstFew(nodeNames(st.nodes)), "replacement-nodes", firstFew(st.to), "savings", why.Money(st.move.Saves),
+		"disrupted-nodes", control.FirstFew(nodeNames(st.nodes)), "replacement-nodes", control.FirstFew(st.to), "savings", why.Money(st.move.Saves),
 		"why", st.move.Why.Line())
 }
 
@@ -249,7 +239,7 @@ func (s *reporter) waiting(c *command) {
 		}
 		event, text := EventWaiting, fmt.Sprintf("Waiting on readiness to continue disruption: nodeclaim/%s", r.Claim.Name)
 		if r.Claim.Status.ProviderID == "" {
-			event, text = EventLaunching, fmt.Sprintf("Launching nodeclaim/%s in place of %s (%s)", r.Claim.Name, firstFew(nodeNames(c.stay)), c.reason)
+			event, text = EventLaunching, fmt.Sprintf("Launching nodeclaim/%s in place of %s (%s)", r.Claim.Name, control.FirstFew(nodeNames(c.stay)), c.reason)
 		}
 		s.about(r, control.Event{Reason: event, Message: text})
 	}
@@ -300,12 +290,4 @@ func (s *reporter) replacementsFail(view *state.View, pool string, count int) {
 	_, text := s.l.breaker.held(pool, s.l.version(view, pool), s.l.Clock.Now())
 	s.l.Recorder.Tell(control.Event{Object: p.Object, Warning: true, Reason: EventBlocked, Every: failedEvery, Message: sentence(text)})
 	s.l.Log.Error("replacements keep failing, no more are made", "NodePool", pool, "error", text)
-}
-
-// firstFew names the first few and counts the rest.
-func firstFew(names []string) string {
-	if len(names) <= maxNamed {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d other(s)", strings.Join(names[:maxNamed], ", "), len(names)-maxNamed)
 }

@@ -6,43 +6,21 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/control"
 )
 
 const (
 	// judges is how many claims are judged at once. A judgement may ask the cloud, which gathers questions that come together.
 	judges = 20
-	// The back-off of a claim that could not be judged.
-	firstRetry = 200 * time.Millisecond
-	lastRetry  = time.Minute
 	// soon is when a claim is looked at again that somebody else has changed meanwhile.
 	soon = 250 * time.Millisecond
 )
-
-// workers are the options of a controller that waits in the time of the injected clock.
-func workers(clock control.Clock) controller.Options {
-	return controller.Options{
-		MaxConcurrentReconciles: judges,
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
-		NewQueue: func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
-			return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[reconcile.Request]{Name: name, Clock: clock})
-		},
-	}
-}
-
-// ours says whether the claim is of a class that this process serves (L20).
-func ours(claim *karpv1.NodeClaim, class schema.GroupKind) bool {
-	return claim.Spec.NodeClassRef.Is(class)
-}
 
 func same(a, b client.Object) bool { return equality.Semantic.DeepEqual(a, b) }
 
@@ -57,7 +35,7 @@ func ofPool(c client.Reader) handler.EventHandler {
 func ofClass(c client.Reader, class schema.GroupKind) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
 		return claimsWith(ctx, c, func(claim *karpv1.NodeClaim) bool {
-			return ours(claim, class) && claim.Spec.NodeClassRef.Name == obj.GetName()
+			return claim.Spec.NodeClassRef.Is(class) && claim.Spec.NodeClassRef.Name == obj.GetName()
 		})
 	})
 }

@@ -142,18 +142,13 @@ func tainted(node *corev1.Node) bool {
 
 // remove deletes a claim. removed is false if it was not there any more.
 func (l *Loop) remove(ctx context.Context, claim *karpv1.NodeClaim) (removed bool, err error) {
-	uid := claim.UID
-	err = l.Client.Delete(ctx, claim.DeepCopy(), client.Preconditions{UID: &uid})
-	switch {
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("deleting NodeClaim %s: %w", claim.Name, err)
+	if removed, err = control.Delete(ctx, l.Client, claim.DeepCopy()); err != nil || !removed {
+		return false, err
 	}
 	l.Mirror.Leaving(claim.Name)
 	// The next look at the move may come before the watch, and must not take it for one that never got this far.
 	now := &karpv1.NodeClaim{}
-	if l.Live.Get(ctx, client.ObjectKeyFromObject(claim), now) == nil && now.UID == uid {
+	if l.Live.Get(ctx, client.ObjectKeyFromObject(claim), now) == nil && now.UID == claim.UID {
 		l.Mirror.Wrote(now)
 	}
 	return true, nil

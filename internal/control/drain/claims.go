@@ -43,7 +43,7 @@ func (r *claims) register(m manager.Manager) error {
 		Named("nodeclaim.termination").
 		For(&karpv1.NodeClaim{}, builder.WithPredicates(predicate.NewPredicateFuncs(leaving))).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.claimsOf)).
-		WithOptions(r.options()).
+		WithOptions(control.Workers(reconcilers, r.Clock)).
 		Complete(r)
 }
 
@@ -77,7 +77,7 @@ func (r *claims) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	if err := r.Client.Get(ctx, request.NamespacedName, claim); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if !leaving(claim) || !r.ours(claim) {
+	if !leaving(claim) || !claim.Spec.NodeClassRef.Is(r.Class) {
 		return reconcile.Result{}, nil
 	}
 	owner, err := r.ownerOf(ctx, claim)
@@ -163,7 +163,7 @@ func (r *claims) cascade(ctx context.Context, claim *karpv1.NodeClaim) (again ti
 		if !node.DeletionTimestamp.IsZero() {
 			continue
 		}
-		if err := remove(ctx, r.Client, node); err != nil {
+		if _, err := control.Delete(ctx, r.Client, node); err != nil {
 			return 0, err
 		}
 	}
@@ -188,16 +188,6 @@ func (r *claims) nodeBehindCache(ctx context.Context, claim *karpv1.NodeClaim) (
 		return 0, fmt.Errorf("reading Node %s: %w", claim.Status.NodeName, err)
 	}
 	return time.Second, nil
-}
-
-// remove deletes an object, unless another one has taken its name.
-func remove(ctx context.Context, c client.Client, obj client.Object) error {
-	uid := obj.GetUID()
-	err := c.Delete(ctx, obj, client.Preconditions{UID: &uid})
-	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil
-	}
-	return fmt.Errorf("deleting %T %s: %w", obj, obj.GetName(), err)
 }
 
 // end ends the instance of the claim; gone is true when there is none any more.

@@ -9,11 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/cloud"
@@ -25,9 +22,6 @@ const (
 	// reconcilers is how many nodes, and how many claims, are worked on at once. Most of them wait for the cloud, so that a cloud
 	// which does not answer must not use up all of them.
 	reconcilers = 100
-	// The back-off of a node or claim whose step has failed.
-	firstRetry = 200 * time.Millisecond
-	lastRetry  = time.Minute
 	// sweepEvery is how often a node or claim that waits for somebody else is looked at although nothing seems to have happened.
 	sweepEvery = time.Minute
 	// soon is when something is looked at again that another writer, or a cache that lags, has got in the way of.
@@ -77,17 +71,6 @@ func (d *Drainer) Register(m manager.Manager) error {
 	return nil
 }
 
-// options make a controller wait in the time of the injected clock.
-func (d *Drainer) options() controller.Options {
-	return controller.Options{
-		MaxConcurrentReconciles: reconcilers,
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
-		NewQueue: func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
-			return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[reconcile.Request]{Name: name, Clock: d.Clock})
-		},
-	}
-}
-
 // Index names, for Client.
 const (
 	indexNodeName         = "spec.nodeName"
@@ -119,11 +102,6 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 		}
 	}
 	return nil
-}
-
-// ours says whether the claim is of a class that this process serves.
-func (d *Drainer) ours(claim *karpv1.NodeClaim) bool {
-	return claim.Spec.NodeClassRef.Is(d.Class)
 }
 
 // ourNode says the same of a node, by the label that names its class.

@@ -52,7 +52,7 @@ func (r *nodes) register(m manager.Manager) error {
 		Watches(&corev1.Pod{}, r.wake(func(o client.Object) string { return o.(*corev1.Pod).Spec.NodeName })).
 		Watches(&storagev1.VolumeAttachment{}, r.wake(func(o client.Object) string { return o.(*storagev1.VolumeAttachment).Spec.NodeName })).
 		Watches(&karpv1.NodeClaim{}, r.wake(func(o client.Object) string { return o.(*karpv1.NodeClaim).Status.NodeName })).
-		WithOptions(r.options()).
+		WithOptions(control.Workers(reconcilers, r.Clock)).
 		Complete(r)
 }
 
@@ -124,7 +124,7 @@ func (r *nodes) visit(ctx context.Context, node *corev1.Node) (v *visit, ours bo
 	if err := r.Client.List(ctx, list, client.MatchingFields{indexClaimsProviderID: node.Spec.ProviderID}); err != nil {
 		return nil, false, fmt.Errorf("listing the claims of Node %s: %w", node.Name, err)
 	}
-	if len(list.Items) != 1 || !r.ours(&list.Items[0]) {
+	if len(list.Items) != 1 || !list.Items[0].Spec.NodeClassRef.Is(r.Class) {
 		return v, r.ourNode(node), nil
 	}
 	claim := &list.Items[0]
@@ -160,7 +160,7 @@ func (r *nodes) cascade(ctx context.Context, v *visit) (bool, time.Duration, err
 	if v.claim == nil || !v.claim.DeletionTimestamp.IsZero() {
 		return true, 0, nil
 	}
-	if err := remove(ctx, r.Client, v.claim); err != nil {
+	if _, err := control.Delete(ctx, r.Client, v.claim); err != nil {
 		return false, 0, err
 	}
 	return false, soon, nil // the deadline follows from the deletion
@@ -169,7 +169,7 @@ func (r *nodes) cascade(ctx context.Context, v *visit) (bool, time.Duration, err
 // lost says whether the instance is proven gone while its node does not answer: nothing on it can be waited for then. Otherwise look
 // is after how long to ask again, or zero.
 func (r *nodes) lost(ctx context.Context, v *visit) (lost bool, look time.Duration) {
-	if v.stranger || v.node.Spec.ProviderID == "" || ready(v.node) {
+	if v.stranger || v.node.Spec.ProviderID == "" || control.Ready(v.node) {
 		return false, 0
 	}
 	id, err := r.InstanceID(v.node.Spec.ProviderID)
@@ -178,15 +178,6 @@ func (r *nodes) lost(ctx context.Context, v *visit) (lost bool, look time.Durati
 	}
 	result := r.ender.Lost(ctx, id)
 	return result.Gone, result.Again
-}
-
-func ready(node *corev1.Node) bool {
-	for _, c := range node.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }
 
 // cordon keeps new pods and load balancers away.

@@ -115,22 +115,7 @@ func kept(pods []corev1.Pod, plan life.DrainPlan) string {
 	if count == 0 {
 		return "pods are being evicted from the node"
 	}
-	return "karpenter.sh/do-not-disrupt keeps " + list(named, count)
-}
-
-// list names some of count things.
-func list(named []string, count int) string {
-	text := ""
-	for i, name := range named {
-		if i > 0 {
-			text += ", "
-		}
-		text += name
-	}
-	if more := count - len(named); more > 0 {
-		text += fmt.Sprintf(" and %d other(s)", more)
-	}
-	return text
+	return "karpenter.sh/do-not-disrupt keeps " + control.Named(named, count)
 }
 
 // podsOn lists the pods of a node. They may be the cache's own and must not be changed.
@@ -175,7 +160,7 @@ func nameVolumes(awaited []life.Attachment) string {
 	for i := range awaited[:min(maxNamed, len(awaited))] {
 		named = append(named, awaited[i].Volume)
 	}
-	return list(named, len(awaited))
+	return control.Named(named, len(awaited))
 }
 
 // awaited are the volume attachments that must go before the instance may.

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -141,15 +140,15 @@ func (c *Creator) complain(list []*Draft, errs []error) {
 		if errs[i] == nil {
 			continue
 		}
-		if failed[pool]++; failed[pool] <= maxNamed {
+		if failed[pool]++; failed[pool] <= control.MaxNamed {
 			c.Log.Error("could not create nodeclaim", "NodePool", pool, "NodeClaim", d.Claim.Name, "error", errs[i])
 		}
-		if failed[pool] == maxNamed+1 {
+		if failed[pool] == control.MaxNamed+1 {
 			pools = append(pools, pool)
 		}
 	}
 	for _, pool := range pools {
-		c.Log.Error("could not create more nodeclaims", "NodePool", pool, "nodeclaims", failed[pool]-maxNamed)
+		c.Log.Error("could not create more nodeclaims", "NodePool", pool, "nodeclaims", failed[pool]-control.MaxNamed)
 	}
 }
 
@@ -186,7 +185,7 @@ func (c *Creator) create(ctx context.Context, d *Draft, paid charge) error {
 	c.Meter.Add(meter.NodeClaimsCreated, 1, "reason", d.Reason, "nodepool", d.Node.Pool.Name,
 		"min_values_relaxed", d.Claim.Annotations[karpv1.MinValuesRelaxedAnnotationKey])
 	c.Log.Info("created nodeclaim", "NodePool", d.Node.Pool.Name, "NodeClaim", d.Claim.Name, "requests", requestsText(d.Claim),
-		"instance-types", firstFew(d.Node.Types()), "price", why.Money(d.Node.Price()), "pod-count", len(d.Node.Pods), "reason", d.Reason, "why", reasonsText(d.Node.Why))
+		"instance-types", control.FirstFew(d.Node.Types()), "price", why.Money(d.Node.Price()), "pod-count", len(d.Node.Pods), "reason", d.Reason, "why", reasonsText(d.Node.Why))
 	return nil
 }
 
@@ -259,16 +258,6 @@ func (c *Creator) pause(ctx context.Context, d time.Duration) bool {
 	case <-timer.C():
 		return true
 	}
-}
-
-// maxNamed is how many things a log line names before it counts the rest (O53).
-const maxNamed = 5
-
-func firstFew(names []string) string {
-	if len(names) <= maxNamed {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d other(s)", strings.Join(names[:maxNamed], ", "), len(names)-maxNamed)
 }
 
 func requestsText(claim *karpv1.NodeClaim) map[string]string {

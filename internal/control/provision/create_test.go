@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/control"
 	"karpenter/internal/engine/pack"
 	"karpenter/internal/engine/world"
 	"karpenter/internal/state/dump"
@@ -376,9 +377,9 @@ func TestP8_ManyFailuresAreAFewLines(t *testing.T) {
 	d := newRunner(t, s)
 	d.Creator.Client = faulty(func(string, int) error { return errDenied }, fine)
 	_, lines := d.pass()
-	want(t, maxNamed, lines, `msg="could not create nodeclaim"`)
+	want(t, control.MaxNamed, lines, `msg="could not create nodeclaim"`)
 	want(t, 1, lines, `msg="could not create more nodeclaims"`, "nodeclaims=25")
-	if len(lines) > maxNamed+10 {
+	if len(lines) > control.MaxNamed+10 {
 		t.Errorf("%d lines:\n%s", len(lines), strings.Join(lines, "\n"))
 	}
 }

@@ -90,14 +90,10 @@ func object(snap *world.Snapshot, p *world.Pod) *corev1.Pod {
 // podNames names the first few pods of a list and counts the rest.
 func podNames(snap *world.Snapshot, pods []*world.Pod) string {
 	var names []string
-	for _, p := range pods[:min(len(pods), maxNamed)] {
+	for _, p := range pods[:min(len(pods), control.MaxNamed)] {
 		names = append(names, snap.PodName(p))
 	}
-	text := strings.Join(names, ", ")
-	if more := len(pods) - len(names); more > 0 {
-		text += fmt.Sprintf(" and %d other(s)", more)
-	}
-	return text
+	return control.Named(names, len(pods))
 }
 
 // computed says what a plan that makes nodes is for.

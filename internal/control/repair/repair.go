@@ -13,12 +13,9 @@ import (
 	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -37,9 +34,6 @@ const (
 	blockedEvery = 15 * time.Minute
 	// reconcilers is how many nodes are judged at once; a judgement does no more than two writes.
 	reconcilers = 10
-	// The back-off after a failed write.
-	firstRetry = 200 * time.Millisecond
-	lastRetry  = time.Minute
 	// soon is when a claim is looked at again that somebody else has changed meanwhile.
 	soon = 250 * time.Millisecond
 )
@@ -76,13 +70,7 @@ func (r *Repair) Register(m manager.Manager) error {
 		Named("node.health").
 		For(&corev1.Node{}).
 		Watches(&karpv1.NodeClaim{}, handler.EnqueueRequestsFromMapFunc(nodeOf)).
-		WithOptions(controller.Options{
-			MaxConcurrentReconciles: reconcilers,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
-			NewQueue: func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
-				return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[reconcile.Request]{Name: name, Clock: r.Clock})
-			},
-		}).
+		WithOptions(control.Workers(reconcilers, r.Clock)).
 		Complete(r)
 }
 
@@ -223,15 +211,8 @@ func (r *Repair) replace(ctx context.Context, claim *karpv1.NodeClaim, illness l
 		}
 	}
 	// What the cache shows may be older than our own deletion, which must not be counted twice.
-	uid, version := claim.UID, claim.ResourceVersion
-	err = r.Client.Delete(ctx, claim, client.Preconditions{UID: &uid, ResourceVersion: &version})
-	switch {
-	case apierrors.IsNotFound(err):
-		return true, nil
-	case apierrors.IsConflict(err):
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("deleting NodeClaim %s: %w", claim.Name, err)
+	if deleted, err := control.DeleteSeen(ctx, r.Client, claim); err != nil || !deleted {
+		return false, err
 	}
 	pool := claim.Labels[karpv1.NodePoolLabelKey]
 	r.Meter.Add(meter.NodeClaimsUnhealthyDisrupted, 1, "condition", snake(illness.Condition.Type), "nodepool", pool,
