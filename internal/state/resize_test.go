@@ -55,3 +55,32 @@ func TestP63_AResizeCountsByThePod(t *testing.T) {
 		trim.Object(p)
 	}
 }
+
+// A pod that asks for resources as a whole is resized as a whole: until the kubelet has taken them back, the larger amount counts.
+func TestP63_AResizeOfTheWholePod(t *testing.T) {
+	cpu := func(v string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(v)}
+	}
+	for _, c := range []struct {
+		name   string
+		asks   string
+		status corev1.PodStatus
+		want   string
+	}{
+		{"as it asks", "2", corev1.PodStatus{AllocatedResources: cpu("2"), Resources: &corev1.ResourceRequirements{Requests: cpu("2")}}, "2"},
+		{"shrinks", "1", corev1.PodStatus{AllocatedResources: cpu("1"), Resources: &corev1.ResourceRequirements{Requests: cpu("2")}}, "2"},
+		{"grows", "3", corev1.PodStatus{AllocatedResources: cpu("2"), Resources: &corev1.ResourceRequirements{Requests: cpu("2")}}, "3"},
+		{"cannot grow", "3", corev1.PodStatus{
+			AllocatedResources: cpu("2"), Resources: &corev1.ResourceRequirements{Requests: cpu("2")},
+			Conditions: []corev1.PodCondition{{Type: corev1.PodResizePending, Reason: corev1.PodReasonInfeasible}},
+		}, "2"},
+	} {
+		p := &corev1.Pod{Spec: corev1.PodSpec{Resources: &corev1.ResourceRequirements{Requests: cpu(c.asks)}, Containers: []corev1.Container{{Name: "main"}}}, Status: c.status}
+		for range 2 {
+			if got := toworld.PodRequests(&p.Spec, &p.Status)[corev1.ResourceCPU]; got.Cmp(resource.MustParse(c.want)) != 0 {
+				t.Errorf("%s: counts %s cpu, want %s", c.name, got.String(), c.want)
+			}
+			trim.Object(p)
+		}
+	}
+}

@@ -204,11 +204,10 @@ func plainMeta(p *corev1.Pod) metav1.ObjectMeta {
 }
 
 func plainStatus(p *corev1.Pod) corev1.PodStatus {
-	statuses, initial := trim.Statuses(p)
-	return corev1.PodStatus{
-		Phase: p.Status.Phase, NominatedNodeName: p.Status.NominatedNodeName, StartTime: p.Status.StartTime, Conditions: trim.Conditions(p.Status.Conditions),
-		Resize: p.Status.Resize, ContainerStatuses: statuses, InitContainerStatuses: initial,
-	}
+	given := trim.Given(p)
+	given.Phase, given.NominatedNodeName, given.StartTime = p.Status.Phase, p.Status.NominatedNodeName, p.Status.StartTime
+	given.Conditions = trim.Conditions(p.Status.Conditions)
+	return given
 }
 
 // plainVolume keeps where a volume can be used and which driver attaches it.

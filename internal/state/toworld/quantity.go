@@ -76,11 +76,12 @@ func PodRequests(spec *corev1.PodSpec, status *corev1.PodStatus) corev1.Resource
 	given := trim.Resized(spec, status)
 	if given { // else statuses say nothing new, and looking at them costs three times as much
 		p.Status.ContainerStatuses, p.Status.InitContainerStatuses = status.ContainerStatuses, status.InitContainerStatuses
+		p.Status.Resources, p.Status.AllocatedResources = status.Resources, status.AllocatedResources
 		if trim.Infeasible(status) { // older kubelets say it in a field that the library does not read
 			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizePending, Reason: corev1.PodReasonInfeasible}}
 		}
 	}
-	sum := podresource.PodRequests(&p, podresource.PodResourcesOptions{UseStatusResources: given})
+	sum := podresource.PodRequests(&p, podresource.PodResourcesOptions{UseStatusResources: given, InPlacePodLevelResourcesVerticalScalingEnabled: given})
 	sum[corev1.ResourcePods] = *newQuantity(1)
 	return sum
 }

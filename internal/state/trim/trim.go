@@ -106,7 +106,7 @@ func trimPod(p *corev1.Pod) {
 	p.OwnerReferences = common.owners(p.OwnerReferences)
 
 	node, volumes := common.text(p.Spec.NodeName), p.Spec.Volumes
-	statuses, initial := Statuses(p)
+	given := Given(p)
 	spec := Spec(&p.Spec)
 	spec.NodeName, spec.Volumes = "", nil
 	affinity := spec.Affinity
@@ -119,10 +119,9 @@ func trimPod(p *corev1.Pod) {
 		p.Spec.Affinity = affinity
 	}
 
-	p.Status = corev1.PodStatus{
-		Phase: corev1.PodPhase(common.text(string(p.Status.Phase))), NominatedNodeName: p.Status.NominatedNodeName, StartTime: p.Status.StartTime,
-		Resize: p.Status.Resize, Conditions: Conditions(p.Status.Conditions), ContainerStatuses: statuses, InitContainerStatuses: initial,
-	}
+	given.Phase, given.NominatedNodeName, given.StartTime = corev1.PodPhase(common.text(string(p.Status.Phase))), p.Status.NominatedNodeName, p.Status.StartTime
+	given.Conditions = Conditions(p.Status.Conditions)
+	p.Status = given
 }
 
 // namesNode says whether an affinity is for one node, by its name. Each pod of a DaemonSet has one of its own, and nothing else that
@@ -160,13 +159,15 @@ func Conditions(list []corev1.PodCondition) []corev1.PodCondition {
 	return common.conditions(kept)
 }
 
-// Statuses keeps what the containers of a pod have been given where that is more than one of them asks for, as after a resize in
-// place, or counts instead of it, as with a resize that the node cannot make. Of such a pod it keeps all, since what counts is their sum.
-func Statuses(p *corev1.Pod) (containers, initial []corev1.ContainerStatus) {
-	if !Resized(&p.Spec, &p.Status) {
-		return nil, nil
+// Given is what a pod and its containers have been given where that is more than what is asked for, as after a resize in place, or
+// counts instead of it, as with a resize that the node cannot make. Of such a pod it has all, since what counts is the sum.
+func Given(p *corev1.Pod) corev1.PodStatus {
+	given := corev1.PodStatus{Resize: p.Status.Resize}
+	if Resized(&p.Spec, &p.Status) {
+		given.Resources, given.AllocatedResources = p.Status.Resources, p.Status.AllocatedResources
+		given.ContainerStatuses, given.InitContainerStatuses = givenOnly(p.Status.ContainerStatuses), givenOnly(p.Status.InitContainerStatuses)
 	}
-	return givenOnly(p.Status.ContainerStatuses), givenOnly(p.Status.InitContainerStatuses)
+	return given
 }
 
 func givenOnly(list []corev1.ContainerStatus) (out []corev1.ContainerStatus) {
@@ -222,17 +223,34 @@ func trimVolumes(list []corev1.Volume) []corev1.Volume {
 	return out
 }
 
-// Resized says whether what containers of the pod have been given counts, not only what its spec asks for.
+// Resized says whether what the pod or its containers have been given counts, not only what its spec asks for.
 func Resized(spec *corev1.PodSpec, status *corev1.PodStatus) bool {
-	return Infeasible(status) || asksMore(spec.Containers, status.ContainerStatuses) || asksMore(spec.InitContainers, status.InitContainerStatuses)
+	return Infeasible(status) || spec.Resources != nil && hasMore(spec.Resources, status.AllocatedResources, status.Resources) ||
+		haveMore(spec.Containers, status.ContainerStatuses) || haveMore(spec.InitContainers, status.InitContainerStatuses)
 }
 
-func asksMore(containers []corev1.Container, statuses []corev1.ContainerStatus) bool {
-	more := func(r *corev1.ResourceRequirements, list corev1.ResourceList) bool {
+func haveMore(containers []corev1.Container, statuses []corev1.ContainerStatus) bool {
+	for i := range statuses {
+		st := &statuses[i]
+		if st.AllocatedResources == nil && st.Resources == nil {
+			continue
+		}
+		for k := range containers {
+			if c := &containers[k]; c.Name == st.Name && hasMore(&c.Resources, st.AllocatedResources, st.Resources) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// hasMore says whether more has been allocated or given than asks for; a limit stands for a missing request.
+func hasMore(asks *corev1.ResourceRequirements, allocated corev1.ResourceList, given *corev1.ResourceRequirements) bool {
+	more := func(list corev1.ResourceList) bool {
 		for k, q := range list {
-			have, ok := r.Requests[k]
+			have, ok := asks.Requests[k]
 			if !ok {
-				have = r.Limits[k]
+				have = asks.Limits[k]
 			}
 			if q.Cmp(have) > 0 {
 				return true
@@ -240,20 +258,7 @@ func asksMore(containers []corev1.Container, statuses []corev1.ContainerStatus) 
 		}
 		return false
 	}
-	for i := range statuses {
-		st := &statuses[i]
-		if st.AllocatedResources == nil && st.Resources == nil {
-			continue
-		}
-		for k := range containers {
-			if c := &containers[k]; c.Name == st.Name {
-				if more(&c.Resources, st.AllocatedResources) || (st.Resources != nil && more(&c.Resources, st.Resources.Requests)) {
-					return true
-				}
-			}
-		}
-	}
-	return false
+	return more(allocated) || given != nil && more(given.Requests)
 }
 
 // Infeasible says whether the node can never make the resize that the pod asks for: then what it has counts, not what it asks for.
