@@ -14,6 +14,7 @@ import (
 	"karpenter/internal/engine/why"
 	"karpenter/internal/engine/world"
 	"karpenter/internal/ledger"
+	"karpenter/internal/model"
 	"karpenter/internal/state"
 )
 
@@ -38,6 +39,7 @@ func (c *Cluster) Claim(name string) (*Answer, error) {
 	c.moveNote(a, n.Claim)
 	c.chosen(a, n)
 	c.claimFacts(a, n)
+	a.Node = model.NewNodeDetail(n)
 	for _, cond := range n.Claim.Status.Conditions {
 		if cond.Status == metav1.ConditionFalse && cond.Message != "" {
 			a.Why = append(a.Why, why.New(why.Refused, "%s is False: %s", cond.Type, cond.Message))

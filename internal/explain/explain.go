@@ -28,6 +28,8 @@ type Answer struct {
 	// Change lists changes of which each alone would flip the verdict, the smallest first.
 	Change []Change `json:"change,omitempty"`
 	Facts  []Fact   `json:"facts,omitempty"`
+	// Node is what the objects behind a node or a claim say.
+	Node *model.NodeDetail `json:"node,omitempty"`
 	// History is the decisions about the object, the newest first.
 	History []*ledger.Entry `json:"history,omitempty"`
 }

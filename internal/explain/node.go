@@ -50,6 +50,7 @@ func (c *Cluster) Node(name string) (*Answer, error) {
 		c.stayingNode(a, int32(at), n)
 	}
 	c.nodeFacts(a, n, c.in.Nodes[at].Drift)
+	a.Node = model.NewNodeDetail(n)
 	a.remember(c.history(ref))
 	return a, nil
 }

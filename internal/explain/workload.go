@@ -244,30 +244,13 @@ func (c *Cluster) priceOf(pods []owned) (price float64, nodes int) {
 	}
 	for _, i := range slices.Sorted(maps.Keys(mine)) {
 		n := c.world.Nodes[i]
-		price += n.Price * c.share(mine[i], n.Pods)
+		for k, share := range model.Shares(c.world, n.Pods) {
+			if slices.Contains(mine[i], n.Pods[k]) {
+				price += n.Price * share
+			}
+		}
 	}
 	return price, len(mine)
-}
-
-// share is the part that some pods ask for of what all ask for.
-func (c *Cluster) share(some, all []*world.Pod) float64 {
-	sum := func(pods []*world.Pod, resource int) (total int64) {
-		for _, p := range pods {
-			total += c.world.Classes[p.Class].Requests.Get(resource)
-		}
-		return total
-	}
-	total, parts := 0.0, 0
-	for _, resource := range []int{world.CPU, world.Memory} {
-		if of := sum(all, resource); of > 0 {
-			total += float64(sum(some, resource)) / float64(of)
-			parts++
-		}
-	}
-	if parts == 0 {
-		return float64(len(some)) / float64(max(len(all), 1))
-	}
-	return total / float64(parts)
 }
 
 // noWorkload is the error about a workload that no pod belongs to.

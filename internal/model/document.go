@@ -16,8 +16,9 @@ const (
 	KindDecisionList  = "DecisionList"
 	KindPoolList      = "PoolList"
 	KindPriceList     = "PriceList"
-	KindHistory       = "History" // figures of the past
-	KindReplay        = "Replay"  // a recorded decision made again
+	KindCostList      = "CostList" // what namespaces and workloads cost
+	KindHistory       = "History"  // figures of the past
+	KindReplay        = "Replay"   // a recorded decision made again
 	KindError         = "Error"
 )
 

@@ -228,7 +228,7 @@ func TestNothingShowsWhatIsSecret(t *testing.T) {
 		t.Fatal("the pod has no secret to show")
 	}
 	for _, path := range []string{
-		"fleet", "history", "pools", "prices", "decisions", "decisions/1", "recording", "explain/node/" + v.Nodes[0].World.Name, "explain/nodeclaim/" + v.Nodes[0].World.Claim,
+		"fleet", "history", "pools", "prices", "costs", "decisions", "decisions/1", "recording", "explain/node/" + v.Nodes[0].World.Name, "explain/nodeclaim/" + v.Nodes[0].World.Claim,
 		"explain/nodepool/general", "explain/pod/" + v.World.Pending[0].Name + "?namespace=shop", "explain/pod/" + v.Nodes[0].World.Pods[0].Name + "?namespace=shop",
 	} {
 		if w := get(t, h, "/api/v1/"+path); w.Code != http.StatusOK || strings.Contains(w.Body.String(), secret) {

@@ -10,7 +10,7 @@ import (
 // Documents are the kinds of documents that only the API answers with, each with a value of its type.
 func Documents() map[string]any {
 	return map[string]any{
-		model.KindLiveFleet: liveFleet{}, model.KindPoolList: poolsDocument{}, model.KindPriceList: pricesDocument{}, model.KindHistory: historyDocument{},
+		model.KindLiveFleet: liveFleet{}, model.KindPoolList: poolsDocument{}, model.KindPriceList: pricesDocument{}, model.KindHistory: historyDocument{}, model.KindCostList: model.Costs{},
 		model.KindError: errorDocument{},
 	}
 }

@@ -18,7 +18,7 @@ func TestAnswersAreAsTheirSchemas(t *testing.T) {
 	v := c.View()
 	seen := map[string]bool{}
 	for path, kind := range map[string]string{
-		"fleet": model.KindLiveFleet, "fleet/nodes": model.KindFleet, "history": model.KindHistory, "pools": model.KindPoolList, "prices": model.KindPriceList,
+		"fleet": model.KindLiveFleet, "fleet/nodes": model.KindFleet, "history": model.KindHistory, "pools": model.KindPoolList, "prices": model.KindPriceList, "costs": model.KindCostList,
 		"decisions": model.KindDecisionList, "decisions/3": model.KindDecision, "nothing": model.KindError,
 		"explain/node/" + v.Nodes[0].World.Name:        model.KindExplanation,
 		"explain/nodepool/general":                     model.KindExplanation,

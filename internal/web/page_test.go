@@ -45,8 +45,9 @@ func TestPagesLoad(t *testing.T) {
 		{"#/decision/3", "done after 94 s"},
 		{"#/pools", "over the next seven days"},
 		{"#/prices", "Out of stock"},
+		{"#/costs", "By workload"},
 		{"#/interruptions", "in two minutes"},
-		{"#/node/" + c.View().Nodes[3].World.Claim, "Why"},
+		{"#/node/" + c.View().Nodes[3].World.Claim, "What would change this"},
 		{"#/pod/shop/" + c.stuck(), "What would change this"},
 	} {
 		x.Hash(p.hash)
@@ -65,10 +66,11 @@ func TestScreens(t *testing.T) {
 		{"after", "#/fleet?when=after", "becomes"},
 		{"table", "#/fleet?as=table", "us-west-2a"},
 		{"decisions", "#/decisions", "6 pods get 2 new nodes"},
-		{"node", "#/node/" + c.View().Nodes[3].World.Claim, "Why"},
+		{"node", "#/node/" + c.View().Nodes[3].World.Claim, "What would change this"},
 		{"pod", "#/pod/shop/" + c.stuck(), "What would change this"},
 		{"pools", "#/pools", "over the next seven days"},
 		{"prices", "#/prices", "Out of stock"},
+		{"costs", "#/costs", "By workload"},
 	}
 	for _, dark := range []bool{false, true} {
 		x.Dark(dark)
@@ -204,6 +206,14 @@ func TestSignIn(t *testing.T) {
 	x.Do("load it again", chromedp.Reload())
 	x.See("2 nodes make way for 1")
 	x.Wait(`document.querySelector('#line').dataset.state === 'live'`)
+	x.Wait(`!document.getElementById('sign-out').hidden`)
+	x.Do("sign out", chromedp.Click("#sign-out"))
+	x.See("a token is needed")
+	if left := browser.Eval[bool](x, `document.body.innerText.includes('2 nodes make way') || sessionStorage.length > 0`); left {
+		t.Error("something of the cluster or the token is left after signing out")
+	}
+	x.Do("sign in again", chromedp.SendKeys("#token", "good\r"))
+	x.See("2 nodes make way for 1")
 	if kept := browser.Eval[bool](x, `Object.values(localStorage).join().includes('good') || document.cookie !== ''`); kept {
 		t.Error("the token outlives the tab")
 	}

@@ -104,6 +104,7 @@ func Handler(src Source, opt Options) *Server {
 		"/api/v1/history":                  s.history,
 		"/api/v1/pools":                    s.pools,
 		"/api/v1/prices":                   s.prices,
+		"/api/v1/costs":                    s.costs,
 		"/api/v1/decisions":                s.decisions,
 		"/api/v1/decisions/{id}":           s.decision,
 		"/api/v1/decisions/{id}/recording": s.recordingOf,

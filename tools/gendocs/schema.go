@@ -195,6 +195,7 @@ var where = map[string]string{
 	model.KindDecisionList:  "`karpenter decisions`, `/api/v1/decisions`",
 	model.KindPoolList:      "`/api/v1/pools`",
 	model.KindPriceList:     "`/api/v1/prices`",
+	model.KindCostList:      "`/api/v1/costs`",
 	model.KindHistory:       "`/api/v1/history`",
 	model.KindReplay:        "`karpenter replay`",
 	model.KindError:         "every address below `/api/` that cannot answer",

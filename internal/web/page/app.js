@@ -9,12 +9,13 @@ import {decisions, decision, interruptions} from './decisions.js';
 import {nodePage, podPage} from './detail.js';
 import {pools} from './pools.js';
 import {prices} from './prices.js';
+import {costs} from './costs.js';
 
 const store = new Store();
 const main = document.getElementById('main');
 
-const tabs = [['', 'Overview'], ['fleet', 'Fleet'], ['decisions', 'Decisions'], ['pools', 'Pools'], ['prices', 'Prices'], ['interruptions', 'Interruptions']];
-const views = {'': overview, fleet, decisions, decision, pools, prices, interruptions, node: nodePage, pod: podPage};
+const tabs = [['', 'Overview'], ['fleet', 'Fleet'], ['decisions', 'Decisions'], ['pools', 'Pools'], ['costs', 'Costs'], ['prices', 'Prices'], ['interruptions', 'Interruptions']];
+const views = {'': overview, fleet, decisions, decision, pools, costs, prices, interruptions, node: nodePage, pod: podPage};
 const under = {node: 'fleet', pod: 'fleet', decision: 'decisions'}; // the tab that a page without one belongs to
 
 let view = null;
@@ -60,6 +61,7 @@ store.addEventListener('change', ({detail}) => {
   text(document.getElementById('cluster'), [cluster, region].filter(Boolean).join(' · '));
   if (!loaded) {
     loaded = true;
+    document.getElementById('sign-out').hidden = !store.signedIn;
     show(false);
     painted();
     return;
@@ -91,10 +93,17 @@ store.addEventListener('missed', () => {
 });
 store.addEventListener('denied', ({detail}) => signIn(detail.text));
 
+// Whoever signs out has the page loaded anew: nothing of the cluster stays in it.
+document.getElementById('sign-out').addEventListener('click', () => {
+  store.signOut();
+  location.reload();
+});
+
 // signIn asks for a token; it stays in this tab and is gone when the tab is closed.
 function signIn(problem) {
   loaded = false;
   store.run = '';
+  document.getElementById('sign-out').hidden = true;
   store.tell('line', {state: 'lost', text: 'Signed out'});
   const token = h('input', {id: 'token', type: 'password', autocomplete: 'off', required: true, 'aria-describedby': 'token-help'});
   const form = h('form', {

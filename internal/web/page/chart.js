@@ -1,13 +1,14 @@
-// A line over time with the area below it, and the figure under the pointer.
+// A line over time with the area below it, its axes, and the figure under the pointer.
 
 import {fill, h, s} from './dom.js';
-import {time} from './format.js';
+import {short, time} from './format.js';
 
 const W = 600;
-const H = 150;
-const LEFT = 8;
-const BOTTOM = 18;
-const TOP = 20;
+const H = 120; // as high as in the style sheet, so that figures stand beside their lines
+const LEFT = 2;
+const BOTTOM = 8;
+const TOP = 8;
+const LABEL = 14; // height of a figure
 
 // nice rounds a maximum up so that the axis has round figures.
 function nice(top) {
@@ -16,17 +17,17 @@ function nice(top) {
   return [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10].map((x) => x * unit).find((x) => x >= top) || 10 * unit;
 }
 
-// chart draws points [seconds, value]. write turns a value into text.
-export function chart({title, write, kind}) {
+// chart draws points [seconds, value]. write turns a value into text; whole says that there are only whole ones. The figure of now
+// stands elsewhere on the page: the chart says the one under the pointer.
+export function chart({title, write, kind, whole}) {
   const svg = s('svg', {viewBox: `0 0 ${W} ${H}`, role: 'img', class: 'chart-svg', preserveAspectRatio: 'none', 'aria-hidden': 'true'});
   const now = h('strong', {class: 'chart-now'});
   const at = h('span', {class: 'quiet chart-at'});
-  const top = h('span', {class: 'chart-top'});
-  const first = h('span', {class: 'chart-first'});
-  const last = h('span', {class: 'chart-last'});
+  const rows = [1, 0.5, 0].map((part) => [part, h('div', {class: 'chart-y'})]);
+  const columns = [0, 0.5, 1].map((part) => [part, h('span', {class: 'chart-x'})]);
   const element = h('figure', {class: 'card chart', data: {kind}},
     h('figcaption', {}, h('span', {class: 'label'}, title), now, at),
-    h('div', {class: 'chart-box'}, svg, top, first, last));
+    h('div', {class: 'chart-box', 'aria-hidden': 'true'}, svg, rows.map(([, el]) => el), columns.map(([, el]) => el)));
   let points = [];
   let to = null;
 
@@ -55,11 +56,16 @@ export function chart({title, write, kind}) {
       s('path', {class: 'chart-line', d: line}),
       to && s('line', {class: 'chart-cursor', x1: c.x(to[0]), x2: c.x(to[0]), y1: TOP, y2: base}));
     const p = to || points[points.length - 1];
-    fill(now, write(p[1]));
+    fill(now, to ? write(p[1]) : '');
     fill(at, to ? time(p[0] * 1000) : '');
-    fill(top, write(c.high));
-    fill(first, time(c.from * 1000));
-    fill(last, 'now');
+    for (const [part, el] of rows) {
+      fill(el, whole && !Number.isInteger(c.high * part) ? '' : write(c.high * part));
+      el.style.top = `${c.y(c.high * part) - LABEL / 2}px`;
+    }
+    for (const [part, el] of columns) {
+      const t = (c.from + (c.until - c.from) * part) * 1000;
+      fill(el, part === 1 ? 'now' : part === 0 ? time(t) : short(t));
+    }
     element.setAttribute('aria-label', `${title}: ${write(points[points.length - 1][1])} now, ${write(Math.min(...points.map((q) => q[1])))} to ${write(Math.max(...points.map((q) => q[1])))} since ${time(c.from * 1000)}`);
   }
 

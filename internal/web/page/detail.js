@@ -4,11 +4,12 @@ import {badge, fill, h} from './dom.js';
 import {cores, memory, nodeLink, plural, shortName} from './format.js';
 import {nodeFacts, podName} from './fleet.js';
 import {Picture} from './picture.js';
-import {answer, entry, facts} from './reasons.js';
+import {answer, detail, entry, facts} from './reasons.js';
 import {table} from './table.js';
 
-// explained asks about an object, and asks again when a decision was made about it or it has changed.
-function explained(store, path, about) {
+// explained asks about an object, and asks again when a decision was made about it or it has changed. shown names facts that the page
+// has elsewhere, and then is handed what came.
+function explained(store, path, about, {shown, then} = {}) {
   const box = h('section', {class: 'card explain', 'aria-label': 'Explanation', 'aria-live': 'off'}, h('p', {class: 'quiet'}, 'Asking why…'));
   const stop = new AbortController();
   let waiting = 0;
@@ -16,7 +17,8 @@ function explained(store, path, about) {
   async function load() {
     try {
       const got = await store.json(`explain/${path}`, stop.signal);
-      fill(box, answer(got, store));
+      fill(box, answer(got, store, shown));
+      then?.(got);
     } catch (error) {
       if (error.name !== 'AbortError') await history(error.message);
     }
@@ -54,6 +56,8 @@ export function nodePage({store, args}) {
   const title = h('h1', {}, node ? shortName(node) : name);
   const full = h('p', {class: 'quiet'});
   const side = h('div', {});
+  const objects = h('div', {});
+  let instance = '';
   const canvas = h('canvas', {role: 'img', 'aria-label': 'The node, filled by its pods'});
   const picture = new Picture(canvas, {single: true, height: 220});
   const frame = h('div', {class: 'frame'}, canvas);
@@ -66,7 +70,14 @@ export function nodePage({store, args}) {
     ],
   });
   const heading = h('h2', {});
-  const why = explained(store, node && node.node ? `node/${encodeURIComponent(node.node)}` : `nodeclaim/${encodeURIComponent(name)}`, node && node.node ? `Node/${node.node}` : `NodeClaim/${name}`);
+  const why = explained(store, node && node.node ? `node/${encodeURIComponent(node.node)}` : `nodeclaim/${encodeURIComponent(name)}`, node && node.node ? `Node/${node.node}` : `NodeClaim/${name}`, {
+    shown: ['type', 'pool', 'claim', 'age', 'pods', 'cpu', 'memory', 'instance', 'node'],
+    then: (got) => {
+      instance = got.node?.instanceID || '';
+      fill(objects, got.node && detail(got.node));
+      draw();
+    },
+  });
 
   function draw() {
     node = find();
@@ -74,13 +85,14 @@ export function nodePage({store, args}) {
     if (!node) {
       fill(full, 'This node is not there: it was deleted, or never existed.');
       fill(side);
+      fill(objects);
       fill(heading);
       pods.update([]);
       return;
     }
     fill(title, shortName(node));
     fill(full, node.node && node.node !== shortName(node) ? node.node : '');
-    fill(side, nodeFacts(node, store));
+    fill(side, nodeFacts(node, store, [['Instance', instance]]));
     fill(heading, plural(node.count, 'pod'));
     picture.set([node], {color: 'capacityType'});
     pods.update(store.podsOf(node));
@@ -94,7 +106,7 @@ export function nodePage({store, args}) {
     title: node ? shortName(node) : name,
     element: h('div', {class: 'page'},
       h('div', {class: 'head'}, h('p', {}, h('a', {href: '#/fleet'}, 'Fleet'), node && node.pool ? [' / ', h('a', {href: '#/pools'}, node.pool)] : null), title, full),
-      h('div', {class: 'columns'}, h('section', {class: 'card side', 'aria-label': 'Facts'}, side), h('div', {class: 'grow'}, why.element)),
+      h('div', {class: 'columns'}, h('section', {class: 'card side', 'aria-label': 'Facts'}, side, objects), h('div', {class: 'grow'}, why.element)),
       h('section', {class: 'card'}, heading, frame, pods.element)),
     update(change) {
       if (!change.nodes) return;
@@ -119,7 +131,7 @@ export function nodePage({store, args}) {
 export function podPage({store, args}) {
   const [space, name] = args;
   const full = `${space}/${name}`;
-  const why = explained(store, `pod/${encodeURIComponent(name)}?namespace=${encodeURIComponent(space)}`, `Pod/${full}`);
+  const why = explained(store, `pod/${encodeURIComponent(name)}?namespace=${encodeURIComponent(space)}`, `Pod/${full}`, {shown: ['requests']});
   const side = h('div', {});
   let seen = '';
 
@@ -133,7 +145,6 @@ export function podPage({store, args}) {
       ['Node', node && h('a', {href: nodeLink(node.key)}, shortName(node))],
       ['Node type', node && [node.instanceType, node.zone, node.capacityType].filter(Boolean).join(' · ')],
       ['CPU requested', (pod || wait) && cores(pod ? pod.cpu : wait.cpuMillicores || 0)], ['Memory requested', (pod || wait) && memory(pod ? pod.memory : wait.memoryBytes || 0)],
-      ['Reason', wait && wait.summary],
     ]));
     const state = `${node && node.key} ${wait && wait.summary}`;
     if (seen && seen !== state) why.again();

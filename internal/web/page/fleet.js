@@ -184,14 +184,14 @@ export function fleet({store, query}) {
 }
 
 // nodeFacts is what there is to know of a node at a glance.
-export function nodeFacts(n, store) {
+export function nodeFacts(n, store, more = []) {
   return facts([
     ['State', [badge(n.mark || n.state), (n.notes || []).map((x) => badge(x, 'neutral'))]],
     ['Pool', n.pool], ['Type', n.instanceType], ['Zone', n.zone], ['Capacity type', n.capacityType], ['Price', n.pricePerHour ? hourly(n.pricePerHour) : 'unknown'],
     ['Age', n.created ? age(n.created, store) : ''],
     ['CPU requested', useBar(n.cpuMillicores, cores)], ['Memory requested', useBar(n.memoryBytes, memory)],
     ...(n.other || []).map((o) => [o.name.replace(/^.*\//, ''), useBar(o, count)]),
-    ['Claim', n.claim],
+    ['Claim', n.claim], ...more,
   ]);
 }
 

@@ -63,6 +63,9 @@ export function time(date) {
   return new Date().toDateString() === d.toDateString() ? clock.format(d) : `${day.format(d)} ${clock.format(d).slice(0, 5)}`;
 }
 
+// short is the hour and minute alone.
+export const short = (date) => clock.format(new Date(date)).slice(0, 5);
+
 export const moment = (date) => full.format(new Date(date));
 
 // brief drops from names of nodes what a reader of one cluster does not need.

@@ -1,6 +1,6 @@
 // The overview: what there is, what it costs, what is pending, what changes next.
 
-import {age, badge, bar, fill, h} from './dom.js';
+import {age, badge, bar, choice, fill, h} from './dom.js';
 import {brief, cores, count, dollars, hourly, memory, monthly, percent, plural, podLink, seconds, share, splitPod} from './format.js';
 import {chart} from './chart.js';
 import {entry, tree} from './reasons.js';
@@ -9,6 +9,7 @@ import {table} from './table.js';
 const LATEST = 6;
 const STEP = 1; // seconds between the figures of a chart, at least
 const MOST = 1000; // figures in a chart
+const RANGES = [['3600', '1 h'], ['21600', '6 h'], ['86400', '24 h'], ['', 'All']];
 const words = {new: ['to be planned', 'neutral'], launch: ['new node', 'good'], room: ['room found', 'good'], unschedulable: ['unschedulable', 'bad']};
 
 function figure(label) {
@@ -25,8 +26,8 @@ export function overview({store}) {
   const use = figure('Requested');
   const saved = figure('Saved by moves');
   const costs = chart({title: 'Cost', write: hourly, kind: 'cost'});
-  const fleet = chart({title: 'Nodes', write: (v) => count(v), kind: 'nodes'});
-  const waits = chart({title: 'Pending pods', write: (v) => count(v), kind: 'pending'});
+  const fleet = chart({title: 'Nodes', write: (v) => count(v), kind: 'nodes', whole: true});
+  const waits = chart({title: 'Pending pods', write: (v) => count(v), kind: 'pending', whole: true});
   const parts = h('div', {class: 'parts'});
   const coming = h('div', {class: 'coming'});
   const problems = h('div', {});
@@ -42,6 +43,7 @@ export function overview({store}) {
     ],
   });
   let samples = [];
+  let range = '';
   let shown = null;
   let entries = [];
 
@@ -51,7 +53,7 @@ export function overview({store}) {
     const states = [t.starting > 0 && `${t.starting} starting`, t.deleting > 0 && `${t.deleting} deleting`, t.notReady > 0 && `${t.notReady} not ready`].filter(Boolean);
     nodes.set(count(t.nodes), states.length > 0 ? states.join(', ') : t.nodes > 0 ? 'all ready' : 'none yet');
     pods.set(count(t.podSlots?.requested), t.pendingPods > 0 ? h('span', {class: 'warn'}, `${count(t.pendingPods)} pending`) : 'none pending');
-    use.set(percent(Math.max(share(t.cpuMillicores), share(t.memoryBytes))), '', [
+    use.set('', '', [
       h('span', {class: 'use'}, h('span', {class: 'use-name'}, 'CPU'), bar(share(t.cpuMillicores), 'CPU'), h('span', {class: 'use-text'}, percent(share(t.cpuMillicores)))),
       h('span', {class: 'use'}, h('span', {class: 'use-name'}, 'Memory'), bar(share(t.memoryBytes), 'Memory'), h('span', {class: 'use-text'}, percent(share(t.memoryBytes))))]);
     savings();
@@ -94,7 +96,8 @@ export function overview({store}) {
     const newest = samples.length > 0 ? samples[samples.length - 1][0] : 0;
     if (shown && shown[0] > newest && now[0] - shown[0] >= STEP) samples = [...samples, shown].slice(-MOST);
     shown = now;
-    const all = [...samples, now];
+    const since = range ? now[0] - Number(range) : 0;
+    const all = [...samples.filter((x) => x[0] >= since), now];
     costs.update(all.map((x) => [x[0], x[1]]));
     fleet.update(all.map((x) => [x[0], x[2]]));
     waits.update(all.map((x) => [x[0], x[4]]));
@@ -127,6 +130,10 @@ export function overview({store}) {
     element: h('div', {class: 'page'},
       h('h1', {class: 'hidden'}, 'Overview'),
       h('div', {class: 'figures'}, cost.element, nodes.element, pods.element, use.element, saved.element),
+      h('div', {class: 'controls'}, choice('Time', RANGES, range, (id) => {
+        range = id;
+        draw();
+      })),
       h('div', {class: 'charts'}, costs.element, fleet.element, waits.element),
       problems,
       h('div', {class: 'columns'},

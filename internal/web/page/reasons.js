@@ -25,18 +25,32 @@ export function link(ref, store) {
   return h('span', {}, ref.name);
 }
 
-// answer shows what explain says about an object.
-export function answer(a, store) {
+// answer shows what explain says about an object, without facts that the page shows elsewhere.
+export function answer(a, store, shown = []) {
+  const said = (a.why || []).length === 1 && !a.why[0].because && a.verdict.includes(a.why[0].text); // the verdict is all there is
+  const left = (a.facts || []).filter((f) => !shown.includes(f.name));
   return h('div', {class: 'answer'},
     h('p', {class: 'verdict'}, a.verdict),
     (a.change || []).length > 0 && h('section', {class: 'flip', 'aria-label': 'What would change this'},
       h('h3', {}, 'What would change this'),
       h('ul', {}, a.change.map((c) => h('li', {}, c.text)))),
-    (a.why || []).length > 0 && h('section', {}, h('h3', {}, 'Why'), tree(a.why)),
+    (a.why || []).length > 0 && !said && h('section', {}, h('h3', {}, 'Why'), tree(a.why)),
     a.nearest && h('section', {}, h('h3', {}, 'Nearest alternative'), h('p', {}, a.nearest.text)),
     (a.tried || []).length > 0 && h('section', {}, h('h3', {}, 'What was tried'), tree(a.tried)),
-    (a.facts || []).length > 0 && h('section', {}, h('h3', {}, 'Facts'), facts(a.facts.map((f) => [f.name, f.value]))),
+    left.length > 0 && h('section', {}, h('h3', {}, 'Facts'), facts(left.map((f) => [f.name, f.value]))),
     (a.history || []).length > 0 && h('section', {}, h('h3', {}, 'Decisions about it'), h('ol', {class: 'feed'}, a.history.map((e) => entry(e, store)))));
+}
+
+// detail shows what the objects behind a node say: labels, taints and conditions.
+export function detail(d) {
+  const labels = Object.entries(d.labels || {}).sort();
+  return [
+    (d.taints || []).length > 0 && h('section', {}, h('h3', {}, 'Taints'), h('ul', {class: 'code-list'}, d.taints.map((t) => h('li', {}, h('code', {}, t))))),
+    (d.conditions || []).length > 0 && h('section', {}, h('h3', {}, 'Conditions'), h('ul', {class: 'code-list'}, d.conditions.map((c) => h('li', {},
+      h('code', {}, `${c.of} ${c.type}=${c.status}`), c.since && h('span', {class: 'quiet'}, ` since ${moment(c.since)}`),
+      (c.reason || c.message) && h('div', {class: 'quiet small'}, [c.reason, c.message].filter(Boolean).join(': ')))))),
+    labels.length > 0 && h('section', {}, h('h3', {}, 'Labels'), h('ul', {class: 'code-list'}, labels.map(([k, v]) => h('li', {}, h('code', {}, `${k}=${v}`))))),
+  ];
 }
 
 // facts is a list of names with values.

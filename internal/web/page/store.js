@@ -60,6 +60,8 @@ export class Store extends EventTarget {
 
   signOut() { sessionStorage.removeItem(TOKEN); }
 
+  get signedIn() { return Boolean(sessionStorage.getItem(TOKEN)); }
+
   // start loads everything, then follows; it goes on until the page is closed, or the controller wants a token.
   async start() {
     for (let failures = 0, again = false; ; again = true) {
