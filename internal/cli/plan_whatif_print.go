@@ -17,7 +17,7 @@ const newNode = "(new)"
 // row is one line of the list of nodes.
 type row struct{ sign, node, typ, zone, market, price, pool, pods, why string }
 
-func machineRow(sign string, m *model.PlannedNode, because string) row {
+func nodeRow(sign string, m *model.PlannedNode, because string) row {
 	name := m.Name()
 	if m.New {
 		name = newNode
@@ -29,24 +29,24 @@ func machineRow(sign string, m *model.PlannedNode, because string) row {
 func (r *whatIf) rows() []row {
 	var out []row
 	for i := range r.Add {
-		out = append(out, machineRow("+", &r.Add[i], reasonLines(r.Add[i].Why)))
+		out = append(out, nodeRow("+", &r.Add[i], reasonLines(r.Add[i].Why)))
 	}
 	for i := range r.Remove {
-		out = append(out, machineRow("-", &r.Remove[i], r.whyGone(r.Remove[i].Name())))
+		out = append(out, nodeRow("-", &r.Remove[i], r.whyGone(r.Remove[i].Name())))
 	}
 	for _, x := range r.Replace {
 		for i := range x.Remove {
-			out = append(out, machineRow("~", &x.Remove[i], x.Reason+": replaced by "+kinds(x.Add)))
+			out = append(out, nodeRow("~", &x.Remove[i], x.Reason+": replaced by "+kinds(x.Add)))
 		}
 		for i := range x.Add {
-			out = append(out, machineRow("~", &x.Add[i], "replacement"))
+			out = append(out, nodeRow("~", &x.Add[i], "replacement"))
 		}
 	}
 	for i := range r.Avoid {
-		out = append(out, machineRow("-", &r.Avoid[i], "would have been launched, and is not needed"))
+		out = append(out, nodeRow("-", &r.Avoid[i], "would have been launched, and is not needed"))
 	}
 	for i := range r.Keep {
-		out = append(out, machineRow("=", &r.Keep[i], "would have been removed, and stays"))
+		out = append(out, nodeRow("=", &r.Keep[i], "would have been removed, and stays"))
 	}
 	return out
 }
