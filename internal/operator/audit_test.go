@@ -97,7 +97,7 @@ func newAuditPod(i int, node string) *corev1.Pod {
 
 // newAuditor is one over a mirror that has what the API has.
 func newAuditor(tb testing.TB, api *pages) (*auditor, *testingclock.FakeClock) {
-	scheme, err := newScheme()
+	scheme, err := NewScheme()
 	if err != nil {
 		tb.Fatal(err)
 	}

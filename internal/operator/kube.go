@@ -63,8 +63,8 @@ func leaseConfig(config *rest.Config, agent string) *rest.Config {
 	return c
 }
 
-// newScheme knows Kubernetes' own kinds, definitions of kinds, and ours.
-func newScheme() (*runtime.Scheme, error) {
+// NewScheme knows Kubernetes' own kinds, definitions of kinds, and ours.
+func NewScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, karpv1.AddToScheme, awsv1.AddToScheme} {
 		if err := add(scheme); err != nil {

@@ -152,7 +152,7 @@ func (p *process) run(ctx context.Context, lease *rest.Config) error {
 		return err
 	}
 	p.log.Info("found the cluster", "cluster", cluster.Name, "endpoint", cluster.Endpoint, "version", cluster.Version, "region", p.sdk.Region)
-	scheme, err := newScheme()
+	scheme, err := NewScheme()
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,10 @@ func (p *process) run(ctx context.Context, lease *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	w := &wiring{process: p, m: m, clients: clients, cluster: cluster, recorder: control.NewRecorder(events, p.clock.Now)}
+	w := &wiring{
+		process: p, m: m, clients: clients, cluster: cluster, recorder: control.NewRecorder(events, p.clock.Now),
+		paced: func(purpose string, perSecond int) (client.Client, error) { return pacedClient(m, purpose, perSecond) },
+	}
 	closeLedger := w.openLedger()
 	defer closeLedger()
 	if err := w.all(ctx); err != nil {

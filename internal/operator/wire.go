@@ -36,6 +36,8 @@ type wiring struct {
 	clients  aws.Clients
 	cluster  aws.Cluster
 	recorder *control.Recorder
+	// paced is a client with a pace of its own, so that what it writes holds up nothing else.
+	paced func(purpose string, perSecond int) (client.Client, error)
 
 	classes  *classes
 	provider *aws.Provider
@@ -158,11 +160,11 @@ const (
 	deletionCostsQPS = 50
 )
 
-// paced is a client with a pace of its own, so that what it writes holds up nothing else.
-func (w *wiring) paced(purpose string, perSecond int) (client.Client, error) {
-	config := rest.CopyConfig(w.m.GetConfig())
+// pacedClient makes a client with a pace of its own.
+func pacedClient(m manager.Manager, purpose string, perSecond int) (client.Client, error) {
+	config := rest.CopyConfig(m.GetConfig())
 	config.QPS, config.Burst, config.Timeout = float32(perSecond), perSecond, requestTimeout
-	c, err := client.New(config, client.Options{Scheme: w.m.GetScheme(), Mapper: w.m.GetRESTMapper()})
+	c, err := client.New(config, client.Options{Scheme: m.GetScheme(), Mapper: m.GetRESTMapper()})
 	if err != nil {
 		return nil, fmt.Errorf("making a client for %s: %w", purpose, err)
 	}

@@ -13,7 +13,9 @@ import (
 // NewQueue is client-go's queue of what is to be worked on, or one like it where time is simulated.
 func NewQueue[K comparable](name string, c clock.WithTicker, limiter workqueue.TypedRateLimiter[K]) workqueue.TypedRateLimitingInterface[K] {
 	if s, simulated := c.(Scheduler); simulated {
-		return &queue[K]{clock: s, limiter: limiter, dirty: map[K]bool{}, busy: map[K]bool{}, due: map[K]time.Time{}}
+		q := &queue[K]{clock: s, limiter: limiter, dirty: map[K]bool{}, busy: map[K]bool{}, due: map[K]time.Time{}, asked: make(chan struct{})}
+		s.Made(q)
+		return q
 	}
 	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[K]{Name: name, Clock: c})
 }
@@ -24,12 +26,15 @@ func Serve[K comparable](ctx context.Context, c Clock, q workqueue.TypedInterfac
 		defer q.Done(k)
 		do(k)
 	}
-	if s, simulated := c.(Scheduler); simulated {
-		for s.Await(Forever, func() bool { return q.Len() > 0 || ctx.Err() != nil }) && ctx.Err() == nil {
-			k, _ := q.Get()
-			s.Go(func() { one(k) })
+	if simulated, ok := q.(*queue[K]); ok {
+		for {
+			simulated.clock.Await(Forever, func() bool { return q.Len() > 0 || ctx.Err() != nil })
+			if ctx.Err() != nil {
+				return
+			}
+			k := simulated.pop()
+			simulated.clock.Go(func() { one(k) })
 		}
-		return
 	}
 	var all sync.WaitGroup
 	for range workers {
@@ -59,6 +64,8 @@ type queue[K comparable] struct {
 	due         map[K]time.Time
 	added       int
 	closed      bool
+	asked       chan struct{}
+	once        sync.Once
 }
 
 // take moves what is due to what is ready.
@@ -89,16 +96,24 @@ func (q *queue[K]) Len() int {
 	return len(q.ready)
 }
 
-// Get implements workqueue.TypedInterface. It waits for nothing.
-func (q *queue[K]) Get() (k K, shutdown bool) {
-	if q.Len() == 0 {
-		return k, true
-	}
-	k, q.ready = q.ready[0], q.ready[1:]
+// pop takes the first that is ready.
+func (q *queue[K]) pop() K {
+	k := q.ready[0]
+	q.ready = q.ready[1:]
 	delete(q.dirty, k)
 	q.busy[k] = true
-	return k, false
+	return k
 }
+
+// Get implements workqueue.TypedInterface, for the workers of others: they are told that there is nothing to do any more, because
+// Serve does it.
+func (q *queue[K]) Get() (k K, shutdown bool) {
+	q.once.Do(func() { close(q.asked) })
+	return k, true
+}
+
+// Asked is closed when the first worker has asked for something to do.
+func (q *queue[K]) Asked() <-chan struct{} { return q.asked }
 
 // Done implements workqueue.TypedInterface.
 func (q *queue[K]) Done(k K) {

@@ -28,6 +28,8 @@ type Scheduler interface {
 	Go(do func())
 	// Wake has all that is waited for asked at that time.
 	Wake(at time.Time)
+	// Made is told of every queue that is made.
+	Made(queue any)
 }
 
 // Forever is for how long something is waited for that must come.

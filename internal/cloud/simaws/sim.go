@@ -299,3 +299,9 @@ func (s *Sim) deliver() {
 		s.delivery.Unlock()
 	}
 }
+
+// Due is when the world wants attention next, for whoever calls Tick instead of Run; ok is false if nothing is planned.
+func (s *Sim) Due() (at time.Time, ok bool) {
+	due := s.nextDue.Load()
+	return time.Unix(0, due), due != never
+}

@@ -1,0 +1,288 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	sdkaws "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/record"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"karpenter/internal/cloud/aws"
+	"karpenter/internal/cloud/simaws"
+	"karpenter/internal/control"
+	"karpenter/internal/operator"
+	"karpenter/internal/sim/kube"
+	"karpenter/internal/wait"
+)
+
+const (
+	region      = "us-west-2"
+	clusterName = "sim"
+	// lagMost is how late a watch may be while all is well.
+	lagMost = 200 * time.Millisecond
+)
+
+// World is a cluster in simulated time.
+type World struct {
+	Seed    uint64
+	loop    *loop
+	draw    *rand.Rand
+	scheme  *runtime.Scheme
+	server  *kube.Server
+	aws     *simaws.Sim
+	handler http.Handler
+	// users write as what plays a part of the cluster.
+	kubelet, scheduler, owner client.Client
+	replica                   *replica
+	replicas                  int
+	apps                      []*app
+
+	log     *slog.Logger
+	history io.Writer // nil keeps nothing
+	hash    uint64
+	lines   int
+	fatal   error
+}
+
+// replica is a process of the controller.
+type replica struct {
+	name   string
+	ctx    context.Context
+	cancel context.CancelFunc
+	cache  *kube.Cache
+	clock  simClock
+	dead   bool
+}
+
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// NewWorld makes a cluster without nodes, pools or pods; everything that happens in it follows from the seed.
+func NewWorld(seed uint64, history io.Writer) (*World, error) {
+	w := &World{Seed: seed, draw: rand.New(rand.NewPCG(seed, 1)), history: history}
+	w.loop = newLoop(epoch, w.draw)
+	w.log = slog.New(slog.DiscardHandler)
+	if history != nil {
+		w.log = slog.New(slog.NewTextHandler(history, nil))
+	}
+	var err error
+	if w.scheme, err = operator.NewScheme(); err != nil {
+		return nil, fmt.Errorf("making a world: %w", err)
+	}
+	w.server = kube.NewServer(w.scheme, func() time.Time { return w.loop.now }, kube.Seed(seed), kube.WithoutValidation())
+	w.server.Hook = w.requested
+	w.kubelet, w.scheduler, w.owner = w.server.Client("kubelet"), w.server.Client("kube-scheduler"), w.server.Client("user")
+	w.aws, err = simaws.New(simaws.Options{
+		Clock: simClock{w.loop, nil}, Seed: seed, Region: region, OnCall: w.called, Watcher: (*kubelets)(w), SteadySpot: true,
+		Clusters: []simaws.Cluster{{Name: clusterName, Version: "1.37", Endpoint: "https://sim.local"}},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("making a world: %w", err)
+	}
+	w.handler = w.aws.Handler()
+	w.loop.start(w.runAWS)
+	return w, nil
+}
+
+// note adds a line to the history.
+func (w *World) note(format string, args ...any) {
+	line := fmt.Sprintf("%10.3f ", w.loop.now.Sub(epoch).Seconds()) + fmt.Sprintf(format, args...) + "\n"
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, line)
+	w.hash = w.hash*1099511628211 ^ h.Sum64()
+	w.lines++
+	if w.history != nil {
+		_, _ = io.WriteString(w.history, line)
+	}
+}
+
+// Hash is the same for the same history.
+func (w *World) Hash() string { return fmt.Sprintf("%016x/%d", w.hash, w.lines) }
+
+func (w *World) requested(op *kube.Op) error {
+	if r := w.replica; r != nil && r.dead && op.User == r.name {
+		return context.Canceled
+	}
+	if op.Done && op.Writes() {
+		w.note("%s", op)
+	}
+	return nil
+}
+
+func (w *World) called(c simaws.Call) { w.note("aws %s:%s %d %s %s", c.Service, c.Action, c.Status, c.Code, c.Note) }
+
+// runAWS has instances start, join and end when their time comes.
+func (w *World) runAWS() {
+	var alarm time.Time
+	for {
+		w.aws.Tick()
+		w.loop.await(wait.Forever, func() bool {
+			due, ok := w.aws.Due()
+			if ok && due.After(w.loop.now) && !due.Equal(alarm) {
+				alarm = due
+				w.loop.at(due)
+			}
+			return ok && !due.After(w.loop.now)
+		})
+	}
+}
+
+// RoundTrip answers a request to AWS without a socket.
+func (w *World) RoundTrip(r *http.Request) (*http.Response, error) {
+	poll := r.Header.Get("X-Amz-Target") == "AmazonSQS.ReceiveMessage"
+	var body []byte
+	if r.Body != nil {
+		var err error
+		if body, err = io.ReadAll(r.Body); err != nil {
+			return nil, err
+		}
+	}
+	if poll {
+		body = bytes.ReplaceAll(body, []byte(`"WaitTimeSeconds":20`), []byte(`"WaitTimeSeconds":0`))
+	}
+	send := func() *http.Response {
+		again := r.Clone(r.Context())
+		again.Body, again.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		answer := httptest.NewRecorder()
+		w.handler.ServeHTTP(answer, again)
+		return answer.Result()
+	}
+	response := send()
+	if poll && response.StatusCode == http.StatusOK && response.ContentLength < 50 {
+		wait.For(r.Context(), simClock{w.loop, nil}, 20*time.Second)
+		response = send()
+	}
+	return response, nil
+}
+
+// StartController starts a process of the controller, and ends the one before it.
+func (w *World) StartController() error {
+	w.Crash()
+	w.replicas++
+	r := &replica{name: fmt.Sprint("karpenter-", w.replicas), clock: simClock{w.loop, &queues{}}}
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	w.replica = r
+	var err error
+	if r.cache, err = kube.NewCache(w.server, operator.CacheOptions()); err != nil {
+		return err
+	}
+	live := w.server.Client(r.name)
+	m := &simManager{
+		loop: w.loop, clock: r.clock, cache: r.cache, live: live, scheme: w.scheme, mapper: w.server.RESTMapper(), log: logr.Discard(), elected: make(chan struct{}),
+		client: control.NewFresh(w.server.CachedClient(r.name, r.cache), live, r.clock.Now),
+		failed: func(err error) {
+			if w.fatal == nil {
+				w.fatal = err
+			}
+		},
+	}
+	options, err := operator.ParseOptions(operator.Source{Getenv: func(name string) string {
+		return map[string]string{"CLUSTER_NAME": clusterName, "SYSTEM_NAMESPACE": "kube-system", "DISABLE_CLUSTER_STATE_OBSERVABILITY": "true"}[name]
+	}})
+	if err != nil {
+		return err
+	}
+	world := operator.World{
+		Options: options, Manager: m, Paced: live, Clock: r.clock, Log: w.log, Events: nobody{},
+		Cluster: aws.Cluster{Name: clusterName, UID: "sim-uid", Endpoint: "https://sim.local", CABundle: "Y2E=", ServiceCIDR: "10.100.0.0/16", DNS: []string{"10.100.0.10"}, Version: "1.37"},
+		SDK: sdkaws.Config{
+			Region: region, BaseEndpoint: sdkaws.String("http://aws.sim"), HTTPClient: &http.Client{Transport: w},
+			Credentials: sdkaws.CredentialsProviderFunc(func(context.Context) (sdkaws.Credentials, error) {
+				return sdkaws.Credentials{AccessKeyID: "sim", SecretAccessKey: "secret"}, nil
+			}),
+			Retryer: func() sdkaws.Retryer { return sdkaws.NopRetryer{} },
+		},
+	}
+	if err := operator.Assemble(r.ctx, world); err != nil {
+		return err
+	}
+	w.loop.start(func() { w.deliver(r) })
+	if err := m.Start(r.ctx); err != nil {
+		return err
+	}
+	return m.lead(r.ctx)
+}
+
+// Crash ends the controller where it stands: what it does from now on has no effect.
+func (w *World) Crash() {
+	if r := w.replica; r != nil && !r.dead {
+		w.note("crash of %s", r.name)
+		r.dead = true
+		r.cancel()
+		r.cache.Stop()
+	}
+}
+
+// deliver brings what has changed to a replica's caches, each kind as late as it is drawn.
+func (w *World) deliver(r *replica) {
+	for !r.dead {
+		w.loop.await(wait.Forever, func() bool { return r.dead || len(r.cache.Pending()) > 0 })
+		if r.dead {
+			return
+		}
+		w.loop.await(time.Duration(w.draw.Int64N(int64(lagMost))), func() bool { return r.dead })
+		for _, kind := range r.cache.Pending() {
+			if r.dead {
+				return
+			}
+			for range max(1, kind.Events) {
+				r.cache.Deliver(kind.Kind)
+			}
+		}
+	}
+}
+
+// Run lets so much time pass.
+func (w *World) Run(d time.Duration) error {
+	end := w.loop.now.Add(d)
+	for w.fatal == nil {
+		if w.loop.turn() {
+			continue
+		}
+		if !w.loop.advance(end) {
+			break
+		}
+	}
+	return w.fatal
+}
+
+// nobody hears events.
+type nobody struct{ record.EventRecorder }
+
+// Event implements record.EventRecorder.
+func (nobody) Event(runtime.Object, string, string, string) {}
+
+// kubelets plays the kubelets of the instances.
+type kubelets World
+
+// Joined implements simaws.Watcher.
+func (k *kubelets) Joined(m simaws.Machine) {
+	w := (*World)(k)
+	w.loop.start(func() {
+		if err := w.join(m); err != nil {
+			w.fatal = err
+		}
+	})
+}
+
+// Left implements simaws.Watcher.
+func (k *kubelets) Left(m simaws.Machine, reason string) {
+	w := (*World)(k)
+	w.loop.start(func() {
+		w.note("node %s left: %s", m.NodeName, reason)
+		_ = w.kubelet.Delete(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.NodeName}})
+	})
+}
+
