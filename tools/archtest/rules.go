@@ -212,6 +212,11 @@ var Rules = []Rule{
 		Reason:  "a whole cluster on one machine",
 	},
 	{
+		Package: "internal/sim/kube", Imports: imports(kubernetes, clients, []string{"k8s.io/apiserver", "api/crds"}),
+		Bans:   bans(banClock, banSeeded, banEnv),
+		Reason: "an API server in memory: the same calls give the same answers; apiextensions' own packages read and check our definitions",
+	},
+	{
 		Package: "internal/forecast", Imports: imports(kubernetes, []string{"k8s.io/apiextensions-apiserver", "internal/model", "internal/ledger", "internal/state", "internal/state/dump", "internal/engine/...", "api/..."}),
 		Bans:   bans(banClock, banRandom, banEnv, banContext),
 		Reason: "carries decisions out on copies of objects, and nowhere else",
