@@ -99,7 +99,7 @@ func (a *app) pod() *corev1.Pod {
 func (w *World) AddPool(name string, limits corev1.ResourceList) error {
 	ctx := context.Background()
 	class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	class.Spec.Role = "KarpenterNodeRole-" + clusterName
+	class.Spec.Role = nodeRole
 	class.Spec.AMISelectorTerms = []awsv1.AMISelectorTerm{{Alias: "al2023@latest"}}
 	class.Spec.SubnetSelectorTerms = []awsv1.SubnetSelectorTerm{{Tags: map[string]string{"karpenter.sh/discovery": clusterName}}}
 	class.Spec.SecurityGroupSelectorTerms = []awsv1.SecurityGroupSelectorTerm{{Tags: map[string]string{"karpenter.sh/discovery": clusterName}}}

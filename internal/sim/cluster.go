@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,7 +39,13 @@ func (w *World) join(m simaws.Machine) error {
 		return client.IgnoreNotFound(err)
 	}
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastTransitionTime: metav1.NewTime(w.loop.now), LastHeartbeatTime: metav1.NewTime(w.loop.now)}}
-	return client.IgnoreNotFound(w.kubelet.Status().Update(ctx, node))
+	if err := w.kubelet.Status().Update(ctx, node); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	// kube-controller-manager takes the taint away that the API server gives to new nodes.
+	before := node.DeepCopy()
+	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeNotReady })
+	return client.IgnoreNotFound(w.kubelet.Patch(ctx, node, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
 }
 
 func registration(m *simaws.Machine) *corev1.Node {

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"time"
 
 	sdkaws "github.com/aws/aws-sdk-go-v2/aws"
@@ -31,6 +32,7 @@ import (
 const (
 	region      = "us-west-2"
 	clusterName = "sim"
+	nodeRole    = "KarpenterNodeRole-sim"
 	// lagMost is how late a watch may be while all is well.
 	lagMost = 200 * time.Millisecond
 )
@@ -92,6 +94,9 @@ func NewWorld(seed uint64, history io.Writer) (*World, error) {
 		return nil, fmt.Errorf("making a world: %w", err)
 	}
 	w.handler = w.aws.Handler()
+	if err := w.aws.Do(region, "iam", url.Values{"Action": {"CreateRole"}, "RoleName": {nodeRole}, "AssumeRolePolicyDocument": {`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}`}}); err != nil {
+		return nil, fmt.Errorf("making a world: %w", err)
+	}
 	w.loop.start(w.runAWS)
 	return w, nil
 }
@@ -176,6 +181,9 @@ func (w *World) StartController() error {
 	w.replica = r
 	var err error
 	if r.cache, err = kube.NewCache(w.server, operator.CacheOptions()); err != nil {
+		return err
+	}
+	if err := r.cache.Start(r.ctx); err != nil {
 		return err
 	}
 	live := w.server.Client(r.name)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -21,6 +22,7 @@ type Cache struct {
 	opts      cache.Options
 	informers map[schema.GroupVersionKind]*informer
 	started   bool
+	mu        sync.Mutex // while controllers start, beside each other
 }
 
 var _ cache.Cache = &Cache{}
@@ -60,8 +62,8 @@ type KindPending struct {
 // Pending are the kinds that the cache is behind on, in a fixed order.
 func (c *Cache) Pending() (out []KindPending) {
 	for _, i := range c.all() {
-		if n := len(i.queue); n > 0 || !i.synced {
-			out = append(out, KindPending{i.k.gvk, n, !i.synced})
+		if i.behind() {
+			out = append(out, KindPending{i.k.gvk, len(i.queue), !i.synced})
 		}
 	}
 	return out
@@ -83,7 +85,7 @@ func (c *Cache) DeliverAll() {
 	for {
 		var oldest *informer
 		for _, i := range c.all() {
-			if !i.synced {
+			if i.behind() && len(i.queue) == 0 {
 				oldest = i
 				break
 			}
@@ -208,6 +210,8 @@ func (c *Cache) List(_ context.Context, list client.ObjectList, opts ...client.L
 
 // GetInformer implements cache.Informers.
 func (c *Cache) GetInformer(_ context.Context, obj client.Object, opts ...cache.InformerGetOption) (cache.Informer, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	k, err := c.typed(obj)
 	if err != nil {
 		return nil, err
@@ -217,6 +221,8 @@ func (c *Cache) GetInformer(_ context.Context, obj client.Object, opts ...cache.
 
 // GetInformerForKind implements cache.Informers.
 func (c *Cache) GetInformerForKind(_ context.Context, gvk schema.GroupVersionKind, opts ...cache.InformerGetOption) (cache.Informer, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	k, err := c.s.kind(gvk)
 	if err != nil {
 		return nil, err
@@ -230,8 +236,8 @@ func (c *Cache) informer(k *kind, opts []cache.InformerGetOption) *informer {
 		o(&options)
 	}
 	i := c.informerOf(k)
-	if block := options.BlockUntilSynced; c.started && !i.synced && (block == nil || *block) {
-		i.relist()
+	if block := options.BlockUntilSynced; c.started && (block == nil || *block) {
+		i.begin()
 	}
 	return i
 }
@@ -257,10 +263,10 @@ func (c *Cache) Start(context.Context) error {
 
 // WaitForCacheSync implements cache.Informers: it lists what was never listed.
 func (c *Cache) WaitForCacheSync(context.Context) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for _, i := range c.all() {
-		if !i.synced {
-			i.relist()
-		}
+		i.begin()
 	}
 	return true
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -38,6 +39,7 @@ type informer struct {
 	queue   []change
 	newest  types.NamespacedName // of what was delivered last
 
+	mu              sync.Mutex // of handlers, while controllers start beside each other
 	handlers        []*registration
 	synced, stopped bool
 }
@@ -66,7 +68,12 @@ func (i *informer) own(obj client.Object) client.Object {
 
 func (i *informer) deliver() bool {
 	if !i.synced {
-		return i.relist()
+		i.relist()
+		i.fillUp()
+		return true
+	}
+	if i.fillUp() {
+		return true
 	}
 	if len(i.queue) == 0 {
 		return false
@@ -130,9 +137,6 @@ func (i *informer) relist() bool {
 		for _, key := range i.k.keys {
 			i.put(i.own(i.k.objects[key]))
 		}
-		for _, h := range i.handlers {
-			i.fillUp(h)
-		}
 		return true
 	}
 	for _, key := range slices.Clone(i.k.keys) {
@@ -162,13 +166,32 @@ func storeKey(key types.NamespacedName) string {
 	return key.Namespace + "/" + key.Name
 }
 
-func (i *informer) fillUp(h *registration) {
-	for _, key := range slices.Clone(i.keys) {
-		if obj := i.objects[key]; obj != nil {
-			h.OnAdd(obj, true)
+// fillUp tells handlers that are new of what there is.
+func (i *informer) fillUp() (any bool) {
+	for _, h := range i.handlers {
+		if h.told {
+			continue
+		}
+		h.told, any = true, true
+		for _, key := range slices.Clone(i.keys) {
+			if obj := i.objects[key]; obj != nil {
+				h.OnAdd(obj, true)
+			}
 		}
 	}
-	h.synced = true
+	return any
+}
+
+// begin lists the kind if that has not been done. Handlers hear of it with the next delivery.
+func (i *informer) begin() {
+	if !i.synced {
+		i.relist()
+	}
+}
+
+// behind says whether there is something to deliver.
+func (i *informer) behind() bool {
+	return len(i.queue) > 0 || !i.synced || slices.ContainsFunc(i.handlers, func(h *registration) bool { return !h.told })
 }
 
 // put keeps an object and returns what was there.
@@ -314,17 +337,18 @@ func (i *informer) list(list client.ObjectList, options *client.ListOptions) err
 	return nil
 }
 
-// registration is an event handler that was added.
+// registration is an event handler that was added. Nobody can wait for it to be told of what there is: that comes with the next
+// delivery.
 type registration struct {
 	toolscache.ResourceEventHandler
-	synced bool
+	told bool
 }
 
 // HasSynced implements cache.ResourceEventHandlerRegistration.
-func (r *registration) HasSynced() bool { return r.synced }
+func (r *registration) HasSynced() bool { return true }
 
 // HasSyncedChecker implements cache.ResourceEventHandlerRegistration.
-func (r *registration) HasSyncedChecker() toolscache.DoneChecker { return done(r.synced) }
+func (r *registration) HasSyncedChecker() toolscache.DoneChecker { return done(true) }
 
 // done is a DoneChecker that does not change any more.
 type done bool
@@ -344,10 +368,9 @@ func (d done) Done() <-chan struct{} {
 // AddEventHandler implements cache.Informer.
 func (i *informer) AddEventHandler(h toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
 	r := &registration{ResourceEventHandler: h}
-	i.handlers = append(i.handlers, r)
-	if i.synced {
-		i.fillUp(r)
-	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.handlers = append(slices.Clone(i.handlers), r)
 	return r, nil
 }
 
