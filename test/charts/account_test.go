@@ -84,8 +84,9 @@ func account(t *testing.T, s *site) {
 	s.kill(t, "slow")
 	s.left(t, claim)
 	s.disrupt(t)
-	s.audited(t)
 	text := controller.Scrape()
+	controller.Stop() // the dashboard's history is written when it ends
+	s.audited(t)
 	if refused := regexp.MustCompile(`(?m)^client_go_request_total\{code="403".*$`).FindString(text); refused != "" || !strings.Contains(text, `client_go_request_total{code="20`) {
 		t.Errorf("the API server has refused something: %q", refused)
 	}
