@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +20,7 @@ import (
 	"karpenter/internal/ledger"
 	"karpenter/internal/meter"
 	"karpenter/internal/model"
+	"karpenter/internal/wait"
 )
 
 const (
@@ -237,30 +237,23 @@ type look struct {
 // look asks the cloud about instances by their ids, in order. About what is no id there is nothing to ask.
 func (r *Collect) look(ctx context.Context, ids []string, unreadable map[string]bool) []look {
 	out := make([]look, len(ids))
-	gate := make(chan struct{}, lookers)
-	var wg sync.WaitGroup
-	for i, id := range ids {
-		if unreadable[id] {
+	wait.Each(r.Clock, len(ids), lookers, func(i int) {
+		if unreadable[ids[i]] {
 			out[i].found = absent
-			continue
+			return
 		}
-		gate <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-gate }()
-			in, err := r.Fleet.Get(ctx, id)
-			switch {
-			case err == nil && in.State.Ending(), cloud.ClassOf(err) == cloud.NotFound && cloud.ReasonOf(err) == cloud.ReasonTerminated:
-				out[i].found = ended
-			case err == nil:
-				out[i].found = alive
-			case cloud.ClassOf(err) == cloud.NotFound:
-				out[i].found = absent
-			default:
-				out[i].err = err
-			}
-		})
-	}
-	wg.Wait()
+		in, err := r.Fleet.Get(ctx, ids[i])
+		switch {
+		case err == nil && in.State.Ending(), cloud.ClassOf(err) == cloud.NotFound && cloud.ReasonOf(err) == cloud.ReasonTerminated:
+			out[i].found = ended
+		case err == nil:
+			out[i].found = alive
+		case cloud.ClassOf(err) == cloud.NotFound:
+			out[i].found = absent
+		default:
+			out[i].err = err
+		}
+	})
 	return out
 }
 

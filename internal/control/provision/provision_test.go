@@ -405,7 +405,7 @@ func TestSpeculativePlan_IsUsedOnlyIfNothingChanges(t *testing.T) {
 				asked++
 				return ask(snap, opt)
 			}
-			d.speculate()
+			d.speculate(t.Context())
 			if n := len(stored(t, pool)); n > 0 {
 				t.Errorf("%d claims before the batch was complete", n)
 			}
