@@ -113,7 +113,7 @@ need = command -v $(1) >/dev/null || { \
 
 # What runs at the same time in one process, under the race detector: the mirror, plans and moves, the ledger, the pages, the workers of
 # the engine, and a whole controller beside another provider. It is compiled once more for that, so it is a selection, with fewer
-# random cases. What needs the AWS SDK (RACE_SOME) is not part of make test, which has to be done in 45 minutes on a new machine.
+# random cases. What needs the AWS SDK (RACE_SOME) is not part of make test, which has to be done in 45 minutes on a new computer.
 RACE        := ./internal/control ./internal/control/pool ./internal/control/provision ./internal/control/repair ./internal/ledger ./internal/web ./internal/meter
 RACE_SOME   := ./internal/control/disruption ./internal/operator
 RACE_RANDOM := ./internal/state ./internal/engine/pack ./internal/engine/disrupt
@@ -138,7 +138,7 @@ race-core:
 		exit $$failed
 
 race: ## what runs at the same time, under the race detector
-	@{ $(MAKE) -s race-core || true; CGO_ENABLED=1 go test -race -json -p 2 -timeout 40m -run 'D1_|D52|S12|O53|L20|Fence|Bouncer' $(RACE_SOME) || true; } | go run ./tools/testsum
+	@{ $(MAKE) -s race-core || true; CGO_ENABLED=1 go test -race -json -p 2 -timeout 40m -run 'D1_|D52|S12|O53|L20|Fence|Tokens|LeaderProxy' $(RACE_SOME) || true; } | go run ./tools/testsum
 
 # Kubernetes is built once more for it, so it is not part of make test.
 compat: build bin/kube-oldest bin/helm3 ## the oldest Kubernetes and Helm that are supported: API, conversion, charts and rights, a scenario
@@ -170,7 +170,7 @@ image: ## the container image for amd64 and arm64, without a container engine: a
 release: ## everything that users get, in dist: the same commit gives the same bytes; takes minutes
 	@go run ./tools/release -version $(VERSION) -url $(RELEASE_URL) all
 
-local: build ## a whole cluster on this machine
+local: build ## a whole cluster on this computer
 	@bin/karpenter local
 
 clean: ## remove what was built

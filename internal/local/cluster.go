@@ -56,7 +56,7 @@ type Options struct {
 	Tell func(line string)
 }
 
-// Cluster is a whole cluster on this machine: control plane, AWS simulator, kubelets by kwok, and the controller.
+// Cluster is a whole cluster on this computer: control plane, AWS simulator, kubelets by kwok, and the controller.
 type Cluster struct {
 	// Config and Kubeconfig have an administrator's rights.
 	Config     *rest.Config

@@ -23,7 +23,7 @@ const (
 	leaseWorkers = 4
 )
 
-// leaseKeeper renews the leases of the nodes whose machines run, so that kube-controller-manager knows them alive. kwok
+// leaseKeeper renews the leases of the nodes whose instances run, so that kube-controller-manager knows them alive. kwok
 // could do it too, but then misses pods that are bound before it has seen its own lease.
 type leaseKeeper struct {
 	kube client.Client

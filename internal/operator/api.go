@@ -61,7 +61,7 @@ func (w *wiring) dashboards(ctx context.Context, kube kubernetes.Interface) (sto
 	return stop, err
 }
 
-// loopback says whether only this machine can reach an address.
+// loopback says whether only this computer can reach an address.
 func loopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

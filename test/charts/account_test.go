@@ -76,7 +76,7 @@ func account(t *testing.T, s *site) {
 	claim := s.provision(t)
 	s.unplan(t, "pending") // it would be planned for again when its node goes
 	s.join(t, claim)
-	// AWS calls the machine back: its node is drained and goes.
+	// AWS calls the instance back: its node is drained and goes.
 	id := claim.Status.ProviderID[strings.LastIndexByte(claim.Status.ProviderID, '/')+1:]
 	if err := world.Sim.SendHealthEvent(world.Config.Region, "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED", id); err != nil {
 		t.Fatal(err)

@@ -40,7 +40,7 @@ type Options struct {
 	Dir string
 	// Program is run in the place of the image.
 	Program string
-	// Env is what the machine adds to the environment of every container. It wins over what the pod says.
+	// Env is what the computer adds to the environment of every container. It wins over what the pod says.
 	Env map[string]string
 	// Refuse, if set, says why no pod is run. It is shown in the status of those that would be.
 	Refuse string

@@ -16,11 +16,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// dialTimeout is how long a connection may take: all of them lead to this machine.
+// dialTimeout is how long a connection may take: all of them lead to this computer.
 const dialTimeout = 10 * time.Second
 
 // Dial connects to an address as the cluster's network would: that of a pod or of a Service leads to the process behind it, and any
-// other is one of this machine.
+// other is one of this computer.
 func (k *Kubelet) Dial(ctx context.Context, address string) (net.Conn, error) {
 	host, text, err := net.SplitHostPort(address)
 	if err != nil {
@@ -46,7 +46,7 @@ func (k *Kubelet) Dial(ctx context.Context, address string) (net.Conn, error) {
 			return dialer.DialContext(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(outside)))
 		}
 	}
-	return nil, fmt.Errorf("connecting to %s: no pod of this machine is behind it", address)
+	return nil, fmt.Errorf("connecting to %s: no pod of this computer is behind it", address)
 }
 
 // workersAt is the pod that has an address, if one that is run does.

@@ -10,7 +10,7 @@ import {table} from './table.js';
 const LATEST = 6;
 const STEP = 1; // seconds between the figures of a chart, at least
 const MOST = 2000; // figures in a chart
-const RANGES = [['3600', '1 h'], ['21600', '6 h'], ['86400', '24 h'], ['', 'All']];
+const RANGES = [['3600', '1 h'], ['21600', '6 h'], ['86400', '24 h'], ['', '31 d']];
 /** @type {Record<string, [string, string]>} */
 const words = {new: ['to be planned', 'neutral'], launch: ['new node', 'good'], room: ['room found', 'good'], unschedulable: ['unschedulable', 'bad']};
 

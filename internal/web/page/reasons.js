@@ -71,7 +71,7 @@ export function facts(pairs) {
   return h('dl', {class: 'facts'}, pairs.filter(([, v]) => v !== '' && v !== undefined && v !== null && v !== false).map(([k, v]) => h('div', {}, h('dt', {}, k), h('dd', {}, v))));
 }
 
-// money is what a decision saves or costs; nodes for pods that wait are not held against it.
+// money is what a decision saves or costs; nodes for pending pods are not held against it.
 /** @param {api.Entry} e @param {number} saves */
 function money(e, saves) {
   const amount = hourly(Math.abs(saves));
