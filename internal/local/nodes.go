@@ -49,6 +49,7 @@ type nodeKeeper struct {
 	kube    client.Client
 	cluster string
 	kubelet kubeletFacts
+	leases  *leaseKeeper
 	// tell is told what happened, in one line.
 	tell func(format string, args ...any)
 
@@ -59,7 +60,7 @@ type nodeKeeper struct {
 
 func newNodeKeeper(kube client.Client, cluster string, tell func(string, ...any)) *nodeKeeper {
 	return &nodeKeeper{
-		kube: kube, cluster: cluster, tell: tell, latest: map[string]instanceEvent{},
+		kube: kube, cluster: cluster, leases: &leaseKeeper{kube: kube}, tell: tell, latest: map[string]instanceEvent{},
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](nodeRetryFirst, nodeRetryMost)),
 	}
 }
@@ -150,8 +151,7 @@ func (n *nodeKeeper) register(ctx context.Context, m *simaws.Instance) error {
 	if err := n.registerDriver(ctx, m, node); err != nil {
 		return err
 	}
-	leases := leaseKeeper{kube: n.kube}
-	if err := leases.touch(ctx, &node.ObjectMeta); err != nil {
+	if err := n.leases.touch(ctx, &node.ObjectMeta); err != nil {
 		return err
 	}
 	n.tell("node %s joined: %s", m.NodeName, describe(m))
