@@ -221,7 +221,7 @@ func (r *whatIf) markdown(w io.Writer) error {
 		fmt.Fprintf(&b, "\n| | node | type | zone | capacity | %s$/h | pool | pods | why |\n| --- | --- | --- | --- | --- | ---: | --- | ---: | --- |\n", about(r.Estimate))
 		for i, x := range rows {
 			if i == maxShown {
-				fmt.Fprintf(&b, "\n… %d more\n", len(rows)-maxShown)
+				fmt.Fprintf(&b, "\n%s\n", why.More(len(rows)-maxShown))
 				break
 			}
 			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s | %s | %s | %s |\n", x.sign, x.node, x.typ, x.zone, x.capacityType, x.price, x.pool, x.pods, cell(x.why))
@@ -231,7 +231,7 @@ func (r *whatIf) markdown(w io.Writer) error {
 		b.WriteString("\n**Unschedulable pods**\n\n")
 		for i, p := range r.Pending {
 			if i == maxShown {
-				fmt.Fprintf(&b, "- … %d more\n", len(r.Pending)-maxShown)
+				fmt.Fprintf(&b, "- %s\n", why.More(len(r.Pending)-maxShown))
 				break
 			}
 			note := ""

@@ -19,7 +19,7 @@ func TestT1_KilledAtRandom(t *testing.T) {
 		kills, most, last = 50, 60, 24
 		seed              = 7
 	)
-	w := newWorld(t, karpv1.NewNillableDuration(0))
+	w := newWorld(t, karpv1.NewNillableDuration(0), "")
 	random := rand.New(rand.NewPCG(seed, 0))
 	for i := range kills {
 		w.scale(random.IntN(most + 1))
@@ -50,7 +50,7 @@ func (w *world) deleteClaim(random *rand.Rand) {
 // cluster: none of it is a reason to end an instance.
 func TestT13_APIServerAway(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, karpv1.NeverDuration())
+	w := newWorld(t, karpv1.NeverDuration(), "")
 	w.scale(20)
 	w.awaitSettled(20)
 	for _, fault := range []struct {

@@ -92,7 +92,7 @@ var apart = []struct {
 // that never moves is a hole in a dashboard.
 func TestB5_DocumentedSeriesMove(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, karpv1.NewNillableDuration(0), "--feature-gates", "NodeRepair=true")
+	w := newWorld(t, karpv1.NewNillableDuration(0), "NodeRepair=true")
 	s := newScraper(w)
 	w.kubectl("apply", "-f", filepath.Join("testdata", "manifests", "metrics.yaml"))
 	w.scale(8)

@@ -1,7 +1,7 @@
 package migrate
 
 import (
-	"log/slog"
+	"errors"
 	"maps"
 	"regexp"
 	"slices"
@@ -11,11 +11,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"karpenter/api/crds"
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/local"
 	"karpenter/test/harness"
 	"karpenter/test/harness/program"
 )
@@ -49,11 +49,9 @@ func TestTakeOver_V1Beta1(t *testing.T) {
 	}
 	s.write("v1beta1.yaml")
 	s.write("nodes.yaml")
-	kinds, err := local.ServeKinds(t.Context(), s.Plane, slog.New(slog.DiscardHandler))
-	if err != nil {
+	if err := errors.Join(s.StartConversion(t.Context(), clock.RealClock{}), s.AwaitConversion(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(kinds.Stop)
 	s.takeOver(true)
 }
 
