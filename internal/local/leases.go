@@ -27,7 +27,7 @@ const (
 	leaseWorkers = 16
 )
 
-// leaseKeeper renews the leases of the nodes whose machines run, so that kube-controller-manager knows them alive. kwok
+// leaseKeeper renews the leases of the nodes whose instances run, so that kube-controller-manager knows them alive. kwok
 // could do it too, but then misses pods that are bound before it has seen its own lease.
 type leaseKeeper struct {
 	kube client.Client

@@ -209,7 +209,7 @@ var Rules = []Rule{
 	{
 		Package: "internal/local/...",
 		Imports: imports(kubernetes, clients, []string{"internal/local/...", "internal/operator/...", "internal/state", "internal/state/dump", "internal/engine/...", "internal/cloud/simaws", "internal/cloud/simaws/catalog", "api/...", "github.com/spf13/cobra"}),
-		Reason:  "a whole cluster on one machine",
+		Reason:  "a whole cluster on one computer",
 	},
 	{
 		Package: "internal/sim/kube", Imports: imports(kubernetes, clients, []string{"k8s.io/apiserver", "api/crds"}),
@@ -262,6 +262,6 @@ type Closure struct {
 var Closures = []Closure{
 	{
 		Package: "cmd/controller", Never: []string{"internal/cloud/simaws/...", "internal/local/...", "internal/cli/...", "test/...", "tools/..."},
-		Reason: "the image holds what runs in a cluster: what a machine pulls, scans and trusts is the controller alone",
+		Reason: "the image holds what runs in a cluster: what a node pulls, scans and trusts is the controller alone",
 	},
 }

@@ -298,7 +298,7 @@ func (r *Lifecycle) record(ctx context.Context, claim *karpv1.NodeClaim, in *clo
 }
 
 // labels are the claim's with the instance's. Its own win (L5), unless an earlier process has got as far as writing down another
-// machine's, which the annotations of an instance show.
+// instance's, which the annotations of an instance show.
 func labels(claim *karpv1.NodeClaim, in *cloud.Instance) map[string]string {
 	again := false
 	for key := range in.Annotations {
