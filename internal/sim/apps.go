@@ -47,6 +47,7 @@ func (w *World) Scale(name string, replicas int) {
 	for _, a := range w.apps {
 		if a.name == name {
 			a.replicas = replicas
+			w.wanted++
 		}
 	}
 }

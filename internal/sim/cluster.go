@@ -28,7 +28,7 @@ const (
 )
 
 // join has the kubelet of an instance register its node, which is ready a little later.
-func (w *World) join(m simaws.Machine) error {
+func (w *World) join(m simaws.Instance) error {
 	ctx := context.Background()
 	node := registration(&m)
 	if err := w.kubelet.Create(ctx, node); err != nil {
@@ -48,7 +48,7 @@ func (w *World) join(m simaws.Machine) error {
 	return client.IgnoreNotFound(w.kubelet.Patch(ctx, node, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
 }
 
-func registration(m *simaws.Machine) *corev1.Node {
+func registration(m *simaws.Instance) *corev1.Node {
 	labels := maps.Clone(m.Node.Labels)
 	if labels == nil {
 		labels = map[string]string{}
@@ -97,10 +97,12 @@ func (w *World) Start() {
 	for _, part := range []func() error{w.schedule, w.runPods, w.keepApps, w.housekeep} {
 		w.loop.start(func() {
 			for w.fatal == nil {
+				seen, wanted := w.server.Version(), w.wanted
 				if err := part(); err != nil {
 					w.fatal = err
 				}
 				w.pause(bindEvery)
+				w.loop.await(wait.Forever, func() bool { return w.server.Version() != seen || w.wanted != wanted })
 			}
 		})
 	}

@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -11,6 +12,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	sdkaws "github.com/aws/aws-sdk-go-v2/aws"
@@ -23,6 +27,7 @@ import (
 
 	"karpenter/internal/cloud/aws"
 	"karpenter/internal/cloud/simaws"
+	"karpenter/internal/cloud/simaws/catalog"
 	"karpenter/internal/control"
 	"karpenter/internal/operator"
 	"karpenter/internal/sim/kube"
@@ -33,6 +38,10 @@ const (
 	region      = "us-west-2"
 	clusterName = "sim"
 	nodeRole    = "KarpenterNodeRole-sim"
+	// replicaPrefix is what the users of processes of the controller begin with.
+	replicaPrefix = "karpenter-"
+	// restartAfter is how long after a crash the next process starts.
+	restartAfter = 3 * time.Second
 	// lagMost is how late a watch may be while all is well.
 	lagMost = 200 * time.Millisecond
 )
@@ -46,17 +55,25 @@ type World struct {
 	server  *kube.Server
 	aws     *simaws.Sim
 	handler http.Handler
+	types   *catalog.Catalog
 	// users write as what plays a part of the cluster.
 	kubelet, scheduler, owner client.Client
 	replica                   *replica
 	replicas                  int
 	apps                      []*app
+	wanted                    int // how often workloads have been changed
 
 	log     *slog.Logger
 	history io.Writer // nil keeps nothing
 	hash    uint64
 	lines   int
 	fatal   error
+	dirty   bool // something has changed since the invariants were looked at
+	restart time.Time
+
+	// effects is what the controller has done so far. At the one with the number crashAt it crashes, before or after it takes effect.
+	effects, crashAt int
+	crashAfter       bool
 }
 
 // replica is a process of the controller.
@@ -86,7 +103,11 @@ func NewWorld(seed uint64, history io.Writer) (*World, error) {
 	w.server = kube.NewServer(w.scheme, func() time.Time { return w.loop.now }, kube.Seed(seed), kube.WithoutValidation())
 	w.server.Hook = w.requested
 	w.kubelet, w.scheduler, w.owner = w.server.Client("kubelet"), w.server.Client("kube-scheduler"), w.server.Client("user")
+	if w.types, err = few(); err != nil {
+		return nil, fmt.Errorf("making a world: %w", err)
+	}
 	w.aws, err = simaws.New(simaws.Options{
+		Catalog: w.types,
 		Clock: simClock{w.loop, nil}, Seed: seed, Region: region, OnCall: w.called, Watcher: (*kubelets)(w), SteadySpot: true,
 		Clusters: []simaws.Cluster{{Name: clusterName, Version: "1.37", Endpoint: "https://sim.local"}},
 	})
@@ -116,14 +137,41 @@ func (w *World) note(format string, args ...any) {
 // Hash is the same for the same history.
 func (w *World) Hash() string { return fmt.Sprintf("%016x/%d", w.hash, w.lines) }
 
+// requested sees every request to the API server, before and after it takes effect.
 func (w *World) requested(op *kube.Op) error {
-	if r := w.replica; r != nil && r.dead && op.User == r.name {
-		return context.Canceled
+	r := w.replica
+	ours := r != nil && op.User == r.name
+	if strings.HasPrefix(op.User, replicaPrefix) && !ours || ours && r.dead && !op.Done {
+		return errDead
 	}
-	if op.Done && op.Writes() {
+	if !op.Writes() {
+		return nil
+	}
+	if op.Done {
 		w.note("%s", op)
+		w.dirty = true
+		w.watchClaims(op)
+	}
+	if ours && w.effect(op.Done) {
+		return errDead
 	}
 	return nil
+}
+
+// errDead is what a process gets that is no more.
+var errDead = errors.New("this process has crashed")
+
+// effect counts what the controller does to the world, before and after it takes effect, and says whether it crashes there.
+func (w *World) effect(after bool) bool {
+	if !after {
+		w.effects++
+	}
+	if w.crashAt != w.effects || w.crashAfter != after || w.crashAt == 0 {
+		return false
+	}
+	w.crashAt = 0
+	w.Crash()
+	return true
 }
 
 func (w *World) called(c simaws.Call) { w.note("aws %s:%s %d %s %s", c.Service, c.Action, c.Status, c.Code, c.Note) }
@@ -144,9 +192,15 @@ func (w *World) runAWS() {
 	}
 }
 
+// transport is a replica's way to AWS.
+type transport struct {
+	*World
+	replica *replica
+}
+
 // RoundTrip answers a request to AWS without a socket.
-func (w *World) RoundTrip(r *http.Request) (*http.Response, error) {
-	poll := r.Header.Get("X-Amz-Target") == "AmazonSQS.ReceiveMessage"
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	w, poll := t.World, r.Header.Get("X-Amz-Target") == "AmazonSQS.ReceiveMessage"
 	var body []byte
 	if r.Body != nil {
 		var err error
@@ -156,6 +210,12 @@ func (w *World) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if poll {
 		body = bytes.ReplaceAll(body, []byte(`"WaitTimeSeconds":20`), []byte(`"WaitTimeSeconds":0`))
+	}
+	if t.replica.dead {
+		return nil, errDead
+	}
+	if w.effect(false) {
+		return nil, errDead
 	}
 	send := func() *http.Response {
 		again := r.Clone(r.Context())
@@ -169,6 +229,10 @@ func (w *World) RoundTrip(r *http.Request) (*http.Response, error) {
 		wait.For(r.Context(), simClock{w.loop, nil}, 20*time.Second)
 		response = send()
 	}
+	w.dirty = true
+	if w.effect(true) {
+		return nil, errDead
+	}
 	return response, nil
 }
 
@@ -176,7 +240,7 @@ func (w *World) RoundTrip(r *http.Request) (*http.Response, error) {
 func (w *World) StartController() error {
 	w.Crash()
 	w.replicas++
-	r := &replica{name: fmt.Sprint("karpenter-", w.replicas), clock: simClock{w.loop, &queues{}}}
+	r := &replica{name: fmt.Sprint(replicaPrefix, w.replicas), clock: simClock{w.loop, &queues{}}}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	w.replica = r
 	var err error
@@ -206,7 +270,7 @@ func (w *World) StartController() error {
 		Options: options, Manager: m, Paced: live, Clock: r.clock, Log: w.log, Events: nobody{},
 		Cluster: aws.Cluster{Name: clusterName, UID: "sim-uid", Endpoint: "https://sim.local", CABundle: "Y2E=", ServiceCIDR: "10.100.0.0/16", DNS: []string{"10.100.0.10"}, Version: "1.37"},
 		SDK: sdkaws.Config{
-			Region: region, BaseEndpoint: sdkaws.String("http://aws.sim"), HTTPClient: &http.Client{Transport: w},
+			Region: region, BaseEndpoint: sdkaws.String("http://aws.sim"), HTTPClient: &http.Client{Transport: transport{w, r}},
 			Credentials: sdkaws.CredentialsProviderFunc(func(context.Context) (sdkaws.Credentials, error) {
 				return sdkaws.Credentials{AccessKeyID: "sim", SecretAccessKey: "secret"}, nil
 			}),
@@ -230,6 +294,8 @@ func (w *World) Crash() {
 		r.dead = true
 		r.cancel()
 		r.cache.Stop()
+		w.restart = w.loop.now.Add(restartAfter)
+		w.loop.at(w.restart)
 	}
 }
 
@@ -256,6 +322,15 @@ func (w *World) deliver(r *replica) {
 func (w *World) Run(d time.Duration) error {
 	end := w.loop.now.Add(d)
 	for w.fatal == nil {
+		if w.dirty {
+			w.dirty = false
+			w.check()
+		}
+		if r := w.replica; r != nil && r.dead && !w.loop.now.Before(w.restart) {
+			if err := w.StartController(); err != nil {
+				return err
+			}
+		}
 		if w.loop.turn() {
 			continue
 		}
@@ -276,7 +351,7 @@ func (nobody) Event(runtime.Object, string, string, string) {}
 type kubelets World
 
 // Joined implements simaws.Watcher.
-func (k *kubelets) Joined(m simaws.Machine) {
+func (k *kubelets) Joined(m simaws.Instance) {
 	w := (*World)(k)
 	w.loop.start(func() {
 		if err := w.join(m); err != nil {
@@ -286,7 +361,7 @@ func (k *kubelets) Joined(m simaws.Machine) {
 }
 
 // Left implements simaws.Watcher.
-func (k *kubelets) Left(m simaws.Machine, reason string) {
+func (k *kubelets) Left(m simaws.Instance, reason string) {
 	w := (*World)(k)
 	w.loop.start(func() {
 		w.note("node %s left: %s", m.NodeName, reason)
@@ -294,3 +369,22 @@ func (k *kubelets) Left(m simaws.Machine, reason string) {
 	})
 }
 
+
+// vcpus is how many a type has.
+func (w *World) vcpus(name string) int {
+	if t := w.types.Type(name); t != nil {
+		return t.VCPUs
+	}
+	return 0
+}
+
+// few is a catalogue of some families: types that are alike make no difference to what can go wrong, and each takes time.
+var few = sync.OnceValues(func() (*catalog.Catalog, error) {
+	all, err := catalog.Load()
+	if err != nil {
+		return nil, err
+	}
+	return all.Only(region, func(t *catalog.Type) bool {
+		return slices.Contains([]string{"m7i", "c7i", "r7i", "m7g", "t3", "m5"}, t.Family()) && !t.BareMetal
+	})
+})

@@ -49,6 +49,8 @@ type Options struct {
 	Throttle bool
 	// OnCall, if set, is told of every finished call.
 	OnCall func(Call)
+	// Catalog is what there is to buy; the embedded one if nil.
+	Catalog *catalog.Catalog
 	// Watcher, if set, is told of instances that join and leave.
 	Watcher Watcher
 }
@@ -163,7 +165,10 @@ func New(opt Options) (*Sim, error) {
 	if opt.Clock == nil {
 		return nil, errors.New("simaws: Options.Clock is required")
 	}
-	cat, err := catalog.Load()
+	cat, err := opt.Catalog, error(nil)
+	if cat == nil {
+		cat, err = catalog.Load()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("simaws: %w", err)
 	}

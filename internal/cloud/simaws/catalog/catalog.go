@@ -234,6 +234,27 @@ var load = sync.OnceValues(func() (*Catalog, error) {
 	return c, nil
 })
 
+// Only is a catalogue of one region with some of the types only: it takes a fraction of the time to describe.
+func (c *Catalog) Only(region string, keep func(*Type) bool) (*Catalog, error) {
+	whole, err := c.Region(region)
+	if err != nil {
+		return nil, err
+	}
+	out := &Catalog{byName: map[string]*Type{}, regions: []string{region}}
+	r := &Region{Name: region, Zones: whole.Zones, byType: map[string]int{}}
+	for _, t := range c.Types {
+		o, sold := whole.Offer(t.Name)
+		if !sold || !keep(t) {
+			continue
+		}
+		out.Types, out.byName[t.Name] = append(out.Types, t), t
+		r.byType[t.Name] = len(r.Offers)
+		r.Offers = append(r.Offers, o)
+	}
+	out.loaded = map[string]*Region{region: r}
+	return out, nil
+}
+
 // Type returns the type of that name, or nil.
 func (c *Catalog) Type(name string) *Type { return c.byName[name] }
 
