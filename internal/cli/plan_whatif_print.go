@@ -15,7 +15,7 @@ import (
 const newNode = "(new)"
 
 // row is one line of the list of nodes.
-type row struct{ sign, node, typ, zone, market, price, pool, pods, why string }
+type row struct{ sign, node, typ, zone, capacityType, price, pool, pods, why string }
 
 func nodeRow(sign string, m *model.PlannedNode, because string) row {
 	name := m.Name()
@@ -143,7 +143,7 @@ func (r *whatIf) table(w io.Writer, l look) error {
 			rows = grouped(rows)
 		}
 		for _, x := range rows {
-			lines = append(lines, []string{x.sign, x.node, x.typ, x.zone, x.market, x.price, x.pool, x.pods, marked(x.why, r.Estimate)})
+			lines = append(lines, []string{x.sign, x.node, x.typ, x.zone, x.capacityType, x.price, x.pool, x.pods, marked(x.why, r.Estimate)})
 		}
 		if err := l.list(w, lines); err != nil {
 			return fmt.Errorf("print plan: %w", err)
@@ -224,7 +224,7 @@ func (r *whatIf) markdown(w io.Writer) error {
 				fmt.Fprintf(&b, "\n%s\n", why.More(len(rows)-maxShown))
 				break
 			}
-			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s | %s | %s | %s |\n", x.sign, x.node, x.typ, x.zone, x.market, x.price, x.pool, x.pods, cell(x.why))
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s | %s | %s | %s |\n", x.sign, x.node, x.typ, x.zone, x.capacityType, x.price, x.pool, x.pods, cell(x.why))
 		}
 	}
 	if len(r.Pending) > 0 {

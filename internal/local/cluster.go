@@ -60,7 +60,7 @@ type Options struct {
 	Tell func(line string)
 }
 
-// Cluster is a whole cluster on this machine: control plane, AWS simulator, kubelets by kwok, and the pods of the chart.
+// Cluster is a whole cluster on this computer: control plane, AWS simulator, kubelets by kwok, and the pods of the chart.
 type Cluster struct {
 	// Config and Kubeconfig have an administrator's rights.
 	Config     *rest.Config
@@ -193,9 +193,9 @@ func (c *Cluster) startNodes(ctx context.Context) error {
 	working, end := context.WithCancel(context.WithoutCancel(ctx))
 	c.endWork = end
 	c.work.Go(func() { c.nodes.run(working) })
-	volumes, leases := &volumeKeeper{kube: c.Client}, &leaseKeeper{kube: c.Client}
+	volumes := &volumeKeeper{kube: c.Client}
 	c.work.Go(func() { volumes.run(working) })
-	c.work.Go(func() { leases.run(working) })
+	c.work.Go(func() { c.nodes.leases.run(working) })
 	if err := c.startPods(ctx); err != nil {
 		return err
 	}

@@ -26,13 +26,13 @@ type flags struct {
 	kubeQPS  int
 }
 
-// NewCommand returns the command that runs a cluster on this machine until it is interrupted.
+// NewCommand returns the command that runs a cluster on this computer until it is interrupted.
 func NewCommand() *cobra.Command {
 	f := &flags{}
 	cmd := &cobra.Command{
 		Use:   "local",
-		Short: "Run a whole cluster on this machine",
-		Long: `Run a whole cluster on this machine, without a cloud account: a real Kubernetes control plane and scheduler, an AWS simulator
+		Short: "Run a whole cluster on this computer",
+		Long: `Run a whole cluster on this computer, without a cloud account: a real Kubernetes control plane and scheduler, an AWS simulator
 that launches instances, kwok as the kubelet of each, and Karpenter. Nodes and their pods are only simulated: nothing is
 computed on them, and all else is the real thing. Ctrl-C stops it; what is in the cluster is kept for the next time.
 

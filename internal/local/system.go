@@ -91,7 +91,7 @@ func awaitDefaults(ctx context.Context, kube client.Client) error {
 	})
 }
 
-// await asks until the answer is yes. It takes long only on a machine that has other things to do.
+// await asks until the answer is yes. It takes long only on a computer that has other things to do.
 func await(ctx context.Context, what string, done func(context.Context) (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

@@ -261,7 +261,7 @@ func (p *process) lock(config *rest.Config, events record.EventRecorder) (resour
 	}, nil
 }
 
-// hostName is the name of this pod. HOSTNAME comes before the name of the instance: in a container both are the pod's, and where a pod
+// hostName is the name of this pod. HOSTNAME comes before the name of the computer: in a container both are the pod's, and where a pod
 // is run as a process only the former is.
 func hostName() string {
 	if name := os.Getenv("HOSTNAME"); name != "" {

@@ -102,7 +102,7 @@ func TestB5_DocumentedSeriesMove(t *testing.T) {
 	began := time.Now()
 	w.kubectl("apply", "-f", filepath.Join("testdata", "manifests", "hopeless.yaml"))
 
-	w.must(w.AWS.SetStock(simaws.StockRule{Type: "m5.large", Zone: "*", Market: "*"}))
+	w.must(w.AWS.SetStock(simaws.StockRule{Type: "m5.large", Zone: "*", CapacityType: "*"}))
 	spot := w.of("spot")
 	w.must(w.AWS.Rebalance(region, false, instanceOf(&spot[0])))
 	w.must(w.AWS.Interrupt(region, instanceOf(&spot[1])))

@@ -26,7 +26,7 @@ import (
 
 const (
 	region = "us-west-2"
-	// calm is how long the cluster may take to put itself right: a minute, and more for a machine that has other things to do.
+	// calm is how long the cluster may take to put itself right: a minute, and more for a computer that has other things to do.
 	calm = 5 * time.Minute
 	// glance is how often claims and instances are looked at. Both last for seconds at least.
 	glance = 200 * time.Millisecond
@@ -279,7 +279,7 @@ func (w *world) pause(d time.Duration) {
 	}
 }
 
-// freeze stops a process for a while, as a machine or network that is away would.
+// freeze stops a process for a while, as a computer or network that is away would.
 func (w *world) freeze(program string, d time.Duration) {
 	w.t.Helper()
 	pid := w.Pids()[program]

@@ -117,7 +117,7 @@ type seen struct {
 }
 
 // follow watches several kinds at once. Times are those of arrival here, because objects carry whole seconds only. A watch that
-// the API server gives up, as it does when the machine is busy, is begun again without losing anything.
+// the API server gives up, as it does when the computer is busy, is begun again without losing anything.
 func (s *site) follow(ctx context.Context, kinds ...client.Object) (<-chan seen, error) {
 	watched, err := cache.New(s.Config, cache.Options{Scheme: s.Client.Scheme()})
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"karpenter/test/harness"
 )
 
-// patience is far above what anything here takes on an idle machine.
+// patience is far above what anything here takes on an idle computer.
 const patience = 5 * time.Minute
 
 // cluster is shared by the tests: starting one takes seconds.

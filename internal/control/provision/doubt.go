@@ -2,13 +2,14 @@ package provision
 
 import (
 	"context"
-	"sync"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/wait"
 )
 
 const (
@@ -64,16 +65,10 @@ func (c *Creator) clear(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, doubtWait)
 	defer cancel()
-	var wg sync.WaitGroup
-	gate := make(chan struct{}, createWorkers)
-	for _, name := range due {
-		gate <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-gate }()
-			c.judge(name, c.Live.Get(ctx, client.ObjectKey{Name: name}, &karpv1.NodeClaim{}))
-		})
-	}
-	wg.Wait()
+	slices.Sort(due)
+	wait.Each(c.Clock, len(due), createWorkers, func(i int) {
+		c.judge(due[i], c.Live.Get(ctx, client.ObjectKey{Name: due[i]}, &karpv1.NodeClaim{}))
+	})
 }
 
 // judge takes in what the API server has said about a claim in doubt.

@@ -41,7 +41,7 @@ type Options struct {
 	Dir string
 	// Program is run in the place of the image.
 	Program string
-	// Env is what the machine adds to the environment of every container. It wins over what the pod says.
+	// Env is what the computer adds to the environment of every container. It wins over what the pod says.
 	Env map[string]string
 	// Tell is told what happens, in one line.
 	Tell func(format string, args ...any)

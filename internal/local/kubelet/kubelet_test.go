@@ -28,7 +28,7 @@ import (
 	"karpenter/test/harness"
 )
 
-// patience is far above what anything here takes on an idle machine.
+// patience is far above what anything here takes on an idle computer.
 const patience = 5 * time.Minute
 
 var cluster *harness.Cluster
@@ -102,18 +102,18 @@ func newNode(t *testing.T) *node {
 		t.Fatal(err)
 	}
 	n := &node{t: t, dir: t.TempDir(), namespace: strings.ToLower(t.Name())}
-	machine := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.namespace}}
+	instance := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.namespace}}
 	for _, object := range []client.Object{
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: n.namespace}}, machine,
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: n.namespace}}, instance,
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: n.namespace, Name: "karpenter"}},
 	} {
 		if err := cluster.Client.Create(t.Context(), object); err != nil {
 			t.Fatal(err)
 		}
 	}
-	before := machine.DeepCopy()
-	machine.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.168.1.1"}}
-	if err := cluster.Client.Status().Patch(t.Context(), machine, client.MergeFrom(before)); err != nil {
+	before := instance.DeepCopy()
+	instance.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.168.1.1"}}
+	if err := cluster.Client.Status().Patch(t.Context(), instance, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
 	n.start()

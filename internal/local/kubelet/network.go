@@ -14,11 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// dialTimeout is how long a connection may take: all of them lead to this machine.
+// dialTimeout is how long a connection may take: all of them lead to this computer.
 const dialTimeout = 10 * time.Second
 
 // Dial connects to an address as the cluster's network would: that of a pod or of a Service leads to the process behind it, and any
-// other is one of this machine.
+// other is one of this computer.
 func (k *Kubelet) Dial(ctx context.Context, address string) (net.Conn, error) {
 	host, text, err := net.SplitHostPort(address)
 	if err != nil {
@@ -55,7 +55,7 @@ func dialFirst(ctx context.Context, pods []*worker, port intstr.IntOrString) (ne
 			return dialer.DialContext(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(outside)))
 		}
 	}
-	return nil, fmt.Errorf("connecting to port %s: no pod of this machine is behind it", port.String())
+	return nil, fmt.Errorf("connecting to port %s: no pod of this computer is behind it", port.String())
 }
 
 // workersAt is the pod that has an address, if one that is run does.

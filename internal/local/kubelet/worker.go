@@ -48,7 +48,7 @@ type worker struct {
 	stop      context.CancelFunc
 
 	mu sync.Mutex
-	// ports are those of the machine, by those of the container.
+	// ports are those of the computer, by those of the container.
 	ports map[int32]int
 	cmd   *exec.Cmd // nil while no process runs
 	// ending says that the pod is to go, and not only the process.
@@ -229,7 +229,7 @@ func (w *worker) grace() time.Duration {
 	return defaultGrace
 }
 
-// outside is the port of this machine for one of the container, which may have a name.
+// outside is the port of this computer for one of the container, which may have a name.
 func (w *worker) outside(port intstr.IntOrString) (int, bool) {
 	inside := port.IntVal
 	for _, named := range w.container.Ports {

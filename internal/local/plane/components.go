@@ -70,7 +70,7 @@ func (p *Plane) startServers(ctx context.Context) error {
 		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file=" + serviceAccountKey,
 		"--service-account-signing-key-file=" + serviceAccountKey,
 		"--authorization-mode=Node,RBAC", "--allow-privileged=true", "--service-cluster-ip-range=" + ServiceRange,
-		// A node that is only simulated has an address that leads nowhere; its kubelet is kwok, which is on this machine.
+		// A node that is only simulated has an address that leads nowhere; its kubelet is kwok, which is on this computer.
 		"--kubelet-preferred-address-types=" + string(KubeletAddress) + ",InternalIP,Hostname",
 		"--endpoint-reconciler-type=none", // its addresses may not be loopback, and nothing in here needs the endpoint
 		"--v=1",

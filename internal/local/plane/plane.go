@@ -18,7 +18,7 @@ import (
 // and the child's binding it.
 const startAttempts = 4
 
-// readyTimeout is far above what the slowest machine seen needs (an idle laptop: 3 s), because a test machine may
+// readyTimeout is far above what the slowest computer seen needs (an idle laptop: 3 s), because a test computer may
 // be compiling at the same time.
 const readyTimeout = 5 * time.Minute
 
@@ -44,7 +44,7 @@ type Options struct {
 	// NoWatchCache makes the API server answer lists from etcd itself. Its cache of a kind waits up to a tenth of a second to be as
 	// new as the last write to any other kind, which a test that lists after every write notices.
 	NoWatchCache bool
-	// Dial is how the API server reaches nodes, pods and Services; without one it reaches what this machine does.
+	// Dial is how the API server reaches nodes, pods and Services; without one it reaches what this computer does.
 	Dial Dial
 	// Progress, if set, is told what is being waited for.
 	Progress func(message string)
@@ -72,7 +72,7 @@ type ports struct{ etcd, etcdPeer, apiserver, controllers, scheduler int }
 func (p *Plane) Endpoint() string { return fmt.Sprintf("https://127.0.0.1:%d", p.ports.apiserver) }
 
 // ServingPair names the files of the certificate and key that the servers of this plane show, for more servers on
-// this machine.
+// this computer.
 func (p *Plane) ServingPair() (certFile, keyFile string) {
 	files := p.authority.pair("server")
 	return files.cert, files.key

@@ -46,11 +46,11 @@ const armReserve = 64 * mib
 // defaultPods is what a kubelet runs at most where addresses set no limit.
 const defaultPods = 110
 
-// enclavesPerMachine is how many Nitro enclaves EC2 lets one instance run at a time.
-const enclavesPerMachine = 4
+// enclavesPerInstance is how many Nitro enclaves EC2 lets one instance run at a time.
+const enclavesPerInstance = 4
 
 // Capacity is all that a node of the type has.
-func Capacity(m *Machine, s *Settings) world.Resources {
+func Capacity(m *Type, s *Settings) world.Resources {
 	r := make(world.Resources, len(Resources))
 	r[world.CPU] = m.VCPUs * 1000
 	r[world.Memory] = memory(m, s)
@@ -79,13 +79,13 @@ func Capacity(m *Machine, s *Settings) world.Resources {
 		r[privateIPv4] = m.IPv4PerENI - 1
 	}
 	if m.Enclaves {
-		r[nitroSandbox], r[nipSlots] = enclavesPerMachine, enclavesPerMachine
+		r[nitroSandbox], r[nipSlots] = enclavesPerInstance, enclavesPerInstance
 	}
 	return r
 }
 
 // memory is what a node was seen to have, or else what EC2 states less an expected share.
-func memory(m *Machine, s *Settings) int64 {
+func memory(m *Type, s *Settings) int64 {
 	if learned := s.Learned[m.Name]; learned > 0 {
 		return learned
 	}
@@ -98,7 +98,7 @@ func memory(m *Machine, s *Settings) int64 {
 }
 
 // Pods is how many pods a node of the type can run.
-func Pods(m *Machine, s *Settings) int64 {
+func Pods(m *Type, s *Settings) int64 {
 	pods := int64(defaultPods)
 	kubelet := s.kubelet()
 	switch {
@@ -115,7 +115,7 @@ func Pods(m *Machine, s *Settings) int64 {
 
 // addressPods is how many pods the network plugin has addresses for: every interface of the default card but its own
 // address, and two pods that use the host's.
-func addressPods(m *Machine, s *Settings, reserved int64) int64 {
+func addressPods(m *Type, s *Settings, reserved int64) int64 {
 	interfaces := m.DefaultENIs() - reserved - s.efaOnly(true)
 	if interfaces <= 0 {
 		return 0
@@ -124,7 +124,7 @@ func addressPods(m *Machine, s *Settings, reserved int64) int64 {
 }
 
 // storage is the room for pods' files: local disks joined into one, or the volume that the family keeps them on.
-func storage(m *Machine, s *Settings) int64 {
+func storage(m *Type, s *Settings) int64 {
 	if s.RAID0 && m.DiskGB > 0 {
 		return m.DiskGB * 1e9
 	}
