@@ -34,7 +34,7 @@ func TestO60_O73_Defaults(t *testing.T) {
 		Gates: Gates{ReservedCapacity: true}, IgnoreDRARequests: true, NominatePods: true, CPURequests: 1000, MemoryLimitBytes: -1, KubeClientQPS: 200, KubeClientBurst: 300,
 		MetricsPort: 8080, HealthProbePort: 8081, DecisionAPI: true, LeaderElectionName: "karpenter-leader-election", DisableControllerWarmup: true,
 		LogLevel: "info", LogEncoding: "json", LogOutputPaths: []string{"stdout"}, LogErrorOutputPaths: []string{"stderr"}, SystemNamespace: "kube-system",
-		WebhookPort: 8443, ClusterName: "c", VMMemoryOverheadPercent: 0.075, AMIRefreshInterval: time.Minute, SubnetRefreshInterval: time.Minute,
+		WebhookPort: 8443, ClusterName: "c", VMMemoryOverheadPercent: 0.075, AMIRefreshInterval: time.Minute, SubnetRefreshInterval: time.Minute, SecurityGroupRefreshInterval: time.Minute,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("defaults (-want +got):\n%s", diff)
@@ -111,6 +111,7 @@ func TestO74_WrongSettingsAreNamed(t *testing.T) {
 		{"RESERVED_ENIS", "-1", `RESERVED_ENIS="-1": must be a whole number from 0`},
 		{"AMI_REFRESH_INTERVAL", "30s", `AMI_REFRESH_INTERVAL="30s": must be at least 1m0s`},
 		{"SUBNET_REFRESH_INTERVAL", "1", `SUBNET_REFRESH_INTERVAL="1": must be a duration`},
+		{"SECURITY_GROUP_REFRESH_INTERVAL", "30s", `SECURITY_GROUP_REFRESH_INTERVAL="30s": must be at least 1m0s`},
 		{"AWS_FEATURE_GATES", "a", "must be a list such as NodeClassCEL=true"},
 	} {
 		if _, err := parse(map[string]string{c.env: c.value}, nil); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -127,19 +128,21 @@ func TestO74_WrongSettingsAreNamed(t *testing.T) {
 }
 
 func TestO63_Gates(t *testing.T) {
-	got, err := parse(map[string]string{"FEATURE_GATES": " NodeRepair=true, ReservedCapacity=false,Flying=true,NodeOverlay=true", "AWS_FEATURE_GATES": "Other=true,NodeClassCEL=true"}, nil)
+	got, err := parse(map[string]string{"FEATURE_GATES": " NodeRepair=true, ReservedCapacity=false,Flying=true,NodeOverlay=true", "AWS_FEATURE_GATES": "Other=true,NodeClassCEL=true,DRANVIDIAGPU=true,DRAEFA=false"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(Gates{NodeRepair: true, NodeOverlay: true}, got.Gates); diff != "" {
 		t.Errorf("gates (-want +got):\n%s", diff)
 	}
-	if !got.AWSGates.NodeClassCEL {
-		t.Error("NodeClassCEL is off")
+	if diff := cmp.Diff(AWSGates{NodeClassCEL: true, DRANVIDIAGPU: true}, got.AWSGates); diff != "" {
+		t.Errorf("AWS gates (-want +got):\n%s", diff)
 	}
 	want := []string{
-		"FEATURE_GATES: there is no feature Flying; it is ignored", "FEATURE_GATES: NodeOverlay is not part of this version; it has no effect",
-		"AWS_FEATURE_GATES: there is no feature Other; it is ignored",
+		"FEATURE_GATES: there is no feature Flying; it is ignored. Features are NodeRepair, ReservedCapacity, SpotToSpotConsolidation, NodeOverlay, StaticCapacity, CapacityBuffer, PodDeletionCostManagement",
+		"FEATURE_GATES: NodeOverlay is not part of this version; it has no effect",
+		"AWS_FEATURE_GATES: there is no feature Other; it is ignored. Features are NodeClassCEL, DRANVIDIAGPU, DRAEFA, RebootForRepair",
+		"AWS_FEATURE_GATES: DRANVIDIAGPU is not part of this version; it has no effect",
 	}
 	if diff := cmp.Diff(want, got.Warnings); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
