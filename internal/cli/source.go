@@ -289,8 +289,7 @@ func (s *Source) connect() (*cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
 	}
-	at := cmp.Or(s.context, raw.CurrentContext)
-	c.name, c.controller = cmp.Or(at, config.Host), controllerOf(&raw, at)
+	c.name = cmp.Or(s.context, raw.CurrentContext, config.Host)
 	return c, nil
 }
 

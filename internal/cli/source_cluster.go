@@ -34,8 +34,6 @@ const (
 type cluster struct {
 	client     *http.Client
 	base, name string
-	// controller is the address that the kubeconfig has for the controller, if any.
-	controller string
 }
 
 func newCluster(config *rest.Config) (*cluster, error) {
@@ -194,13 +192,10 @@ func (c *cluster) get(ctx context.Context, path string) ([]byte, error) {
 	return data, nil
 }
 
-// controllers lists where the cluster's controller may answer, the likeliest first: what the kubeconfig says, the pod that
-// holds the lease, any pod of the controller.
+// controllers lists where the cluster's controller may answer, the likeliest first: the pod that holds the lease, any pod of the
+// controller.
 func (c *cluster) controllers(ctx context.Context) []*endpoint {
 	var out []*endpoint
-	if c.controller != "" {
-		out = append(out, &endpoint{base: c.controller, name: "controller at " + c.controller})
-	}
 	leases, err := c.items(ctx, "/apis/coordination.k8s.io/v1/leases", url.Values{"fieldSelector": {"metadata.name=" + leaseName}})
 	if err == nil {
 		for _, raw := range leases {
@@ -217,9 +212,6 @@ func (c *cluster) controllers(ctx context.Context) []*endpoint {
 				out = append(out, c.through(lease.Metadata.Namespace, pod))
 			}
 		}
-	}
-	if c.controller != "" {
-		return out
 	}
 	// The lease names its holder by the name of its host, which is that of the pod almost everywhere. Pods that do not lead say so.
 	pods, err := c.items(ctx, "/api/v1/pods", url.Values{"labelSelector": {controllerLabel}, "fieldSelector": {"status.phase=Running"}})

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"karpenter/internal/engine/req"
+	"karpenter/internal/engine/why"
 	"karpenter/internal/engine/world"
 )
 
@@ -42,7 +43,7 @@ func (q *podQuestion) requests(class *world.Class) []tweak {
 			if l == nil || percent <= 0 {
 				return "Requesting less of everything"
 			}
-			return fmt.Sprintf("Requesting at most %d%% of everything (%s)", percent, q.c.amounts(scaled(percent)))
+			return fmt.Sprintf("Requesting at most %s of everything (%s)", why.Percent(float64(percent)/100), q.c.amounts(scaled(percent)))
 		},
 		do: func(t *trial) {
 			if percent < 0 {

@@ -92,7 +92,7 @@ var apart = []struct {
 // that never moves is a hole in a dashboard.
 func TestB5_DocumentedSeriesMove(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, karpv1.NewNillableDuration(0), "--feature-gates", "NodeRepair=true")
+	w := newWorld(t, karpv1.NewNillableDuration(0), "NodeRepair=true")
 	s := newScraper(w)
 	w.kubectl("apply", "-f", filepath.Join("testdata", "manifests", "metrics.yaml"))
 	w.scale(8)
@@ -102,7 +102,7 @@ func TestB5_DocumentedSeriesMove(t *testing.T) {
 	began := time.Now()
 	w.kubectl("apply", "-f", filepath.Join("testdata", "manifests", "hopeless.yaml"))
 
-	w.must(w.AWS.SetStock(simaws.StockRule{Type: "m5.large", Zone: "*", Market: "*"}))
+	w.must(w.AWS.SetStock(simaws.StockRule{Type: "m5.large", Zone: "*", CapacityType: "*"}))
 	spot := w.of("spot")
 	w.must(w.AWS.Rebalance(region, false, instanceOf(&spot[0])))
 	w.must(w.AWS.Interrupt(region, instanceOf(&spot[1])))

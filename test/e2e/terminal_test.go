@@ -36,7 +36,7 @@ spec:
 // TestCommandsOnATerminal asks a cluster what people ask, as they do.
 func TestCommandsOnATerminal(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, karpv1.NeverDuration())
+	w := newWorld(t, karpv1.NeverDuration(), "")
 	w.scale(3)
 	w.awaitSettled(3)
 	manifest := filepath.Join(t.TempDir(), "second.yaml")

@@ -1,7 +1,7 @@
 package migrate
 
 import (
-	"log/slog"
+	"errors"
 	"maps"
 	"regexp"
 	"slices"
@@ -11,12 +11,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	awsv1 "karpenter/api/aws/v1"
 	"karpenter/api/crds"
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/local"
 	"karpenter/test/harness"
 	"karpenter/test/harness/program"
 )
@@ -61,11 +61,9 @@ func TestTakeOver_V1Beta1(t *testing.T) {
 	}
 	s.write("v1beta1.yaml")
 	s.write("nodes.yaml")
-	kinds, err := local.ServeKinds(t.Context(), s.Plane, slog.New(slog.DiscardHandler))
-	if err != nil {
+	if err := errors.Join(s.StartConversion(t.Context(), clock.RealClock{}), s.AwaitConversion(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(kinds.Stop)
 	s.takeOver(true)
 }
 
@@ -73,14 +71,14 @@ func TestTakeOver_V1Beta1(t *testing.T) {
 // have been launched, ended, drifted or rewritten by then. Last, something does change, to show that it would have been seen.
 func (s *site) takeOver(converted bool) {
 	s.t.Helper()
-	before, machines := s.cluster(), s.instances()
+	before, instances := s.cluster(), s.instances()
 	for range 2 {
 		run := startController(s.t, s.Cluster, s.World)
 		s.settle(run)
 		run.Stop()
 	}
-	if diff := cmp.Diff(machines, s.instances()); diff != "" {
-		s.t.Errorf("machines:\n%s", diff)
+	if diff := cmp.Diff(instances, s.instances()); diff != "" {
+		s.t.Errorf("instances:\n%s", diff)
 	}
 	after := s.cluster()
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(before)), slices.Sorted(maps.Keys(after))); diff != "" {
@@ -115,12 +113,12 @@ func (s *site) settle(run *program.Controller) {
 		pool := &karpv1.NodePool{}
 		err := s.Client.Get(s.t.Context(), client.ObjectKey{Name: "default"}, pool)
 		count := pool.Status.Resources["nodes"]
-		return err == nil && count.Value() == int64(len(s.left.Machines)) && pool.StatusConditions().Root().Status == "True"
+		return err == nil && count.Value() == int64(len(s.left.Instances)) && pool.StatusConditions().Root().Status == "True"
 	})
 	program.Until(s.t, "drift is judged and disruption decided", func() bool {
 		run.MustRun()
 		text := run.Scrape()
-		return total(text, `karpenter_cloudprovider_duration_seconds_count\{[^}]*method="IsDrifted"[^}]*\}`) >= float64(len(s.left.Machines)) &&
+		return total(text, `karpenter_cloudprovider_duration_seconds_count\{[^}]*method="IsDrifted"[^}]*\}`) >= float64(len(s.left.Instances)) &&
 			total(text, `karpenter_voluntary_disruption_decision_evaluation_duration_seconds_count\{[^}]*\}`) >= 3
 	})
 }

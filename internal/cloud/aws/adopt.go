@@ -29,7 +29,7 @@ func (p *Provider) lookUp(ctx context.Context, batch string) ([]*cloud.Instance,
 func (p *Provider) lookUpAll(ctx context.Context, batches []string) (map[string][]*cloud.Instance, error) {
 	found := map[string][]*cloud.Instance{}
 	err := p.eachInstance(ctx, append(p.owned(), filter("tag:"+cloud.BatchAnnotationKey, batches...)), func(i *types.Instance) {
-		if in := p.toInstance(i); !in.Unmarked && !p.foreign(in) {
+		if in := p.toShape(i); !in.Unmarked && !p.foreign(in) {
 			found[in.Batch] = append(found[in.Batch], in)
 		}
 	})
@@ -106,7 +106,7 @@ func (p *Provider) fleetRecord(ctx context.Context, o *order, fleet string) (fou
 		if !shown {
 			return nil, nil, &cloud.Error{Class: cloud.Unknown, Op: op, Reason: "InstanceNotVisibleYet", Err: fmt.Errorf("instance %s is not shown yet", id)}
 		}
-		in := p.toInstance(raw)
+		in := p.toShape(raw)
 		in.Batch, in.Pool, in.Class = o.batch.ID, o.tags[awsv1.TagNodePool], o.in.class.Name // its tags may not show yet
 		found = append(found, in)
 	}

@@ -16,7 +16,7 @@ import (
 	"karpenter/internal/cloud/simaws"
 )
 
-// TestAWS_2_5_Enclaves: a claim that asks for room in enclaves gets a machine that has them, turned on; others do not.
+// TestAWS_2_5_Enclaves: a claim that asks for room in enclaves gets an instance that has them, turned on; others do not.
 func TestAWS_2_5_Enclaves(t *testing.T) {
 	w := newWorld(t)
 	w.load()
@@ -68,7 +68,7 @@ func TestAWS_EnclaveOptions(t *testing.T) {
 	}
 }
 
-// TestAWS_11_11_UltraServers: their machines go half an hour earlier than those of other capacity blocks.
+// TestAWS_11_11_UltraServers: their instances go half an hour earlier than those of other capacity blocks.
 func TestAWS_11_11_UltraServers(t *testing.T) {
 	end := epoch.Add(24 * time.Hour)
 	state := func(typ string, before time.Duration) awsv1.CapacityReservationState {
@@ -139,7 +139,7 @@ func TestAWS_2_8_Interruptible(t *testing.T) {
 	}
 }
 
-// taken waits for the notice that one of the machines is taken back.
+// taken waits for the notice that one of the instances is taken back.
 func (w *testWorld) taken(ids ...string) {
 	w.t.Helper()
 	q := NewQueue(w.opt.Clients.SQS, "test")
@@ -157,7 +157,7 @@ func (w *testWorld) taken(ids ...string) {
 	w.t.Error("no notice came")
 }
 
-// TestL9_Partition: where a claim asks for no partition EC2 spreads machines over them, and says afterwards where they are.
+// TestL9_Partition: where a claim asks for no partition EC2 spreads instances over them, and says afterwards where they are.
 func TestL9_Partition(t *testing.T) {
 	w := newWorld(t)
 	group := func(name string, strategy types.PlacementStrategy, parts *int32) {
@@ -188,7 +188,7 @@ func TestL9_Partition(t *testing.T) {
 		seen[number] = true
 	}
 	if len(seen) != 3 {
-		t.Errorf("three machines are in partitions %v, want one in each", seen)
+		t.Errorf("three instances are in partitions %v, want one in each", seen)
 	}
 	asked := claimOf(w.one("asked", onDemandOnly, typeIs("m5.large"), need(awsv1.LabelPlacementGroupPartition, "2")))
 	if _, wanted, err := w.Partition(w.ctx, asked); wanted || err != nil {

@@ -73,9 +73,9 @@ func TestAWS_4_Offerings(t *testing.T) {
 	w := newWorld(t)
 	w.load()
 	m5 := w.typeNamed("m5.large")
-	markets := map[string]int{}
+	capacityTypes := map[string]int{}
 	for _, o := range m5.Offerings {
-		markets[o.CapacityType]++
+		capacityTypes[o.CapacityType]++
 		if id, ok := o.Labels.Get(awsv1.LabelZoneID); !ok || id == "" {
 			t.Errorf("offering in %s has no zone id", o.Zone)
 		}
@@ -83,8 +83,8 @@ func TestAWS_4_Offerings(t *testing.T) {
 			t.Errorf("offering %+v: want it available at a price", o)
 		}
 	}
-	if markets["on-demand"] != 3 || markets["spot"] != 3 {
-		t.Errorf("got %v, want three zones in two markets", markets)
+	if capacityTypes["on-demand"] != 3 || capacityTypes["spot"] != 3 {
+		t.Errorf("got %v, want three zones of two capacity types", capacityTypes)
 	}
 	for _, o := range w.typeNamed("a1.large").Offerings {
 		if o.Available {
@@ -217,15 +217,15 @@ func TestAWS_4_TypesIsAnImmutableSnapshot(t *testing.T) {
 	}
 }
 
-// TestAWS_4_BuildTime holds the bar of 20 ms for 800 types, on the best of several builds and with room for slow machines.
+// TestAWS_4_BuildTime holds the bar of 20 ms for 800 types, on the best of several builds and with room for slow computers.
 func TestAWS_4_BuildTime(t *testing.T) {
 	w := newWorld(t)
 	w.load()
 	in, err := w.inputs("default", "")
 	w.must(err)
-	fewer := *in.machines
+	fewer := *in.offered
 	fewer.list = fewer.list[:800]
-	in.machines = &fewer
+	in.offered = &fewer
 	best := time.Hour
 	for range 20 {
 		begun := time.Now()
@@ -233,9 +233,9 @@ func TestAWS_4_BuildTime(t *testing.T) {
 		best = min(best, time.Since(begun))
 	}
 	t.Logf("%d types in %v", len(fewer.list), best)
-	const bar, slowMachine = 20 * time.Millisecond, 5
-	if best > slowMachine*bar && !raceDetector {
-		t.Errorf("building 800 types takes %v; the bar is %v on a quiet machine", best, bar)
+	const bar, slowComputer = 20 * time.Millisecond, 5
+	if best > slowComputer*bar && !raceDetector {
+		t.Errorf("building 800 types takes %v; the bar is %v on a quiet computer", best, bar)
 	}
 }
 
@@ -251,7 +251,7 @@ func BenchmarkAWS_4_Build(b *testing.B) {
 	for b.Loop() {
 		w.offer(in, w.shapes(in))
 	}
-	b.ReportMetric(float64(len(in.machines.list)), "types")
+	b.ReportMetric(float64(len(in.offered.list)), "types")
 }
 
 // BenchmarkAWS_4_Offer is what a change of prices or stock costs.

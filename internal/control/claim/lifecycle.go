@@ -14,11 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/cloud"
@@ -130,28 +127,19 @@ type Lifecycle struct {
 
 	inFlight inFlight
 	begin    sync.Once
-	woken    chan event.GenericEvent
+	bell     control.Bell
 }
 
-// maxWoken is how many claims may wait to be looked at because of Wake; those beyond it are looked at when their time comes.
-const maxWoken = 1024
-
-// Wake has a claim looked at again at once. Register must have been called.
-func (r *Lifecycle) Wake(claim string) {
-	select {
-	case r.woken <- event.GenericEvent{Object: &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: claim}}}:
-	default:
-	}
-}
+// Wake has a claim looked at again at once.
+func (r *Lifecycle) Wake(claim string) { r.bell.Ring(claim) }
 
 // Register makes the manager run the reconciler on every change of a claim or its node.
 func (r *Lifecycle) Register(m manager.Manager) error {
-	r.woken = make(chan event.GenericEvent, maxWoken)
 	return builder.ControllerManagedBy(m).
 		Named("nodeclaim.lifecycle").
 		For(&karpv1.NodeClaim{}).
 		Watches(&corev1.Node{}, byNode(m.GetClient())).
-		WatchesRawSource(source.Channel(r.woken, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(r.bell.Source()).
 		WithOptions(control.Workers(lifecycleWorkers, r.Clock)).
 		Complete(r)
 }

@@ -74,7 +74,7 @@ func create(t *testing.T, objects ...client.Object) {
 	}
 }
 
-// launched makes a claim that has a machine, and whose end waits for a finalizer.
+// launched makes a claim that has an instance, and whose end waits for a finalizer.
 func launched(t *testing.T, name, instance string) *karpv1.NodeClaim {
 	t.Helper()
 	claim := newClaim(name, "any")
@@ -273,7 +273,7 @@ func (b *inbox) Delete(_ context.Context, m cloud.Message) error {
 	return nil
 }
 
-func TestD60_T12_NoticesAreActedOnOnceAndForOwnMachinesOnly(t *testing.T) {
+func TestD60_T12_NoticesAreActedOnOnceAndForOwnInstancesOnly(t *testing.T) {
 	spot, stopped, calm, old := launched(t, "spot", "i-0000000000000001"), launched(t, "stopped", "i-0000000000000002"), launched(t, "calm", "i-0000000000000003"), launched(t, "old", "i-0000000000000004")
 	now := time.Now()
 	box := &inbox{messages: []cloud.Message{
@@ -345,7 +345,7 @@ func TestAWS_5_2_11_8_BrokenInstancesAreReplacedWithinTheQuota(t *testing.T) {
 		if leaving(t, claim) {
 			gone++
 			if got := claim.Annotations[karpv1.TerminationTimestampAnnotationKey]; got != "1970-01-01T02:46:40Z" {
-				t.Errorf("%s: deadline %q; a broken machine is not drained politely", claim.Name, got)
+				t.Errorf("%s: deadline %q; a broken instance is not drained politely", claim.Name, got)
 			}
 		}
 	}
@@ -358,7 +358,7 @@ type fleet []*cloud.Instance
 
 func (f fleet) List(context.Context) ([]*cloud.Instance, error) { return f, nil }
 
-func TestAWS_2_8_11_10_ReservedMachinesFollowTheirReservations(t *testing.T) {
+func TestAWS_2_8_11_10_ReservedInstancesFollowTheirReservations(t *testing.T) {
 	lost, ending := launched(t, "lost", "i-0000000000000201"), launched(t, "ending", "i-0000000000000202")
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-of-lost", Labels: map[string]string{}}}
 	for claim, id := range map[*karpv1.NodeClaim]string{lost: "cr-1", ending: "cr-2"} {
@@ -383,16 +383,16 @@ func TestAWS_2_8_11_10_ReservedMachinesFollowTheirReservations(t *testing.T) {
 	if err := cluster.Client.Status().Update(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	machines := fleet{
+	instances := fleet{
 		{ID: "i-0000000000000201", CapacityType: karpv1.CapacityTypeOnDemand},
 		{ID: "i-0000000000000202", CapacityType: karpv1.CapacityTypeReserved},
 	}
-	r := &class.Reservations{Client: cluster.Client, Lister: machines, InstanceID: aws.ParseProviderID, Clock: clock.RealClock{}, Log: quiet}
+	r := &class.Reservations{Client: cluster.Client, Lister: instances, InstanceID: aws.ParseProviderID, Clock: clock.RealClock{}, Log: quiet}
 	if _, err := r.Check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if leaving(t, lost) || lost.Labels[karpv1.CapacityTypeLabelKey] != karpv1.CapacityTypeOnDemand || lost.Labels[awsv1.LabelCapacityReservationID] != "" {
-		t.Errorf("a machine without its reservation is on-demand and stays: %v", lost.Labels)
+		t.Errorf("an instance without its reservation is on-demand and stays: %v", lost.Labels)
 	}
 	if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(node), node); err != nil {
 		t.Fatal(err)
@@ -406,7 +406,7 @@ func TestAWS_2_8_11_10_ReservedMachinesFollowTheirReservations(t *testing.T) {
 		}
 	}
 	if !leaving(t, ending) {
-		t.Error("a machine whose reservation is about to end must be replaced")
+		t.Error("an instance whose reservation is about to end must be replaced")
 	}
 }
 
@@ -418,8 +418,8 @@ func (t tagger) Tag(_ context.Context, id string, tags map[string]string) error 
 	return nil
 }
 
-// TestT33_MachinesOfOlderVersionsAreTagged: a claim that an older version has tagged lacks the cluster's name still.
-func TestT33_MachinesOfOlderVersionsAreTagged(t *testing.T) {
+// TestT33_InstancesOfOlderVersionsAreTagged: a claim that an older version has tagged lacks the cluster's name still.
+func TestT33_InstancesOfOlderVersionsAreTagged(t *testing.T) {
 	claim := launched(t, "old-tags", "i-0000000000000033")
 	tags := tagger{}
 	r := &class.Tags{Client: cluster.Client, Tagger: tags, Cluster: "c", InstanceID: aws.ParseProviderID, Clock: clock.RealClock{}}

@@ -22,6 +22,7 @@ import (
 	"karpenter/internal/engine/world"
 	"karpenter/internal/meter"
 	"karpenter/internal/state"
+	"karpenter/internal/wait"
 )
 
 const (
@@ -114,21 +115,11 @@ func (c *Creator) Drafts(view *state.View, nodes []*pack.NewNode, reason string)
 // created, or may have been, counts in the mirror from then on.
 func (c *Creator) Create(ctx context.Context, list []*Draft) []error {
 	charges, errs := c.reserve(list)
-	var wg sync.WaitGroup
-	gate := make(chan struct{}, createWorkers)
-	for i, d := range list {
-		if errs[i] != nil {
-			continue
+	wait.Each(c.Clock, len(list), createWorkers, func(i int) {
+		if errs[i] == nil {
+			errs[i] = c.create(ctx, list[i], charges[i])
 		}
-		wg.Add(1)
-		gate <- struct{}{}
-		go func() {
-			defer wg.Done()
-			defer func() { <-gate }()
-			errs[i] = c.create(ctx, d, charges[i])
-		}()
-	}
-	wg.Wait()
+	})
 	c.complain(list, errs)
 	return errs
 }
@@ -238,7 +229,7 @@ func (c *Creator) send(ctx context.Context, claim *karpv1.NodeClaim) (outcome, e
 		case !apierrors.IsTooManyRequests(err) && !utilnet.IsConnectionRefused(err): // neither got as far as storing it
 			made = maybe
 		}
-		if attempt == createAttempts || !c.pause(ctx, createWait<<(attempt-1)) {
+		if attempt == createAttempts || !wait.For(ctx, c.Clock, createWait<<(attempt-1)) {
 			return made, err
 		}
 	}
@@ -252,18 +243,6 @@ func refused(err error) bool {
 	}
 	code := status.Status().Code
 	return code >= 400 && code < 500 && code != http.StatusRequestTimeout && code != http.StatusTooManyRequests
-}
-
-// pause waits and says whether the context still holds.
-func (c *Creator) pause(ctx context.Context, d time.Duration) bool {
-	timer := c.Clock.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C():
-		return true
-	}
 }
 
 func requestsText(claim *karpv1.NodeClaim) map[string]string {

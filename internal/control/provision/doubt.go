@@ -2,13 +2,14 @@ package provision
 
 import (
 	"context"
-	"sync"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/wait"
 )
 
 const (
@@ -112,22 +113,17 @@ func (c *Creator) clear(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, doubtWait)
 	defer cancel()
-	var wg sync.WaitGroup
-	gate := make(chan struct{}, createWorkers)
-	look := func(name string, judge func(string, error)) {
-		gate <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-gate }()
-			judge(name, c.Live.Get(ctx, client.ObjectKey{Name: name}, &karpv1.NodeClaim{}))
-		})
-	}
-	for _, name := range due {
-		look(name, c.judge)
-	}
-	for _, name := range unseen {
-		look(name, c.collect)
-	}
-	wg.Wait()
+	slices.Sort(due)
+	slices.Sort(unseen)
+	names := slices.Concat(due, unseen)
+	wait.Each(c.Clock, len(names), createWorkers, func(i int) {
+		answer := c.Live.Get(ctx, client.ObjectKey{Name: names[i]}, &karpv1.NodeClaim{})
+		if i < len(due) {
+			c.judge(names[i], answer)
+		} else {
+			c.collect(names[i], answer)
+		}
+	})
 }
 
 // judge takes in what the API server has said about a claim in doubt.

@@ -383,7 +383,7 @@ func TestPassSurvivesAPanic(t *testing.T) {
 	}
 }
 
-// TestForesight_SavesAPlanOnlyIfNothingChanges: what is planned while a batch waits for more pods is what is then made, unless
+// TestSpeculativePlan_SavesAPlanOnlyIfNothingChanges: what is planned while a batch waits for more pods is what is then made, unless
 // there is news; then it is as if it had not been planned.
 func TestSpeculativePlan_IsUsedOnlyIfNothingChanges(t *testing.T) {
 	for _, c := range []struct {
@@ -405,7 +405,7 @@ func TestSpeculativePlan_IsUsedOnlyIfNothingChanges(t *testing.T) {
 				asked++
 				return ask(snap, opt)
 			}
-			d.speculate()
+			d.speculate(t.Context())
 			if n := len(stored(t, pool)); n > 0 {
 				t.Errorf("%d claims before the batch was complete", n)
 			}

@@ -3,6 +3,8 @@ package life
 import (
 	"fmt"
 	"time"
+
+	"karpenter/internal/engine/why"
 )
 
 // repairShare is the part of a pool, one in so many, up to which unhealthy nodes are taken for broken instances. Where more are
@@ -51,10 +53,10 @@ func Diagnose(conditions []NodeCondition, policies []RepairPolicy) (found Illnes
 
 // MayRepair says whether a node may be replaced where that many of all nodes are unhealthy, this one included; otherwise why not
 // (D58). A fifth may be, rounded up.
-func MayRepair(unhealthy, total int) (ok bool, why string) {
+func MayRepair(unhealthy, total int) (ok bool, reason string) {
 	limit := (total + repairShare - 1) / repairShare
 	if unhealthy <= limit {
 		return true, ""
 	}
-	return false, fmt.Sprintf("more than %d%% of the nodes are unhealthy (%d of %d)", 100/repairShare, unhealthy, total)
+	return false, fmt.Sprintf("more than %s of the nodes are unhealthy (%d of %d)", why.Percent(1.0/repairShare), unhealthy, total)
 }

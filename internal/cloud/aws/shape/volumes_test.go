@@ -14,27 +14,27 @@ func TestN2_VolumesOfANewNode(t *testing.T) {
 	interfaces := func(n int) []*awsv1.NetworkInterface { return make([]*awsv1.NetworkInterface, n) }
 	for _, c := range []struct {
 		name     string
-		machine  Machine
+		is       Type
 		settings Settings
 		want     int64
 	}{
-		{"less the root volume", Machine{EBSAttachments: 27, EBSShared: true}, Settings{Family: awsv1.AMIFamilyAL2023}, 26},
-		{"a family with two volumes", Machine{EBSAttachments: 27, EBSShared: true}, Settings{Family: awsv1.AMIFamilyBottlerocket}, 25},
-		{"volumes of the class", Machine{EBSAttachments: 32}, Settings{Family: awsv1.AMIFamilyAL2023, Disks: []*awsv1.BlockDeviceMapping{disk, disk, disk}}, 29},
-		{"more interfaces share the limit", Machine{EBSAttachments: 27, EBSShared: true}, Settings{Family: awsv1.AMIFamilyAL2023, Interfaces: interfaces(4)}, 23},
-		{"or have one of their own", Machine{EBSAttachments: 32}, Settings{Family: awsv1.AMIFamilyAL2023, Interfaces: interfaces(4)}, 31},
-		{"nothing is left", Machine{EBSAttachments: 3, EBSShared: true}, Settings{Family: awsv1.AMIFamilyAL2023, Disks: []*awsv1.BlockDeviceMapping{disk, disk, disk, disk}}, world.NoAttachments},
-		{"EC2 does not say", Machine{}, Settings{Family: awsv1.AMIFamilyAL2023}, 0},
+		{"less the root volume", Type{EBSAttachments: 27, EBSShared: true}, Settings{Family: awsv1.AMIFamilyAL2023}, 26},
+		{"a family with two volumes", Type{EBSAttachments: 27, EBSShared: true}, Settings{Family: awsv1.AMIFamilyBottlerocket}, 25},
+		{"volumes of the class", Type{EBSAttachments: 32}, Settings{Family: awsv1.AMIFamilyAL2023, Disks: []*awsv1.BlockDeviceMapping{disk, disk, disk}}, 29},
+		{"more interfaces share the limit", Type{EBSAttachments: 27, EBSShared: true}, Settings{Family: awsv1.AMIFamilyAL2023, Interfaces: interfaces(4)}, 23},
+		{"or have one of their own", Type{EBSAttachments: 32}, Settings{Family: awsv1.AMIFamilyAL2023, Interfaces: interfaces(4)}, 31},
+		{"nothing is left", Type{EBSAttachments: 3, EBSShared: true}, Settings{Family: awsv1.AMIFamilyAL2023, Disks: []*awsv1.BlockDeviceMapping{disk, disk, disk, disk}}, world.NoAttachments},
+		{"EC2 does not say", Type{}, Settings{Family: awsv1.AMIFamilyAL2023}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for i := range c.settings.Interfaces {
 				c.settings.Interfaces[i] = &awsv1.NetworkInterface{}
 			}
-			capacity := Capacity(&c.machine, &c.settings)
+			capacity := Capacity(&c.is, &c.settings)
 			if got := capacity[ebsVolumes]; got != c.want {
 				t.Errorf("capacity: %d volumes, want %d", got, c.want)
 			}
-			if got := Allocatable(&c.machine, &c.settings, capacity)[ebsVolumes]; got != c.want {
+			if got := Allocatable(&c.is, &c.settings, capacity)[ebsVolumes]; got != c.want {
 				t.Errorf("allocatable: %d volumes, want %d", got, c.want)
 			}
 		})
