@@ -38,6 +38,8 @@ type Source struct {
 	as      string
 	groups  []string
 	timeout string
+	// workloads has Services and owners of pods read, too.
+	workloads bool
 	// now is the clock; time.Now if nil.
 	now func() time.Time
 	// builtIn is kept between loads, as a command that looks again and again needs the same each time.
@@ -309,7 +311,7 @@ func (s *Source) loadCluster(ctx context.Context, ask asking) (*Loaded, error) {
 			return loaded, nil
 		}
 	}
-	data, err := cluster.list(ctx)
+	data, err := cluster.list(ctx, s.workloads)
 	if err != nil {
 		return nil, err
 	}

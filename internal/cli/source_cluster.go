@@ -68,14 +68,22 @@ var listed = []struct {
 	{"policy/v1", "PodDisruptionBudget", "/apis/policy/v1/poddisruptionbudgets", false},
 	{"storage.k8s.io/v1", "StorageClass", "/apis/storage.k8s.io/v1/storageclasses", false},
 	{"storage.k8s.io/v1", "CSINode", "/apis/storage.k8s.io/v1/csinodes", false},
+	// The rest is for default topology spread, which goes by their selectors.
+	{"v1", "Service", "/api/v1/services", false},
+	{"v1", "ReplicationController", "/api/v1/replicationcontrollers", false},
+	{"apps/v1", "ReplicaSet", "/apis/apps/v1/replicasets", false},
+	{"apps/v1", "StatefulSet", "/apis/apps/v1/statefulsets", false},
 }
 
 // list reads the cluster's objects as kubectl get -o json would print them.
-func (c *cluster) list(ctx context.Context) ([]byte, error) {
+func (c *cluster) list(ctx context.Context, workloads bool) ([]byte, error) {
 	var out bytes.Buffer
 	out.WriteString(`{"apiVersion":"v1","kind":"List","items":[`)
 	first := true
 	for _, k := range listed {
+		if k.kind == "Service" && !workloads {
+			break
+		}
 		items, err := c.items(ctx, k.path, url.Values{})
 		var status *statusError
 		switch {

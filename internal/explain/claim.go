@@ -186,7 +186,7 @@ func (c *Cluster) chosen(a *Answer, n *state.Node) {
 	offers, _ := c.world.Pools[pool].Offers()
 	for _, x := range offers {
 		o := x.Offering
-		if !o.Available || !slices.Contains(names, x.Type.Name) || len(zones) > 0 && !slices.Contains(zones, o.Zone) || len(capacityTypes) > 0 && !slices.Contains(capacityTypes, o.CapacityType) {
+		if !o.Launchable() || !slices.Contains(names, x.Type.Name) || len(zones) > 0 && !slices.Contains(zones, o.Zone) || len(capacityTypes) > 0 && !slices.Contains(capacityTypes, o.CapacityType) {
 			continue
 		}
 		if best == nil || o.Price < best.Offering.Price {

@@ -212,7 +212,11 @@ func restock(p *world.Pool) {
 		c := *t
 		c.Offerings = slices.Clone(t.Offerings)
 		for k := range c.Offerings {
-			c.Offerings[k].Available = true
+			o := &c.Offerings[k]
+			o.Available = true
+			if o.Full() {
+				o.Remaining = 1
+			}
 		}
 		p.Types[i] = &c
 	}
@@ -221,5 +225,5 @@ func restock(p *world.Pool) {
 func hasMinValues(r req.Requirement) bool { return r.MinValues > 0 }
 
 func outOfStock(t *world.InstanceType) bool {
-	return slices.ContainsFunc(t.Offerings, func(o world.Offering) bool { return !o.Available })
+	return slices.ContainsFunc(t.Offerings, func(o world.Offering) bool { return !o.Launchable() })
 }

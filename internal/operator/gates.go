@@ -12,7 +12,7 @@ type Gates struct {
 }
 
 // AWSGates are those of the AWS provider.
-type AWSGates struct{ NodeClassCEL bool }
+type AWSGates struct{ NodeClassCEL, DRANVIDIAGPU, DRAEFA, RebootForRepair bool }
 
 // gate is a feature that can be named in a list.
 type gate struct {
@@ -35,9 +35,18 @@ func gates() []gate {
 	}
 }
 
-func gatesDefault() string {
+func awsGates() []gate {
+	return []gate{
+		{name: "NodeClassCEL", of: func(o *Options) *bool { return &o.AWSGates.NodeClassCEL }},
+		{name: "DRANVIDIAGPU", of: func(o *Options) *bool { return &o.AWSGates.DRANVIDIAGPU }, absent: true},
+		{name: "DRAEFA", of: func(o *Options) *bool { return &o.AWSGates.DRAEFA }, absent: true},
+		{name: "RebootForRepair", of: func(o *Options) *bool { return &o.AWSGates.RebootForRepair }, absent: true},
+	}
+}
+
+func gatesDefault(known []gate) string {
 	var list []string
-	for _, g := range gates() {
+	for _, g := range known {
 		list = append(list, fmt.Sprintf("%s=%t", g.name, g.on))
 	}
 	return strings.Join(list, ",")
@@ -46,9 +55,7 @@ func gatesDefault() string {
 func setGates(o *Options, v string) error { return readGates(o, v, "FEATURE_GATES", gates()) }
 
 func setAWSGates(o *Options, v string) error {
-	return readGates(o, v, "AWS_FEATURE_GATES", []gate{
-		{name: "NodeClassCEL", of: func(o *Options) *bool { return &o.AWSGates.NodeClassCEL }},
-	})
+	return readGates(o, v, "AWS_FEATURE_GATES", awsGates())
 }
 
 func readGates(o *Options, v, variable string, known []gate) error {
@@ -67,7 +74,11 @@ func readGates(o *Options, v, variable string, known []gate) error {
 		i := slices.IndexFunc(known, func(g gate) bool { return g.name == name })
 		switch {
 		case i < 0:
-			o.Warnings = append(o.Warnings, fmt.Sprintf("%s: there is no feature %s; it is ignored", variable, name))
+			names := make([]string, len(known))
+			for i, g := range known {
+				names[i] = g.name
+			}
+			o.Warnings = append(o.Warnings, fmt.Sprintf("%s: there is no feature %s; it is ignored. Features are %s", variable, name, strings.Join(names, ", ")))
 			continue
 		case on && known[i].absent:
 			o.Warnings = append(o.Warnings, fmt.Sprintf("%s: %s is not part of this version; it has no effect", variable, name))

@@ -61,6 +61,7 @@ type Options struct {
 	ReservedENIs                              int64
 	DisableDryRun, EnableZonalShift           bool
 	AMIRefreshInterval, SubnetRefreshInterval time.Duration
+	SecurityGroupRefreshInterval              time.Duration
 	AWSGates                                  AWSGates
 
 	// Warnings tell of settings that are understood and have no effect.

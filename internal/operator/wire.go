@@ -225,7 +225,7 @@ func (w *wiring) claims(context.Context) error {
 	w.lifecycle = &claim.Lifecycle{
 		Limits: w.limits(),
 		Client: c, Live: w.m.GetAPIReader(), Launcher: w.as("nodeclaim.lifecycle"), InstanceID: aws.ParseProviderID, Class: served, Quota: w.quota,
-		Hooks: []claim.Hook{class.Partitions{Partitioner: w.provider}}, Health: w.health, Wrote: func(o client.Object) { w.mirror.Wrote(o) }, Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log, Ledger: w.ledger,
+		Hooks: []claim.Hook{class.Partitions{Partitioner: w.provider}}, Health: w.health, Waiting: w.provisioner, Wrote: func(o client.Object) { w.mirror.Wrote(o) }, Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log, Ledger: w.ledger,
 	}
 	w.lifecycle.Opener, w.nominator.Wake = w.nominator, w.lifecycle.Wake
 	if !w.options.IgnoreDRARequests {

@@ -193,7 +193,7 @@ func (c calmer) Reconcile(ctx context.Context, class *awsv1.EC2NodeClass) time.D
 	if class.StatusConditions(c.options.Gates.ReservedCapacity).Root().Status != "True" {
 		return again
 	}
-	return max(again, min(c.options.AMIRefreshInterval, c.options.SubnetRefreshInterval))
+	return max(again, min(c.options.AMIRefreshInterval, c.options.SubnetRefreshInterval, c.options.SecurityGroupRefreshInterval))
 }
 
 // reading says how objects are read.

@@ -31,10 +31,10 @@ type instance struct{ Name, ID, Node, UID string }
 
 // leftBehind is what the templates of testdata are filled with.
 type leftBehind struct {
-	Version                            string
-	Image, Subnet, Zone, ZoneID, Group string
-	ClassHash, PoolHash                string
-	Instances                          []*instance
+	Version                               string
+	Image, Subnet, Zone, ZoneID, Group    string
+	ClassHash, ClassHashVersion, PoolHash string
+	Instances                             []*instance
 }
 
 // site is a cluster and an AWS in which upstream Karpenter has run.
@@ -172,7 +172,7 @@ func (s *site) hashes() {
 			if err := yaml.Unmarshal(raw, class); err != nil {
 				s.t.Fatal(err)
 			}
-			s.left.ClassHash = class.Hash(caBundle(s.Cluster))
+			s.left.ClassHash, s.left.ClassHashVersion = class.Hash(caBundle(s.Cluster)), "v5"
 		}
 	}
 }

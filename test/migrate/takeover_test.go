@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	awsv1 "karpenter/api/aws/v1"
 	"karpenter/api/crds"
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/test/harness"
@@ -25,6 +26,17 @@ func TestTakeOver_V1(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, harness.Options{}, "v1")
 	s.hashes()
+	s.write("v1.yaml")
+	s.write("nodes.yaml")
+	s.takeOver(false)
+}
+
+// TestTakeOver_V1_HashV6 takes over from a release whose hashes of classes have other values.
+func TestTakeOver_V1_HashV6(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, harness.Options{}, "v1")
+	s.hashes()
+	s.left.ClassHash, s.left.ClassHashVersion = "4067990795380418201", "v6"
 	s.write("v1.yaml")
 	s.write("nodes.yaml")
 	s.takeOver(false)
@@ -130,7 +142,7 @@ var theirs = []string{
 }
 
 // handedBack checks that upstream Karpenter can go on with an object: its spec, finalizers, owners, labels and annotations
-// are as it has left them, but for hashes of a version that it has left behind as well.
+// are as it has left them, but for hashes of another version, which it renews.
 func handedBack(t *testing.T, before, after *unstructured.Unstructured, converted bool) {
 	t.Helper()
 	if diff := cmp.Diff(before.Object["spec"], after.Object["spec"]); diff != "" {
@@ -153,7 +165,7 @@ func handedBack(t *testing.T, before, after *unstructured.Unstructured, converte
 	}
 	was, is = before.GetAnnotations(), after.GetAnnotations()
 	for key, value := range was {
-		renewed := converted && strings.Contains(key, "-hash")
+		renewed := strings.Contains(key, "-hash") && (converted || strings.Contains(key, "ec2nodeclass"))
 		if is[key] != value && !renewed {
 			t.Errorf("annotation %s was %q and is %q", key, value, is[key])
 		}
@@ -163,9 +175,10 @@ func handedBack(t *testing.T, before, after *unstructured.Unstructured, converte
 			t.Errorf("annotation %s=%s is new", key, value)
 		}
 	}
-	for _, want := range [][2]string{{"karpenter.sh/nodepool-hash-version", "v3"}, {"karpenter.k8s.aws/ec2nodeclass-hash-version", "v5"}} {
+	for _, want := range [][2]string{{"karpenter.sh/nodepool-hash-version", "v3"}, {"karpenter.k8s.aws/ec2nodeclass-hash-version", awsv1.EC2NodeClassHashVersion}} {
+		// Whoever has another version of a hash renews it on pool, class and claims.
 		if got, has := is[want[0]]; has && got != want[1] && before.GetKind() != "Node" {
-			t.Errorf("%s is %q, upstream reads %q", want[0], got, want[1])
+			t.Errorf("%s is %q, want %q", want[0], got, want[1])
 		}
 	}
 	conditions, _, _ := unstructured.NestedSlice(after.Object, "status", "conditions")

@@ -196,8 +196,9 @@ func (p *Provider) describe(in *cloud.Instance, now inputs, w *wish) {
 	for _, l := range t.Labels {
 		in.Labels[l.Key] = l.Value
 	}
+	enclaves := w.enclave || now.class.Enclaves()
 	attached := map[corev1.ResourceName]bool{
-		awsv1.ResourceEFA: w.efa || len(now.class.Spec.NetworkInterfaces) > 0, awsv1.ResourceNitroSandbox: w.enclave, awsv1.ResourceNIPSlots: w.enclave,
+		awsv1.ResourceEFA: w.efa || len(now.class.Spec.NetworkInterfaces) > 0, awsv1.ResourceNitroSandbox: enclaves, awsv1.ResourceNIPSlots: enclaves,
 	}
 	in.Capacity, in.Allocatable = resourceList(t.Capacity, attached), resourceList(t.Allocatable, attached)
 }
@@ -210,7 +211,7 @@ func resourceList(r world.Resources, attached map[corev1.ResourceName]bool) core
 		name := corev1.ResourceName(shapeResources[i])
 		given, optional := attached[name]
 		switch {
-		case v == 0 || optional && !given:
+		case v == 0 || optional && !given || world.UnlimitedWhenAbsent(string(name)): // of volumes, drivers tell what a node takes
 		case i == world.CPU:
 			out[name] = *resource.NewMilliQuantity(v, resource.DecimalSI)
 		case i == world.Memory || i == world.Storage:

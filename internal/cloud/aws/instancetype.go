@@ -49,6 +49,9 @@ func addStorage(m *shape.Type, t *types.InstanceTypeInfo) {
 		m.DiskGB = aws.ToInt64(s.TotalSizeInGB)
 		m.DiskNVMe = s.NvmeSupport != types.EphemeralNvmeSupportUnsupported
 	}
+	if e := t.EbsInfo; e != nil {
+		m.EBSAttachments, m.EBSShared = int64(aws.ToInt32(e.MaximumEbsAttachments)), e.AttachmentLimitType == types.AttachmentLimitTypeShared
+	}
 	if e := t.EbsInfo; e != nil && e.EbsOptimizedInfo != nil && e.EbsOptimizedSupport == types.EbsOptimizedSupportDefault {
 		m.EBSMbps = int64(aws.ToInt32(e.EbsOptimizedInfo.MaximumBandwidthInMbps))
 	}

@@ -61,7 +61,7 @@ func (p *Provider) Report(classes func() []string) {
 		p.eachType(classes(), func(t *world.InstanceType) {
 			for i := range t.Offerings {
 				at := keyOf(t, i)
-				available[at] = available[at] || t.Offerings[i].Available
+				available[at] = available[at] || t.Offerings[i].Launchable()
 			}
 		})
 		for at, is := range available {

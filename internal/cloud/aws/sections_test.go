@@ -174,7 +174,7 @@ func TestAWS_2_8_Blocks(t *testing.T) {
 		t.Errorf("forty minutes before the end the block is %s", r.State)
 	}
 	for _, o := range w.typeNamed("p4d.24xlarge").Offerings {
-		if o.Reservation == id && o.Available {
+		if o.Reservation == id && o.Launchable() {
 			t.Error("a block that is about to end takes no more instances")
 		}
 	}

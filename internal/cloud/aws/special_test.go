@@ -46,6 +46,28 @@ func TestAWS_2_5_Enclaves(t *testing.T) {
 	}
 }
 
+// TestAWS_EnclaveOptions: with enclaves turned on in the class, only types that have them are offered, and every instance has them on.
+func TestAWS_EnclaveOptions(t *testing.T) {
+	w := newWorld(t)
+	w.load(func(c *awsv1.EC2NodeClass) { c.Spec.EnclaveOptions = &awsv1.EnclaveOptions{Enabled: aws.Bool(true)} })
+	for name, can := range map[string]bool{"m5.xlarge": true, "t3.large": false, "m5.large": false} {
+		for _, o := range w.typeNamed(name).Offerings {
+			if o.Available != can {
+				t.Errorf("%s in %s: available %t", name, o.Zone, o.Available)
+			}
+		}
+	}
+	in := w.one("enclave", onDemandOnly, need(corev1.LabelInstanceTypeStable, "m5.large", "m5.xlarge", "t3.large"))
+	out, err := w.admin.EC2.DescribeInstances(w.ctx, &ec2.DescribeInstancesInput{InstanceIds: []string{in.ID}})
+	w.must(err)
+	if in.Type != "m5.xlarge" || !aws.ToBool(out.Reservations[0].Instances[0].EnclaveOptions.Enabled) {
+		t.Errorf("launched %s with %+v", in.Type, out.Reservations[0].Instances[0].EnclaveOptions)
+	}
+	if n := in.Capacity[awsv1.ResourceNitroSandbox]; n.Value() != 4 {
+		t.Errorf("room for %s enclaves", n.String())
+	}
+}
+
 // TestAWS_11_11_UltraServers: their instances go half an hour earlier than those of other capacity blocks.
 func TestAWS_11_11_UltraServers(t *testing.T) {
 	end := epoch.Add(24 * time.Hour)
@@ -111,7 +133,7 @@ func TestAWS_2_8_Interruptible(t *testing.T) {
 	w.taken(lent.ID, second.ID)
 	w.Interrupted(lent.Labels)
 	for _, o := range w.typeNamed("m5.large").Offerings {
-		if o.Reservation == lent.Labels[awsv1.LabelCapacityReservationID] && o.Available {
+		if o.Reservation == lent.Labels[awsv1.LabelCapacityReservationID] && o.Launchable() {
 			t.Error("what is being taken back is still on offer")
 		}
 	}

@@ -82,7 +82,7 @@ func (p *Provider) newTemplate(b blueprint) (*template, error) {
 	if o := spec.CPUOptions; o != nil && o.NestedVirtualization != nil {
 		data.CpuOptions = &types.LaunchTemplateCpuOptionsRequest{NestedVirtualization: types.NestedVirtualizationSpecification(*o.NestedVirtualization)}
 	}
-	if b.enclave {
+	if b.enclave || b.class.Enclaves() {
 		data.EnclaveOptions = &types.LaunchTemplateEnclaveOptionsRequest{Enabled: aws.Bool(true)}
 	}
 	if p.opt.ReservedCapacity {

@@ -145,6 +145,7 @@ func TestAWS_2_5_TemplateFields(t *testing.T) {
 		c.Spec.MetadataOptions = &awsv1.MetadataOptions{HTTPPutResponseHopLimit: aws.Int64(2), HTTPTokens: aws.String("optional")}
 		c.Spec.DetailedMonitoring = aws.Bool(true)
 		c.Spec.CPUOptions = &awsv1.CPUOptions{NestedVirtualization: aws.String("enabled")}
+		c.Spec.EnclaveOptions = &awsv1.EnclaveOptions{Enabled: aws.Bool(true)}
 	})
 	isolated := testProvider(func(o *Options) { o.Region = "us-iso-east-1" })
 	got := written(t, isolated, blueprint{class: class, capacityType: "reserved", reservation: "cr-1", kind: kindBlock, group: "pg-1", partition: 3, tenancy: "default"})
@@ -152,6 +153,7 @@ func TestAWS_2_5_TemplateFields(t *testing.T) {
 		"size rounded up to GiB":         *got.BlockDeviceMappings[0].Ebs.VolumeSize == 94 && *got.BlockDeviceMappings[0].Ebs.Iops == 3000,
 		"metadata without IPv6 in iso":   got.MetadataOptions.HttpProtocolIpv6 == "" && got.MetadataOptions.HttpTokens == "optional" && *got.MetadataOptions.HttpPutResponseHopLimit == 2,
 		"monitoring":                     *got.Monitoring.Enabled,
+		"enclaves":                       *got.EnclaveOptions.Enabled,
 		"nested virtualization":          got.CpuOptions.NestedVirtualization == "enabled",
 		"reservation":                    got.CapacityReservationSpecification.CapacityReservationPreference == "capacity-reservations-only" && *got.CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId == "cr-1",
 		"block capacityType":             got.InstanceMarketOptions.MarketType == "capacity-block",

@@ -269,6 +269,9 @@ func settingsAsked(class *awsv1.EC2NodeClass) string {
 	if o := class.Spec.CPUOptions; o != nil && o.NestedVirtualization != nil {
 		out = append(out, "spec.cpuOptions.nestedVirtualization "+*o.NestedVirtualization)
 	}
+	if class.Enclaves() {
+		out = append(out, "spec.enclaveOptions.enabled true")
+	}
 	return strings.Join(out, " or ")
 }
 

@@ -272,7 +272,7 @@ func (o *offers) addReservation(r *awsv1.CapacityReservation, zones []zone) {
 	left := o.in.stock.Reserved[r.ID]
 	offering := world.Offering{
 		Zone: r.AvailabilityZone, CapacityType: karpv1.CapacityTypeReserved, Price: price / reservedDiscount, Reservation: r.ID, Remaining: left,
-		Available: o.usable && !o.in.shifted(zones[i]) && left > 0 && r.State != awsv1.CapacityReservationStateExpiring,
+		Available: o.usable && !o.in.shifted(zones[i]) && r.State != awsv1.CapacityReservationStateExpiring,
 		Labels: world.NewLabels(map[string]string{
 			awsv1.LabelCapacityReservationID: r.ID, awsv1.LabelCapacityReservationType: string(r.ReservationType),
 			awsv1.LabelCapacityReservationInterruptible: strconv.FormatBool(r.Interruptible),

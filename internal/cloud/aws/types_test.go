@@ -3,6 +3,8 @@ package aws
 import (
 	"encoding/json"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -87,6 +89,25 @@ func TestAWS_4_Offerings(t *testing.T) {
 	for _, o := range w.typeNamed("a1.large").Offerings {
 		if o.Available {
 			t.Error("1.9: AL2023 does not boot on a1, so it must not be available")
+		}
+	}
+}
+
+// Volume limits are EC2's figures less the root volume: of 28 attachments that m5 shares with everything, its first interface takes one,
+// a local disk of m5d.large another, a disk and a GPU of g4dn.xlarge two; m7i.large has 32 for volumes alone.
+func TestN2_VolumeLimitsOfTypes(t *testing.T) {
+	w := newWorld(t)
+	w.load()
+	at := slices.Index(Resources(), "attachable-volumes-csi-ebs.csi.aws.com")
+	for name, want := range map[string]int64{"m5.large": 26, "m5d.large": 25, "g4dn.xlarge": 24, "m7i.large": 31, "m7i.48xlarge": 127} {
+		if got := w.typeNamed(name).Allocatable.Get(at); got != want {
+			t.Errorf("%s attaches %d volumes, want %d", name, got, want)
+		}
+	}
+	in := w.one("plain", onDemandOnly, typeIs("m5.large"))
+	for name := range in.Allocatable {
+		if strings.HasPrefix(string(name), "attachable-volumes") {
+			t.Errorf("the claim says %s, which nodes do not have among their resources", name)
 		}
 	}
 }

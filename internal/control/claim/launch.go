@@ -324,11 +324,15 @@ func (r *Lifecycle) refused(ctx context.Context, claim *karpv1.NodeClaim, cause 
 		claim.StatusConditions().SetUnknown(karpv1.ConditionLaunched, word(cloud.ReasonOf(cause)), message, now)
 	})
 	if class.Response().GiveUp {
-		event, reason := eventNoCapacity, causeNoCapacity
+		event, reason := control.EventNoCapacity, causeNoCapacity
 		if class == cloud.NotReady {
 			event, reason = eventClassNotReady, causeClassNotReady
 		}
-		r.Recorder.Tell(control.Event{Object: claim, Warning: true, Reason: event, Message: fmt.Sprintf("NodeClaim %s: %s", claim.Name, message)})
+		told := cut(fmt.Sprintf("NodeClaim %s: %s", claim.Name, cause), maxEvent)
+		r.Recorder.Tell(control.Event{Object: claim, Warning: true, Reason: event, Message: told})
+		if r.Waiting != nil && class == cloud.NoCapacity {
+			r.Waiting.NoCapacity(claim.Name, told)
+		}
 		return r.remove(ctx, claim, reason, message)
 	}
 	return news, err

@@ -340,3 +340,28 @@ func dieAt(what string, after bool) func(rig.Write, bool) error {
 		return nil
 	}
 }
+
+// waiting notes what the pods of claims are told.
+type waiting map[string]string
+
+func (w waiting) NoCapacity(claim, message string) { w[claim] = message }
+
+func TestN10_WhoWaitsForAClaimIsTold(t *testing.T) {
+	for _, class := range []cloud.Class{cloud.NoCapacity, cloud.NotReady, cloud.Denied} {
+		t.Run(string(class), func(t *testing.T) {
+			b, stub, told := newBench(t), newStub(), waiting{}
+			stub.err = refusal(class, "")
+			r := b.lifecycle(stub)
+			r.Waiting = told
+			b.claim("refused")
+			b.run(r, "refused")
+			// The text of the event is longer than that of the condition: 200 times "no " and who says it.
+			if message := told["refused"]; (class == cloud.NoCapacity) != (len(message) > 600) || len(message) > maxEvent {
+				t.Errorf("pods are told %q", message)
+			}
+			if n := len(b.get("refused").StatusConditions().Get(karpv1.ConditionLaunched).Message); n > maxMessage {
+				t.Errorf("a condition of %d bytes", n)
+			}
+		})
+	}
+}

@@ -31,13 +31,13 @@ const (
 	lifecycleWorkers = 100
 	// maxSteps bounds how many steps a claim takes in one go: all that there are, and some.
 	maxSteps = 8
-	// maxMessage is how much of an error a condition shows (L4).
+	// maxMessage is how much of an error a condition shows (L4), maxEvent how much an event may say (N10): as much as the API server takes.
 	maxMessage = 300
+	maxEvent   = 1024
 )
 
 // Reasons of events about claims and nodes.
 const (
-	eventNoCapacity    = "InsufficientCapacityError"
 	eventClassNotReady = "NodeClassNotReady"
 	eventTaintMissing  = "UnregisteredTaintMissing"
 	eventStranger      = "ProviderIDMismatch"
@@ -76,6 +76,12 @@ type Opener interface {
 	Opened(ctx context.Context, claim *karpv1.NodeClaim)
 }
 
+// Waiting knows which pods a claim was made for.
+type Waiting interface {
+	// NoCapacity tells the pods that are planned for a claim, and have no node yet, why it gets no instance (N10).
+	NoCapacity(claim, message string)
+}
+
 // HookAnswer is what a hook says.
 type HookAnswer struct {
 	// Pending keeps the node from pods; After is when to ask again, one second if zero.
@@ -106,6 +112,8 @@ type Lifecycle struct {
 	Opener Opener
 	// Health is optional.
 	Health Health
+	// Waiting is optional.
+	Waiting Waiting
 	// Quota is what taking away nodes that did not become usable is paid from; optional.
 	Quota *control.Quota
 	// Wrote is told of every claim and node that was written, as the API server has it now; optional.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/utils/clock"
 	clocktest "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	awsv1 "karpenter/api/aws/v1"
@@ -180,6 +182,83 @@ func TestAWS_6_ClassHashIsStampedOnOldClaims(t *testing.T) {
 			t.Errorf("%s has hash %s, want %s", obj.GetName(), got, want)
 		}
 	}
+}
+
+// Upstream and we hand classes and claims to each other, each with hashes of a version of its own, as often as it may be. Whoever comes
+// renews them, and no claim is taken for drifted at any moment: before it has begun, between claim and class, and after. A change of the
+// class is found by whoever is there.
+func TestAWS_6_HashesChangeHandsWithoutDrift(t *testing.T) {
+	for i, theirs := range []string{"v5", "v6"} {
+		t.Run(theirs, func(t *testing.T) {
+			name := fmt.Sprintf("hands-%d", i)
+			c, claim := newClass(name), newClaim("of-"+name, name)
+			c.Spec.EnclaveOptions = &awsv1.EnclaveOptions{Enabled: new(true)}
+			c.Annotations = map[string]string{awsv1.EC2NodeClassHashAnnotationKey: "1", awsv1.EC2NodeClassHashVersionAnnotationKey: theirs}
+			claim.Annotations = maps.Clone(c.Annotations)
+			create(t, c, claim)
+			read := func() {
+				t.Helper()
+				for _, obj := range []client.Object{c, claim} {
+					if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			drifted := func() bool {
+				is, was := c.Annotations, claim.Annotations
+				return is[awsv1.EC2NodeClassHashVersionAnnotationKey] == was[awsv1.EC2NodeClassHashVersionAnnotationKey] &&
+					is[awsv1.EC2NodeClassHashAnnotationKey] != was[awsv1.EC2NodeClassHashAnnotationKey]
+			}
+			ours := func() error {
+				_, err := (&class.Hash{Client: watched(drifted, read, t), CABundle: "ca"}).Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
+				return err
+			}
+			upstreams := func() error { // the same rule, with another version and other values
+				other := control.Stamp{
+					Hash: awsv1.EC2NodeClassHashAnnotationKey, HashVersion: awsv1.EC2NodeClassHashVersionAnnotationKey, Version: theirs,
+					Claims: func(context.Context, client.Client, string) ([]*karpv1.NodeClaim, error) {
+						return []*karpv1.NodeClaim{claim}, nil
+					},
+				}
+				return other.Write(t.Context(), watched(drifted, read, t), c, "9"+c.Hash("ca"))
+			}
+			for round, turn := range []func() error{ours, upstreams, ours, ours, upstreams} {
+				if err := turn(); err != nil {
+					t.Fatal(err)
+				}
+				if read(); drifted() || claim.Annotations[awsv1.EC2NodeClassHashVersionAnnotationKey] != c.Annotations[awsv1.EC2NodeClassHashVersionAnnotationKey] {
+					t.Fatalf("round %d: class %v, claim %v", round, c.Annotations, claim.Annotations)
+				}
+			}
+			if err := ours(); err != nil {
+				t.Fatal(err)
+			}
+			read()
+			c.Spec.DetailedMonitoring = new(true)
+			if err := cluster.Client.Update(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := (&class.Hash{Client: cluster.Client, CABundle: "ca"}).Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}); err != nil {
+				t.Fatal(err)
+			}
+			if read(); !drifted() {
+				t.Error("a change of the class is not found")
+			}
+		})
+	}
+}
+
+// watched is a client after each of whose writes no claim may be taken for drifted.
+func watched(drifted func() bool, read func(), t *testing.T) client.Client {
+	return interceptor.NewClient(cluster.Client, interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			err := c.Patch(ctx, obj, patch, opts...)
+			if read(); err == nil && drifted() {
+				t.Errorf("drifted after %T was written", obj)
+			}
+			return err
+		},
+	})
 }
 
 // inbox delivers its messages until they are deleted.

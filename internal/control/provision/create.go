@@ -64,6 +64,8 @@ type Creator struct {
 	roomy map[string]bool
 	// doubts are the claims of which nobody knows whether they were created.
 	doubts map[string]*doubt
+	// unseen are the claims that were created and that no watch had shown yet, and when to look for each.
+	unseen map[string]time.Time
 
 	// Coming, if any, says whether pods are still being created that nodes with room for them should wait for; ComingWait is how long
 	// they wait at most.
@@ -184,8 +186,12 @@ func (c *Creator) create(ctx context.Context, d *Draft, paid charge) error {
 func (c *Creator) settle(d *Draft, paid charge, made outcome) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if made == maybe {
+	switch made {
+	case maybe:
 		c.doubt(d.Claim.Name)
+	case yes:
+		c.expect(d.Claim.Name)
+	case no:
 	}
 	if made != no {
 		c.Mirror.Assume(d.Claim)

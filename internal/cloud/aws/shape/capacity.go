@@ -25,14 +25,18 @@ const (
 	privateIPv4
 	nitroSandbox
 	nipSlots
+	ebsVolumes
 )
+
+// EBSDriver is the CSI driver of EBS volumes.
+const EBSDriver = "ebs.csi.aws.com"
 
 // Resources names the entries of the vectors that this package makes.
 var Resources = []string{
 	"cpu", "memory", "pods", "ephemeral-storage",
 	string(awsv1.ResourceNVIDIAGPU), string(awsv1.ResourceAMDGPU), string(awsv1.ResourceHabanaGaudi), string(awsv1.ResourceNeuron),
 	string(awsv1.ResourceNeuronCore), string(awsv1.ResourcePodENI), string(awsv1.ResourceEFA), string(ResourcePrivateIPv4),
-	string(awsv1.ResourceNitroSandbox), string(awsv1.ResourceNIPSlots),
+	string(awsv1.ResourceNitroSandbox), string(awsv1.ResourceNIPSlots), world.AttachResource(EBSDriver),
 }
 
 const (
@@ -78,10 +82,25 @@ func Capacity(m *Type, s *Settings) world.Resources {
 	if OS(s.Family) == string(corev1.Windows) && m.IPv4PerENI > 0 {
 		r[privateIPv4] = m.IPv4PerENI - 1
 	}
+	r[ebsVolumes] = volumes(m, s)
 	if m.Enclaves {
 		r[nitroSandbox], r[nipSlots] = enclavesPerInstance, enclavesPerInstance
 	}
 	return r
+}
+
+// volumes is how many EBS volumes a node can attach for pods (N2): what EC2 states, which leaves out the first network interface, local
+// disks and accelerators where these share the limit, less the node's own volumes and further interfaces that it is launched with.
+// Interfaces that a network plugin adds later count once the driver has seen them.
+func volumes(m *Type, s *Settings) int64 {
+	if m.EBSAttachments == 0 {
+		return 0 // EC2 does not say: no limit is known
+	}
+	left := m.EBSAttachments - s.ownVolumes()
+	if m.EBSShared && len(s.Interfaces) > 1 {
+		left -= int64(len(s.Interfaces) - 1)
+	}
+	return world.AttachLimit(left)
 }
 
 // memory is what a node was seen to have, or else what EC2 states less an expected share.

@@ -15,6 +15,8 @@ func Incompatible(m *Type, s *Settings) string {
 		return "Windows needs amd64"
 	case s.NestedVirtualization && !slices.Contains(m.Features, "nested-virtualization"):
 		return "the processor has no nested virtualization"
+	case s.Enclaves && !m.Enclaves:
+		return "the type has no Nitro enclaves"
 	case s.Placement != "" && !slices.Contains(m.Placements, s.Placement):
 		return "the type cannot be in a placement group of strategy " + s.Placement
 	case s.ConnectionTracking && m.Hypervisor != "nitro" && !(m.BareMetal && m.ENA):

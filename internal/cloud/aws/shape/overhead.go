@@ -34,6 +34,9 @@ func Allocatable(m *Type, s *Settings, capacity world.Resources) world.Resources
 	for i, v := range left {
 		left[i] = max(v, 0)
 	}
+	if ebsVolumes < len(capacity) {
+		left[ebsVolumes] = capacity[ebsVolumes] // may be world.NoAttachments
+	}
 	return left
 }
 

@@ -37,6 +37,10 @@ type Type struct {
 	DiskNVMe bool
 	// EBSMbps is the highest bandwidth to volumes; 0 where it is not given by default.
 	EBSMbps int64
+	// EBSAttachments is how many volumes can be attached, with the root volume; 0 where EC2 does not state it. EBSShared says that
+	// network interfaces take from the same number.
+	EBSAttachments int64
+	EBSShared      bool
 
 	Cards       []Card
 	DefaultCard int
