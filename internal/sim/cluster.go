@@ -21,10 +21,10 @@ import (
 
 // How long the parts of a cluster take.
 const (
+	// readyAfter is how long after its registration a node is ready.
 	readyAfter = 3 * time.Second
-	startPod   = time.Second
-	endPod     = time.Second
-	bindEvery  = 200 * time.Millisecond
+	// lookEvery is how often what is not ours looks at the cluster at most.
+	lookEvery = 200 * time.Millisecond
 )
 
 // join has the kubelet of an instance register its node, which is ready a little later.
@@ -101,7 +101,7 @@ func (w *World) Start() {
 				if err := part(); err != nil {
 					w.fatal = err
 				}
-				w.pause(bindEvery)
+				w.pause(lookEvery)
 				w.loop.await(wait.Forever, func() bool { return w.server.Version() != seen || w.wanted != wanted })
 			}
 		})
@@ -110,7 +110,8 @@ func (w *World) Start() {
 
 // housekeep does what kube-controller-manager does: objects whose owners are gone go, and budgets are counted.
 func (w *World) housekeep() error {
-	for w.server.CollectOrphans() { //nolint:revive // until there is nothing left to collect
+	for more := true; more; {
+		more = w.server.CollectOrphans()
 	}
 	w.server.SyncBudgets()
 	return nil
@@ -232,11 +233,9 @@ func (w *World) runPods() error {
 		switch {
 		case pod.Spec.NodeName == "":
 		case pod.DeletionTimestamp != nil:
-			if w.loop.now.Sub(pod.DeletionTimestamp.Time) > -time.Hour { // it heeds the first signal
-				zero := int64(0)
-				if err := w.kubelet.Delete(ctx, pod, &client.DeleteOptions{GracePeriodSeconds: &zero}); client.IgnoreNotFound(err) != nil {
-					return err
-				}
+			zero := int64(0) // it heeds the first signal
+			if err := w.kubelet.Delete(ctx, pod, &client.DeleteOptions{GracePeriodSeconds: &zero}); client.IgnoreNotFound(err) != nil {
+				return err
 			}
 		case pod.Status.Phase == corev1.PodPending:
 			pod.Status.Phase = corev1.PodRunning

@@ -71,7 +71,7 @@ func TestT2_CrashPoints(t *testing.T) {
 		t.Fatal(err)
 	}
 	points := 0
-	for at := 1; at <= whole.effects; at += 23 {
+	for at := 1; at <= whole.effects; at += 29 {
 		for _, after := range []bool{false, true} {
 			points++
 			if w, err := scene(seed, history(), at, after); err != nil {

@@ -108,7 +108,7 @@ func NewWorld(seed uint64, history io.Writer) (*World, error) {
 	}
 	w.aws, err = simaws.New(simaws.Options{
 		Catalog: w.types,
-		Clock: simClock{w.loop, nil}, Seed: seed, Region: region, OnCall: w.called, Watcher: (*kubelets)(w), SteadySpot: true,
+		Clock:   simClock{w.loop, nil}, Seed: seed, Region: region, OnCall: w.called, Watcher: (*kubelets)(w), SteadySpot: true,
 		Clusters: []simaws.Cluster{{Name: clusterName, Version: "1.37", Endpoint: "https://sim.local"}},
 	})
 	if err != nil {
@@ -174,7 +174,9 @@ func (w *World) effect(after bool) bool {
 	return true
 }
 
-func (w *World) called(c simaws.Call) { w.note("aws %s:%s %d %s %s", c.Service, c.Action, c.Status, c.Code, c.Note) }
+func (w *World) called(c simaws.Call) {
+	w.note("aws %s:%s %d %s %s", c.Service, c.Action, c.Status, c.Code, c.Note)
+}
 
 // runAWS has instances start, join and end when their time comes.
 func (w *World) runAWS() {
@@ -368,7 +370,6 @@ func (k *kubelets) Left(m simaws.Instance, reason string) {
 		_ = w.kubelet.Delete(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.NodeName}})
 	})
 }
-
 
 // vcpus is how many a type has.
 func (w *World) vcpus(name string) int {

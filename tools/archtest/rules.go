@@ -212,6 +212,11 @@ var Rules = []Rule{
 		Reason:  "a whole cluster on one computer",
 	},
 	{
+		Package: "internal/sim", Imports: imports(kubernetes, clients, []string{"internal/sim/kube", "internal/operator", "internal/control", "internal/cloud", "internal/cloud/aws", "internal/cloud/simaws", "internal/cloud/simaws/catalog", "internal/wait", "api/...", "k8s.io/component-helpers", "github.com/aws", "github.com/go-logr/logr"}),
+		Bans:   bans(banClock, banSeeded, banEnv),
+		Reason: "a cluster in simulated time around the wiring of operator",
+	},
+	{
 		Package: "internal/sim/kube", Imports: imports(kubernetes, clients, []string{"k8s.io/apiserver", "api/crds"}),
 		Bans:   bans(banClock, banSeeded, banEnv),
 		Reason: "an API server in memory: the same calls give the same answers; apiextensions' own packages read and check our definitions",
