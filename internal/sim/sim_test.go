@@ -1,11 +1,20 @@
 package sim
 
 import (
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+var (
+	from  = flag.Uint64("from", 0, "the first seed of TestSeeds")
+	seeds = flag.Uint64("seeds", 12, "how many seeds TestSeeds plays")
 )
 
 // scene is a small cluster: workloads come and go, and the controller may crash once.
@@ -80,4 +89,30 @@ func TestT2_CrashPoints(t *testing.T) {
 		}
 	}
 	t.Logf("%d crash points", points)
+}
+
+// TestSeeds plays seeds in which AWS, watches and the controller itself fail, and then do not.
+func TestSeeds(t *testing.T) {
+	for seed := *from; seed < *from+*seeds; seed++ {
+		w, err := NewWorld(seed, history())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range []func() error{
+			func() error { return w.AddPool("default", corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("48")}) },
+			func() error { return w.AddApp("small", 10, "500m", "1Gi") },
+			func() error { return w.AddApp("large", 4, "3", "8Gi") },
+			w.StartController,
+			func() error { w.Start(); return w.Run(time.Minute) },
+			func() error { return w.Chaos(10 * time.Minute) },
+			func() error { w.Scale("small", 8); w.Scale("large", 3); return w.Run(40 * time.Minute) },
+			w.Settled,
+		} {
+			if err := step(); err != nil {
+				t.Errorf("seed %d: %v (history %s)", seed, err, w.Hash())
+				break
+			}
+		}
+		t.Logf("seed %d: %d effects, %d crashes, history %s", seed, w.effects, w.replicas-1, w.Hash())
+	}
 }

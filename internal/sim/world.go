@@ -68,6 +68,7 @@ type World struct {
 	hash    uint64
 	lines   int
 	fatal   error
+	lag     time.Duration // how late watches are at most
 	dirty   bool // something has changed since the invariants were looked at
 	restart time.Time
 
@@ -90,7 +91,7 @@ var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // NewWorld makes a cluster without nodes, pools or pods; everything that happens in it follows from the seed.
 func NewWorld(seed uint64, history io.Writer) (*World, error) {
-	w := &World{Seed: seed, draw: rand.New(rand.NewPCG(seed, 1)), history: history}
+	w := &World{Seed: seed, lag: lagMost, draw: rand.New(rand.NewPCG(seed, 1)), history: history}
 	w.loop = newLoop(epoch, w.draw)
 	w.log = slog.New(slog.DiscardHandler)
 	if history != nil {
@@ -219,23 +220,28 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if w.effect(false) {
 		return nil, errDead
 	}
-	send := func() *http.Response {
+	send := func() (response *http.Response, err error) {
+		defer func() {
+			if recover() != nil { // the connection was dropped
+				err = io.ErrUnexpectedEOF
+			}
+		}()
 		again := r.Clone(r.Context())
 		again.Body, again.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 		answer := httptest.NewRecorder()
 		w.handler.ServeHTTP(answer, again)
-		return answer.Result()
+		return answer.Result(), nil
 	}
-	response := send()
-	if poll && response.StatusCode == http.StatusOK && response.ContentLength < 50 {
+	response, err := send()
+	if err == nil && poll && response.StatusCode == http.StatusOK && response.ContentLength < 50 {
 		wait.For(r.Context(), simClock{w.loop, nil}, 20*time.Second)
-		response = send()
+		response, err = send()
 	}
 	w.dirty = true
 	if w.effect(true) {
 		return nil, errDead
 	}
-	return response, nil
+	return response, err
 }
 
 // StartController starts a process of the controller, and ends the one before it.
@@ -308,7 +314,7 @@ func (w *World) deliver(r *replica) {
 		if r.dead {
 			return
 		}
-		w.loop.await(time.Duration(w.draw.Int64N(int64(lagMost))), func() bool { return r.dead })
+		w.loop.await(time.Duration(w.draw.Int64N(int64(w.lag))), func() bool { return r.dead })
 		for _, kind := range r.cache.Pending() {
 			if r.dead {
 				return
