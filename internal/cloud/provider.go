@@ -81,10 +81,27 @@ type Types struct {
 	Version uint64
 }
 
-// RepairPolicy says after how long a bad node condition condemns an instance.
+// RepairAction is what is done about a broken instance.
+type RepairAction string
+
+// The actions.
+const (
+	RebootNode  RepairAction = "RebootNode"
+	ReplaceNode RepairAction = "ReplaceNode"
+)
+
+// RepairPolicy says after how long a bad node condition condemns an instance, and what is done then. Each condition and status that
+// policies name has exactly one without ReasonRegex, for all other reasons, with the action ReplaceNode.
 type RepairPolicy struct {
 	Condition corev1.NodeConditionType
 	Status    corev1.ConditionStatus
+	// ReasonRegex is a regular expression of the reasons of the condition that the policy is for.
+	ReasonRegex string
 	// Tolerated is how long the condition may last.
 	Tolerated time.Duration
+	// TerminationGracePeriod bounds the drain, if it is shorter than the claim's: nil leaves it to the claim, and zero drains nothing.
+	TerminationGracePeriod *time.Duration
+	// Priority is from 0 to 100: what has more is repaired first.
+	Priority int
+	Action   RepairAction
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"karpenter/internal/engine/disrupt"
+	"karpenter/internal/engine/life"
 	"karpenter/internal/engine/pack"
 	"karpenter/internal/engine/world"
 	"karpenter/internal/state"
@@ -152,6 +153,9 @@ func Read(data []byte) (*Recording, error) {
 		return nil, fmt.Errorf("read recording: version is %d; this program reads up to %d", r.Version, RecordingVersion)
 	case len(r.Objects) == 0:
 		return nil, errors.New("read recording: it has no objects")
+	}
+	if _, err := life.NewRepairRules(r.Facts.Repair); err != nil {
+		return nil, fmt.Errorf("read recording: facts.repair: %w", err)
 	}
 	return r, nil
 }

@@ -36,7 +36,7 @@ func claimMetrics() []Metric {
 			Help: "Time from the first request to end an instance until the cloud said that it had ended.",
 		},
 		{
-			Name: NodeClaimsUnhealthyDisrupted, Kind: Counter, ID: "O8", Labels: []string{"nodepool", "condition", "capacity_type", "image_id"},
+			Name: NodeClaimsUnhealthyDisrupted, Kind: Counter, ID: "O8", Labels: []string{"nodepool", "condition", "capacity_type", "image_id", "termination_mode"},
 			Help: "Claims ended because their node stayed unhealthy, by the node condition that said so.",
 		},
 	}

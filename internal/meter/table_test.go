@@ -24,7 +24,7 @@ var golden = map[string][]string{
 	"O5":  {"karpenter_nodes_created_total counter nodepool,zone", "karpenter_nodes_terminated_total counter nodepool,zone"},
 	"O6":  {"karpenter_nodeclaims_termination_duration_seconds histogram nodepool"},
 	"O7":  {"karpenter_nodeclaims_instance_termination_duration_seconds histogram nodepool"},
-	"O8":  {"karpenter_nodeclaims_unhealthy_disrupted_total counter capacity_type,condition,image_id,nodepool"},
+	"O8":  {"karpenter_nodeclaims_unhealthy_disrupted_total counter capacity_type,condition,image_id,nodepool,termination_mode"},
 	"O9":  {"karpenter_nodes_termination_duration_seconds summary nodepool"},
 	"O10": {"karpenter_nodes_drained_total counter nodepool"},
 	"O11": {"karpenter_nodes_lifetime_duration_seconds histogram nodepool"},

@@ -30,6 +30,8 @@ type Options struct {
 	MinValuesPolicy                     MinValuesPolicy
 	Gates                               Gates
 	IgnoreDRARequests, NominatePods     bool
+	// LegacyNodeRepair replaces unhealthy nodes as releases before 1.15 did.
+	LegacyNodeRepair bool
 	// DefaultSpread is for pods without spread constraints of their own (SCHEDULER_CONFIG).
 	DefaultSpread []corev1.TopologySpreadConstraint
 

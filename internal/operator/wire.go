@@ -185,7 +185,12 @@ func (w *wiring) packing() pack.Options {
 
 func (w *wiring) disruption(context.Context) error {
 	c := w.m.GetClient()
+	policies, err := w.repairPolicies()
+	if err != nil {
+		return err
+	}
 	w.source.loop = &disruption.Loop{
+		Repair: policies,
 		Client: c, Live: w.m.GetAPIReader(), Mirror: w.mirror, Creator: w.creator, Turn: &w.turn, Nominated: w.provisioner.NominatedUntil, Arrivals: w.provisioner,
 		ClassVersion: w.classes.Version, Gate: w.health, Options: disrupt.Options{Pack: w.packing(), SpotToSpot: w.options.Gates.SpotToSpotConsolidation},
 		Clock: w.clock, Log: w.log.With("controller", "disruption"), Recorder: w.recorder, Meter: w.set, Beat: w.dog.Beat,
@@ -300,8 +305,21 @@ func (w *wiring) interruption(context.Context) error {
 	}).Loops(nil)...)
 }
 
+// repairPolicies are those that disruption goes by; none if it repairs nothing. A set that is wrong ends the start (N6).
+func (w *wiring) repairPolicies() ([]life.RepairPolicy, error) {
+	if !w.options.Gates.NodeRepair || w.options.LegacyNodeRepair {
+		return nil, nil
+	}
+	list := control.RepairPolicies(w.provider.RepairPolicies())
+	if _, err := life.NewRepairRules(list); err != nil {
+		return nil, fmt.Errorf("repair policies of provider %s: %w", w.provider.Name(), err)
+	}
+	return list, nil
+}
+
+// repair is that of releases before 1.15; otherwise it is part of disruption.
 func (w *wiring) repair(context.Context) error {
-	if !w.options.Gates.NodeRepair {
+	if !w.options.Gates.NodeRepair || !w.options.LegacyNodeRepair {
 		return nil
 	}
 	return w.add(&repair.Repair{

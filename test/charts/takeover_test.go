@@ -90,7 +90,7 @@ func theirValues(t *testing.T) map[string]any {
 	}
 	for path, value := range map[string]any{
 		"controller.image.repository": "public.ecr.aws/karpenter/controller", "controller.image.tag": "1.15.0", "controller.image.digest": "sha256:" + strings.Repeat("b", 64),
-		"controller.resources": map[string]any{}, "settings.enableDRA": false, "settings.legacyNodeRepair": false, "settings.schedulerConfig": "",
+		"controller.resources": map[string]any{}, "settings.enableDRA": false, "settings.schedulerConfig": "",
 		"settings.awsFeatureGates.rebootForRepair": false,
 	} {
 		put(path, value)

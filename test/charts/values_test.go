@@ -129,6 +129,7 @@ settings.featureGates.staticCapacity false
 settings.ignoreDRARequests true
 settings.interruptionQueue ""
 settings.isolatedVPC false
+settings.legacyNodeRepair false
 settings.minValuesPolicy "Strict"
 settings.preferencePolicy "Respect"
 settings.reservedENIs "0"

@@ -36,6 +36,8 @@ const (
 const (
 	// DoNotDisruptAnnotationKey, set to "true" on a pod, node or claim, keeps voluntary disruption away.
 	DoNotDisruptAnnotationKey = Group + "/do-not-disrupt"
+	// DoNotRepairAnnotationKey, set to "true" on a node or claim, keeps repair away.
+	DoNotRepairAnnotationKey = Group + "/do-not-repair"
 	// NodePoolHashAnnotationKey holds the drift hash of the template, see NodePool.Hash.
 	NodePoolHashAnnotationKey = Group + "/nodepool-hash"
 	// NodePoolHashVersionAnnotationKey holds the NodePoolHashVersion that made the hash.

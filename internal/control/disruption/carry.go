@@ -114,6 +114,7 @@ func (l *Loop) verify(p *plan, moves []*disrupt.Move, first bool) []*start {
 		}
 		l.moves++
 		s.record = record{id: strconv.FormatInt(now.UnixNano(), 36) + "-" + strconv.Itoa(l.moves), reason: m.Reason, began: now, saves: p.share(m)}
+		s.repairs(p.in.Nodes[m.Remove[0]].Illness)
 		s.from = origin{s.id, m.From}
 		out = append(out, s)
 	}
@@ -196,7 +197,7 @@ func (l *Loop) prepareNode(ctx context.Context, n *state.Node, s *start) error {
 	if err := l.shut(ctx, n, s.reason); err != nil {
 		return err
 	}
-	why, err := l.disturbed(ctx, n, s.reason, known(n))
+	why, err := l.disturbed(ctx, n, s.record, known(n))
 	if err == nil && why != "" {
 		err = fmt.Errorf("node %s %w: %s", n.World.Name, errDisturbed, why)
 	}
@@ -258,7 +259,7 @@ func kindOf(reason disrupt.Reason, nodes int) string {
 	switch {
 	case reason == disrupt.Empty:
 		return kindEmpty
-	case reason == disrupt.Drifted:
+	case reason == disrupt.Drifted || reason == disrupt.Unhealthy:
 		return ""
 	case nodes > 1:
 		return kindMulti

@@ -57,7 +57,7 @@ func refusal(in *disrupt.Input, d *disrupt.Decision) (e *ledger.Entry, kinds str
 	total := 0
 	for _, k := range d.Kept {
 		facts := &in.Nodes[k.Node]
-		if facts.Fixed != "" || !facts.Consolidatable && facts.Drift == "" {
+		if facts.Fixed != "" || !facts.Consolidatable && facts.Drift == "" && facts.Illness == nil {
 			continue
 		}
 		total++
@@ -90,7 +90,7 @@ func refusal(in *disrupt.Input, d *disrupt.Decision) (e *ledger.Entry, kinds str
 }
 
 // words is what a summary calls nodes that go for a reason.
-var words = map[disrupt.Reason]string{disrupt.Empty: "empty", disrupt.Drifted: "drifted", disrupt.Underutilized: "underused"}
+var words = map[disrupt.Reason]string{disrupt.Empty: "empty", disrupt.Drifted: "drifted", disrupt.Underutilized: "underused", disrupt.Unhealthy: "unhealthy"}
 
 // begun keeps a move that has begun.
 func (b *ledgerRecorder) begun(s *start) {

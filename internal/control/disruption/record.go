@@ -18,12 +18,21 @@ type record struct {
 	to     []string
 	// saves is the part of each node's price that the move saves.
 	saves float64
+	// grace bounds the drain of a node that is repaired, nil for no bound; condition is that of the node.
+	grace     *time.Duration
+	condition string
 }
 
 func (r record) String() string {
 	text := fmt.Sprintf("id=%s reason=%s began=%s to=%s", r.id, r.reason, r.began.UTC().Format(time.RFC3339), strings.Join(r.to, ","))
 	if r.saves != 0 {
 		text += fmt.Sprintf(" saves=%.4f", r.saves)
+	}
+	if r.grace != nil {
+		text += " grace=" + r.grace.String()
+	}
+	if r.condition != "" {
+		text += " condition=" + r.condition
 	}
 	return text
 }
@@ -58,6 +67,14 @@ func parseRecord(text string) (record, error) {
 			}
 		case "saves":
 			r.saves, _ = strconv.ParseFloat(value, 64) // what is no number is not counted
+		case "grace":
+			grace, err := time.ParseDuration(value)
+			if err != nil {
+				return record{}, fmt.Errorf("move %q: grace must be a duration such as 10m: %w", text, err)
+			}
+			r.grace = &grace
+		case "condition":
+			r.condition = value
 		}
 	}
 	if r.id == "" || r.reason == "" || r.began.IsZero() {

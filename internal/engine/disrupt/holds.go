@@ -53,6 +53,9 @@ func (c *Check) Holds(m *Move) (why.Reason, bool) {
 	if r, ok := d.affordable(now); !ok {
 		return r, false
 	}
+	if m.Reason == Unhealthy {
+		defer c.free(now.Remove)()
+	}
 	if r, ok := c.same(m, now.Remove); !ok {
 		return r, false
 	}
@@ -63,6 +66,22 @@ func (c *Check) Holds(m *Move) (why.Reason, bool) {
 		return r, false
 	}
 	return d.take(now)
+}
+
+// free has all pods of nodes that are drained by force looked for. What it returns undoes that, if the nodes stay.
+func (c *Check) free(nodes []int32) (undo func()) {
+	was := make([]*world.Node, len(nodes))
+	for k, i := range nodes {
+		was[k] = c.d.nodes[i]
+		c.d.release(i)
+	}
+	return func() {
+		for k, i := range nodes {
+			if !c.d.gone[i] {
+				c.d.nodes[i] = was[k]
+			}
+		}
+	}
 }
 
 func about(name string, r why.Reason) why.Reason {

@@ -101,7 +101,7 @@ func (s *sub) move(reason Reason, remove []int32) (*Move, why.Reason) {
 	}
 	m := &Move{Reason: reason, Remove: slices.Clone(remove), Add: plan.Nodes, Order: plan.Order}
 	for _, i := range remove {
-		m.Evicts += s.d.evicts(i)
+		m.Evicts += s.d.evicts(i, reason)
 		m.Saves += s.node(i).Price
 	}
 	for _, n := range plan.Nodes {
@@ -152,7 +152,7 @@ func (s *sub) moves(remove []int32) []*Move {
 			out = append(out, m)
 		}
 		m.Remove = append(m.Remove, node)
-		m.Evicts += s.d.evicts(node)
+		m.Evicts += s.d.evicts(node, Underutilized)
 		m.Saves += s.node(node).Price
 	}
 	for _, n := range plan.Nodes {
