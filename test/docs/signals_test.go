@@ -154,7 +154,7 @@ func TestB1_TimersAreDocumented(t *testing.T) {
 		{"internal/engine/life/inventory.go", "proof = time.Minute", "two looks at least 1 min apart"},
 		{"internal/engine/life/inventory.go", "heldProof = 30 * time.Minute", "believed after 30 min"},
 		{"internal/engine/life/inventory.go", "longProof = 10 * time.Minute", "an empty one where one is expected after 10 min"},
-		{"internal/engine/life/repair.go", "repairShare = 5", "more than a fifth of the pool, rounded up"},
+		{"internal/engine/disrupt/repair.go", "repairShare = 5", "more than a fifth of the pool, rounded up"},
 		{"internal/control/quota.go", "quotaWindow = 10 * time.Minute", "a tenth of the nodes in ten minutes"},
 		{"internal/control/disruption/breaker.go", "longHold  = time.Hour", "1 h after the third"},
 		{"internal/control/disruption/calm.go", "maxWait = 5 * time.Minute", "every 5 min it has its turn"},
