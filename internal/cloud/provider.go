@@ -22,6 +22,7 @@ type Provider interface {
 	Fleet
 	Catalogue
 	Judge
+	Rebooter
 	// Name is the provider's name in logs and metrics, for example aws.
 	Name() string
 }
@@ -54,6 +55,13 @@ type Fleet interface {
 	Delete(ctx context.Context, id string) error
 	// Tag puts tags on an instance that a claim has on record. A tag that the instance has keeps its value: it may be the user's own.
 	Tag(ctx context.Context, id string, tags map[string]string) error
+}
+
+// Rebooter reboots instances.
+type Rebooter interface {
+	// Reboot asks the cloud to reboot the claim's instance. It may be called again with the same operation, which names this reboot of this
+	// claim, until it has been accepted. NodeRebootNotImplementedError and NodeRebootFailedError say that asking again is of no use.
+	Reboot(ctx context.Context, claim *karpv1.NodeClaim, operation string) error
 }
 
 // Catalogue says what can be bought.

@@ -9,10 +9,11 @@ import (
 // Gates are features that can be turned on and off (O63).
 type Gates struct {
 	NodeRepair, ReservedCapacity, SpotToSpotConsolidation, NodeOverlay, StaticCapacity, CapacityBuffer, PodDeletionCostManagement bool
+	TerminateFirstDrift, TerminateFirstRepair                                                                                     bool
 }
 
 // AWSGates are those of the AWS provider.
-type AWSGates struct{ NodeClassCEL bool }
+type AWSGates struct{ NodeClassCEL, RebootForRepair bool }
 
 // gate is a feature that can be named in a list.
 type gate struct {
@@ -32,12 +33,21 @@ func gates() []gate {
 		{name: "StaticCapacity", of: func(o *Options) *bool { return &o.Gates.StaticCapacity }, absent: true},
 		{name: "CapacityBuffer", of: func(o *Options) *bool { return &o.Gates.CapacityBuffer }, absent: true},
 		{name: "PodDeletionCostManagement", of: func(o *Options) *bool { return &o.Gates.PodDeletionCostManagement }},
+		{name: "TerminateFirstDrift", of: func(o *Options) *bool { return &o.Gates.TerminateFirstDrift }},
+		{name: "TerminateFirstRepair", of: func(o *Options) *bool { return &o.Gates.TerminateFirstRepair }},
 	}
 }
 
-func gatesDefault() string {
+func awsGates() []gate {
+	return []gate{
+		{name: "NodeClassCEL", of: func(o *Options) *bool { return &o.AWSGates.NodeClassCEL }},
+		{name: "RebootForRepair", of: func(o *Options) *bool { return &o.AWSGates.RebootForRepair }},
+	}
+}
+
+func gatesDefault(known []gate) string {
 	var list []string
-	for _, g := range gates() {
+	for _, g := range known {
 		list = append(list, fmt.Sprintf("%s=%t", g.name, g.on))
 	}
 	return strings.Join(list, ",")
@@ -46,9 +56,7 @@ func gatesDefault() string {
 func setGates(o *Options, v string) error { return readGates(o, v, "FEATURE_GATES", gates()) }
 
 func setAWSGates(o *Options, v string) error {
-	return readGates(o, v, "AWS_FEATURE_GATES", []gate{
-		{name: "NodeClassCEL", of: func(o *Options) *bool { return &o.AWSGates.NodeClassCEL }},
-	})
+	return readGates(o, v, "AWS_FEATURE_GATES", awsGates())
 }
 
 func readGates(o *Options, v, variable string, known []gate) error {

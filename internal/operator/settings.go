@@ -38,7 +38,7 @@ func coreSettings() []Setting {
 			set: choice(func(o *Options, v string) { o.MinValuesPolicy = MinValuesPolicy(v) }, string(MinValuesStrict), string(MinValuesBestEffort)),
 		},
 		{
-			Env: "FEATURE_GATES", ID: "O63", Default: gatesDefault(), Help: "features to turn on or off, as Name=true,Name=false; those not named keep their default, unknown ones are ignored",
+			Env: "FEATURE_GATES", ID: "O63", Default: gatesDefault(gates()), Help: "features to turn on or off, as Name=true,Name=false; those not named keep their default, unknown ones are ignored",
 			set: setGates,
 		},
 		{
@@ -216,7 +216,7 @@ func awsSettings() []Setting {
 			set: duration(minRefresh, func(o *Options) pDuration { return &o.SubnetRefreshInterval }),
 		},
 		{
-			Env: "AWS_FEATURE_GATES", ID: "aws-7.3", Default: "NodeClassCEL=false", Help: "features of the AWS provider to turn on or off; unknown ones are ignored",
+			Env: "AWS_FEATURE_GATES", ID: "aws-7.3", Default: gatesDefault(awsGates()), Help: "features of the AWS provider to turn on or off; unknown ones are ignored",
 			set: setAWSGates,
 		},
 	}

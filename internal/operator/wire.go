@@ -192,7 +192,7 @@ func (w *wiring) disruption(context.Context) error {
 	w.source.loop = &disruption.Loop{
 		Repair: policies,
 		Client: c, Live: w.m.GetAPIReader(), Mirror: w.mirror, Creator: w.creator, Turn: &w.turn, Nominated: w.provisioner.NominatedUntil, Arrivals: w.provisioner,
-		ClassVersion: w.classes.Version, Gate: w.health, Options: disrupt.Options{Pack: w.packing(), SpotToSpot: w.options.Gates.SpotToSpotConsolidation},
+		ClassVersion: w.classes.Version, Gate: w.health, Options: disrupt.Options{Pack: w.packing(), SpotToSpot: w.options.Gates.SpotToSpotConsolidation, TerminateFirstDrift: w.options.Gates.TerminateFirstDrift, TerminateFirstRepair: w.options.Gates.TerminateFirstRepair},
 		Clock: w.clock, Log: w.log.With("controller", "disruption"), Recorder: w.recorder, Meter: w.set, Beat: w.dog.Beat,
 		Ledger: w.ledger, Reading: w.reading(), Decided: w.source.decided,
 	}
@@ -251,6 +251,7 @@ func (w *wiring) claims(context.Context) error {
 
 func (w *wiring) termination(context.Context) error {
 	return w.add(&drain.Drainer{
+		Rebooter: w.as("nodeclaim.reboot"), Ledger: w.ledger, Wrote: func(o client.Object) { w.mirror.Wrote(o) },
 		Client: w.m.GetClient(), Live: w.m.GetAPIReader(), Fleet: w.as("node.termination"), InstanceID: aws.ParseProviderID, Class: served,
 		Launches: w.lifecycle, Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log,
 	})

@@ -126,6 +126,8 @@ func (r *disruptionReader) fixed(n *Node) string {
 		return "no NodeClaim stands behind it"
 	case w.InFlight:
 		return "it has not joined the cluster yet"
+	case toworld.Holds(n.Claim, v1.ConditionRebooting):
+		return beingRebooted
 	case !w.Initialized:
 		return "it is not initialized yet"
 	case w.Pool == "":

@@ -24,7 +24,7 @@ func (c *poolCount) outFor(reason disrupt.Reason) int {
 
 // count adds a node. Nodes that are starting, that no pool made or whose instance is being ended count nowhere.
 func (r *disruptionReader) count(counts map[string]*poolCount, n *Node) {
-	if n.Claim == nil || n.Object == nil || n.World.Pool == "" || !n.World.Initialized || toworld.Holds(n.Claim, v1.ConditionInstanceTerminating) {
+	if !n.Counts() {
 		return
 	}
 	c := counts[n.World.Pool]
@@ -33,13 +33,19 @@ func (r *disruptionReader) count(counts map[string]*poolCount, n *Node) {
 		counts[n.World.Pool] = c
 	}
 	c.nodes++
-	going := n.World.Deleting || r.opt.Busy != nil && r.opt.Busy(n.Claim.Name) != ""
+	going := n.World.Deleting || toworld.Holds(n.Claim, v1.ConditionRebooting) || r.opt.Busy != nil && r.opt.Busy(n.Claim.Name) != ""
 	if going {
 		c.going++
 	}
 	if going || !nodeReady(n.Object) {
 		c.out++
 	}
+}
+
+// Counts says whether budgets count a node: it has been up, and its instance is not being ended.
+func (n *Node) Counts() bool {
+	return n.Claim != nil && n.Object != nil && n.World.Pool != "" && !toworld.Holds(n.Claim, v1.ConditionInstanceTerminating) &&
+		(n.World.Initialized || toworld.Holds(n.Claim, v1.ConditionRebooting))
 }
 
 func nodeReady(n *corev1.Node) bool {

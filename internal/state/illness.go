@@ -38,15 +38,38 @@ func (r *disruptionReader) illness(n *Node) *disrupt.Illness {
 	if r.rules == nil || n.Object == nil {
 		return nil
 	}
-	found, ok := r.rules.Diagnose(Conditions(n.Object), r.now)
+	found, ok := r.rules.Diagnose(since(Conditions(n.Object), rebooted(n.Claim)), r.now)
 	if !ok {
 		return nil
 	}
+	reboot := found.Policy.Action == life.RebootNode
+	may := life.MayReboot(life.Reboots(n.Claim.Annotations[v1.RebootsAnnotationKey], r.now))
 	return &disrupt.Illness{
-		What: found.String(), Condition: found.Condition.Type, Due: found.Due, Priority: found.Policy.Priority,
+		What: found.String(), Condition: found.Condition.Type, Due: found.Due, Priority: found.Policy.Priority, Reboot: reboot && may, Escalated: reboot && !may,
 		Grace: life.DrainWithin(found.Policy.Grace, Grace(n.Claim)), Fixed: r.unrepairable(n),
 	}
 }
+
+// rebooted is when the claim's instance was last rebooted with success; zero if it was not.
+func rebooted(c *v1.NodeClaim) time.Time {
+	if is := condition(c, v1.ConditionRebooting); is != nil && is.Status == "False" && is.Reason == v1.ReasonRebootSucceeded {
+		return is.LastTransitionTime.Time
+	}
+	return time.Time{}
+}
+
+// since has conditions count from a reboot on at the earliest: whoever writes them has to find out anew.
+func since(list []life.NodeCondition, reboot time.Time) []life.NodeCondition {
+	for i := range list {
+		if !list[i].Since.IsZero() && list[i].Since.Before(reboot) {
+			list[i].Since = reboot
+		}
+	}
+	return list
+}
+
+// beingRebooted is why nothing is done about a node whose instance is being rebooted.
+const beingRebooted = "its instance is being rebooted"
 
 // unrepairable says why a node is not to be repaired, whatever is wrong with it.
 func (r *disruptionReader) unrepairable(n *Node) string {
@@ -58,6 +81,8 @@ func (r *disruptionReader) unrepairable(n *Node) string {
 	switch w := n.World; {
 	case w.Deleting:
 		return "it is being deleted already"
+	case toworld.Holds(n.Claim, v1.ConditionRebooting):
+		return beingRebooted
 	case w.InFlight, !toworld.Holds(n.Claim, v1.ConditionRegistered):
 		return "it has not joined the cluster yet"
 	case w.Pool == "":

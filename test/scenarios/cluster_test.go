@@ -38,6 +38,8 @@ type cluster struct {
 	past       []disrupt.Past
 	spotToSpot bool
 	repair     []life.RepairPolicy
+	// terminateFirst says that nodes in full reservations may be removed first.
+	terminateFirst bool
 }
 
 // words is a line: a verb, a name, and key=value arguments, of which some may repeat.
@@ -164,6 +166,8 @@ func (c *cluster) addOption(w words) error {
 		c.options.BestEffortMinValues = true
 	case "spot-to-spot":
 		c.spotToSpot = true
+	case "terminate-first":
+		c.terminateFirst = true
 	case "no-new-nodes":
 		c.options.NoNewNodes = true
 	case "max-types":

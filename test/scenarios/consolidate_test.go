@@ -63,7 +63,7 @@ func decide(t *testing.T, input string, reversed bool, workers int) string {
 	c := read(t, input, reversed)
 	view, problems := state.BuildView(c.objects, c.catalog, c.state, c.now)
 	in := c.input(view)
-	opt := disrupt.Options{Pack: c.options, SpotToSpot: c.spotToSpot}
+	opt := disrupt.Options{Pack: c.options, SpotToSpot: c.spotToSpot, TerminateFirstDrift: c.terminateFirst, TerminateFirstRepair: c.terminateFirst}
 	opt.Pack.Workers = workers
 	d := disrupt.Decide(in, opt, c.now)
 	check := disrupt.NewCheck(in, opt, c.now)
@@ -81,7 +81,18 @@ func (c *cluster) printMoves(v *state.View, d *disrupt.Decision, problems []dump
 		fmt.Fprintf(&b, "! %s\n", p)
 	}
 	for _, m := range d.Moves {
-		fmt.Fprintf(&b, "%s - %s  saves $%.4f/h  %d restarts\n", m.Reason, strings.Join(m.Nodes, " "), m.Saves, m.Evicts)
+		if m.Reboot {
+			fmt.Fprintf(&b, "%s ~ %s  rebooted  %d restarts\n", m.Reason, strings.Join(m.Nodes, " "), m.Evicts)
+			if c.show["why"] {
+				fmt.Fprintf(&b, "    why %s\n", m.Why.Line())
+			}
+			continue
+		}
+		first := ""
+		if m.TerminateFirst {
+			first = "  terminate-first"
+		}
+		fmt.Fprintf(&b, "%s - %s  saves $%.4f/h  %d restarts%s\n", m.Reason, strings.Join(m.Nodes, " "), m.Saves, m.Evicts, first)
 		for _, n := range m.Add {
 			first := n.Choices[0]
 			fmt.Fprintf(&b, "    + %s  %s  %s  %s  $%.4f/h  %s\n", n.Name, first.Type.Name, first.Offering.Zone, first.Offering.CapacityType, first.Offering.Price, c.count(n.Pods))

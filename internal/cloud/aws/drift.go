@@ -28,10 +28,14 @@ func (p *Provider) RepairPolicies() []cloud.RepairPolicy {
 		p.ReasonRegex, p.Tolerated, p.TerminationGracePeriod = "^NvidiaXID("+codes+")Error$", hardware, new(5*time.Minute)
 		return p
 	}
+	rebooted := gpu(xidReboot)
+	if p.opt.RebootForRepair {
+		rebooted.Action = cloud.RebootNode
+	}
 	return []cloud.RepairPolicy{
 		policy(corev1.NodeReady, corev1.ConditionFalse),
 		policy(corev1.NodeReady, corev1.ConditionUnknown),
-		gpu(xidReboot),
+		rebooted,
 		gpu(xidReplace),
 		policy(conditionHardware, corev1.ConditionFalse),
 		policy("StorageReady", corev1.ConditionFalse),

@@ -224,6 +224,13 @@ func TestAWS_5_4_N6_RepairPolicies(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+	p := testProvider()
+	p.opt.RebootForRepair = true
+	for i, policy := range p.RepairPolicies() {
+		if reboots := policy.Action == cloud.RebootNode; reboots != (i == 2) {
+			t.Errorf("N7: with RebootForRepair, policy %d (%s %s) has the action %s", i, policy.Condition, policy.ReasonRegex, policy.Action)
+		}
+	}
 }
 
 // TestAWS_4_1_Intervals counts what a class costs that nothing happens to: how often it asks AWS what.

@@ -63,7 +63,10 @@ func (l *Loop) carryOut(ctx context.Context, p *plan) (begun int) {
 					l.moved.begin(s)
 					l.promises.made(s, l.Clock.Now())
 				}
-				if len(s.to) == 0 {
+				switch {
+				case s.reboot:
+					l.entries.ended(s.id, ledger.Done, "its reboot is requested")
+				case len(s.to) == 0:
 					l.entries.ended(s.id, ledger.Done, "deleted")
 				}
 				continue
@@ -114,6 +117,7 @@ func (l *Loop) verify(p *plan, moves []*disrupt.Move, first bool) []*start {
 		}
 		l.moves++
 		s.record = record{id: strconv.FormatInt(now.UnixNano(), 36) + "-" + strconv.Itoa(l.moves), reason: m.Reason, began: now, saves: p.share(m)}
+		s.reboot, s.first = m.Reboot, m.TerminateFirst
 		s.repairs(p.in.Nodes[m.Remove[0]].Illness)
 		s.from = origin{s.id, m.From}
 		out = append(out, s)
@@ -152,8 +156,15 @@ func (l *Loop) begin(ctx context.Context, s *start) error {
 	defer l.Turn.begin(s.nodes)()
 	ctx, cancel := context.WithTimeout(ctx, beginTimeout)
 	defer cancel()
-	drafts := l.Creator.Drafts(s.plan.view, s.move.Add, lower(s.reason))
-	if len(drafts) != len(s.move.Add) {
+	if s.reboot {
+		return l.requestReboots(ctx, s)
+	}
+	add := s.move.Add
+	if s.first {
+		add = nil // provisioning launches it when its place is free
+	}
+	drafts := l.Creator.Drafts(s.plan.view, add, lower(s.reason))
+	if len(drafts) != len(add) {
 		return errors.New("the pool of a replacement is gone")
 	}
 	for _, d := range drafts {

@@ -110,9 +110,18 @@ func (b *ledgerRecorder) begun(s *start) {
 		if i < len(s.to) {
 			m.Claim = s.to[i]
 		}
+		if s.first {
+			break // it is planned when there is room for it
+		}
 		e.Add = append(e.Add, m)
 	}
 	e.Summary = ledger.MoveSummary(words[s.reason], &e)
+	if s.reboot {
+		e.Summary, e.Remove = fmt.Sprintf("%s is rebooted: %s", why.List(nodeNames(s.nodes), 1), s.move.Why.Line()), nil
+		for _, n := range s.nodes {
+			e.About = append(e.About, ledger.Ref{Kind: "Node", Name: n.World.Name})
+		}
+	}
 	b.ledger.Add(e)
 }
 

@@ -21,6 +21,9 @@ type record struct {
 	// grace bounds the drain of a node that is repaired, nil for no bound; condition is that of the node.
 	grace     *time.Duration
 	condition string
+	// reboot says that the nodes are rebooted, and first that they are removed before their replacement can be there. Neither is written:
+	// such a move ends where it begins.
+	reboot, first bool
 }
 
 func (r record) String() string {
@@ -39,6 +42,12 @@ func (r record) String() string {
 
 // decision is what metrics call it.
 func (r record) decision() string {
+	switch {
+	case r.reboot:
+		return "reboot"
+	case r.first:
+		return "terminate-first"
+	}
 	if len(r.to) > 0 {
 		return "replace"
 	}

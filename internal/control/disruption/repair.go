@@ -2,9 +2,12 @@ package disruption
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/control"
@@ -50,6 +53,44 @@ func (l *Loop) tighten(ctx context.Context, n *state.Node, r record) error {
 	}
 	deadline := l.Clock.Now().Add(*r.grace)
 	return gone(change(ctx, l, claim, control.Patch, func(c *karpv1.NodeClaim) { control.Tighten(c, deadline) }))
+}
+
+// requestReboots writes on the claims of a move that their instances are to be rebooted. Package drain goes on from there.
+func (l *Loop) requestReboots(ctx context.Context, s *start) error {
+	errs := each(s.nodes, func(n *state.Node) error {
+		because, err := l.disturbed(ctx, n, s.record, nil)
+		if err == nil && because != "" {
+			err = fmt.Errorf("node %s %w: %s", n.World.Name, errDisturbed, because)
+		}
+		if err != nil {
+			return err
+		}
+		err = change(ctx, l, n.Claim, control.Patch, func(c *karpv1.NodeClaim) {
+			delete(c.Annotations, karpv1.RebootPreBootIDAnnotationKey)
+			delete(c.Annotations, karpv1.RebootGraceAnnotationKey)
+			if s.grace != nil {
+				control.Annotate(c, karpv1.RebootGraceAnnotationKey, s.grace.String())
+			}
+		})
+		if err != nil {
+			return err
+		}
+		claim := n.Claim
+		if now := l.Mirror.View().Claim(claim.Name); now != nil && now.Claim != nil && now.Claim.UID == claim.UID {
+			claim = now.Claim // with what was written a moment ago
+		}
+		return change(ctx, l, claim, control.PatchStatus, func(c *karpv1.NodeClaim) {
+			set, now := c.StatusConditions(), l.Clock.Now()
+			set.Set(karpv1.Condition{Type: karpv1.ConditionDisruptionReason, Status: metav1.ConditionTrue, Reason: string(s.reason)}, now)
+			set.Set(karpv1.Condition{Type: karpv1.ConditionRebooting, Status: metav1.ConditionTrue, Reason: karpv1.ReasonRebootRequested}, now)
+		})
+	})
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	l.reporter.begun(s)
+	l.entries.begun(s)
+	return nil
 }
 
 // unrepairable says why a node must not be repaired although its move has gone so far.

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/life"
 	"karpenter/internal/meter"
@@ -198,5 +199,82 @@ func TestN6_BudgetsHoldForRepair(t *testing.T) {
 	b.expectEvent("DisruptionBlocked", "No allowed disruptions for disruption reason Unhealthy")
 	if got := b.counted(meter.DisruptionEligibleNodes, "reason", "unhealthy"); got != 1 {
 		t.Errorf("O37: %v nodes could be repaired", got)
+	}
+}
+
+func TestN7_ARebootIsRequestedAndLeftToItself(t *testing.T) {
+	b := newBench(t)
+	b.repairing(new(5 * time.Minute))
+	b.loop.Repair = append(b.loop.Repair, life.RepairPolicy{
+		Type: hardware, Status: "False", ReasonRegex: "^NvidiaXID48Error$", Tolerated: 10 * time.Minute, Grace: new(5 * time.Minute), Action: life.RebootNode,
+	})
+	b.ward(func(p *karpv1.NodePool) { p.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "1"}} })
+	b.fault("sick", hardware, "NvidiaXID48Error")
+	b.clock.Step(10 * time.Minute)
+	for range 3 {
+		b.pass()
+		b.clock.Step(time.Minute)
+	}
+	c := b.claim("sick")
+	is, reason := c.StatusConditions().Get(karpv1.ConditionRebooting), c.StatusConditions().Get(karpv1.ConditionDisruptionReason)
+	if is.Status != metav1.ConditionTrue || is.Reason != karpv1.ReasonRebootRequested || reason == nil || reason.Reason != "Unhealthy" || c.Annotations[karpv1.RebootGraceAnnotationKey] != "5m0s" {
+		t.Errorf("Rebooting %+v, DisruptionReason %+v, annotations %v", is, reason, c.Annotations)
+	}
+	if len(b.made()) > 0 || b.going("sick") || tainted(b.nodeOf("sick")) || c.Annotations[karpv1.MoveAnnotationKey] != "" {
+		t.Errorf("%d replacements, annotations %v", len(b.made()), c.Annotations)
+	}
+	if got := b.counted(meter.DisruptionDecisions, "reason", "unhealthy", "decision", "reboot"); got != 1 {
+		t.Errorf("O35: %v counted", got)
+	}
+	if got := b.counted(meter.NodePoolsAllowedDisruptions, "nodepool", "general", "reason", "drifted"); got != 0 {
+		t.Errorf("a node that is rebooted does not count: %v more are allowed", got)
+	}
+	// Two have not helped: the next is a replacement.
+	c.Annotations[karpv1.RebootsAnnotationKey] = b.clock.Now().Add(-2*time.Hour).UTC().Format(time.RFC3339) + "," + b.clock.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
+	b.must(b.client.Update(b.Context(), c))
+	c.StatusConditions().Set(karpv1.Condition{Type: karpv1.ConditionRebooting, Status: metav1.ConditionFalse, Reason: karpv1.ReasonRebootSucceeded}, b.clock.Now())
+	_, err := c.StatusConditions().Clear(karpv1.ConditionDisruptionReason, b.clock.Now())
+	b.must(err)
+	b.must(b.client.WithWatch.Status().Update(b.Context(), c))
+	b.clock.Step(9 * time.Minute)
+	if b.pass(); len(b.made()) > 0 {
+		t.Error("whoever reports on the node had no time to find out anew")
+	}
+	b.clock.Step(time.Minute)
+	b.pass()
+	b.replace()
+	if !b.going("sick") {
+		t.Error("it is not replaced after two reboots")
+	}
+}
+
+func TestN8_ANodeInAFullReservationIsRemovedFirst(t *testing.T) {
+	b := newBench(t)
+	b.reservation = "cr-1"
+	b.loop.Options.TerminateFirstDrift = true
+	b.pool("general", func(p *karpv1.NodePool) {
+		p.Spec.Disruption.ConsolidateAfter = karpv1.NeverDuration()
+		p.Spec.Template.Spec.Requirements[0].Values = []string{"reserved"}
+	})
+	b.machine("old", "general", "m5.large")
+	labels := map[string]string{karpv1.CapacityTypeLabelKey: "reserved", awsv1.LabelCapacityReservationID: "cr-1"}
+	c, n := b.claim("old"), b.nodeOf("old")
+	for key, value := range labels {
+		c.Labels[key], n.Labels[key] = value, value
+	}
+	b.must(b.client.Update(b.Context(), c))
+	b.must(b.client.Update(b.Context(), n))
+	b.pod("old", "1500m")
+	b.clock.Step(time.Minute)
+	b.drifted()
+	b.pass()
+	if !b.going("old") || len(b.made()) != 0 {
+		t.Errorf("old goes: %v, %d replacements", b.going("old"), len(b.made()))
+	}
+	if got := b.counted(meter.DisruptionDecisions, "reason", "drifted", "decision", "terminate-first"); got != 1 {
+		t.Errorf("O35: %v counted", got)
+	}
+	if got := b.counted(meter.TerminateFirstDecisions, "nodepool", "general", "reason", "drifted", "terminate_first_reason", "no-reserved-capacity"); got != 1 {
+		t.Errorf("N8: %v counted", got)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/control"
 	"karpenter/internal/engine/disrupt"
 	"karpenter/internal/engine/why"
@@ -79,14 +78,14 @@ func (s *reporter) about(n *state.Node, e control.Event) {
 func (s *reporter) budgets(view *state.View, in *disrupt.Input) {
 	nodes, out, going := map[string]int{}, map[string]int{}, map[string]int{}
 	for i, n := range view.Nodes {
-		if n.Claim == nil || n.Object == nil || !n.World.Initialized || n.Claim.StatusConditions().IsTrue(karpv1.ConditionInstanceTerminating) {
+		if !n.Counts() {
 			continue
 		}
 		nodes[n.World.Pool]++
-		if in.World.Nodes[i].Deleting {
+		if in.World.Nodes[i].Deleting || rebooting(n.Claim) {
 			going[n.World.Pool]++
 		}
-		if in.World.Nodes[i].Deleting || !control.Ready(n.Object) {
+		if in.World.Nodes[i].Deleting || rebooting(n.Claim) || !control.Ready(n.Object) {
 			out[n.World.Pool]++
 		}
 	}
@@ -223,6 +222,11 @@ func (s *reporter) begun(st *start) {
 		}
 		if st.reason == disrupt.Underutilized && policy(st.plan.in, pool) == string(disrupt.Balanced) { // D42
 			s.about(n, control.Event{Reason: EventApproved, Message: sentence(st.move.Why.Line())})
+		}
+	}
+	if st.first {
+		for pool := range pools {
+			s.l.Meter.Add(meter.TerminateFirstDecisions, 1, "nodepool", pool, "reason", reason, "terminate_first_reason", "no-reserved-capacity")
 		}
 	}
 	for _, score := range st.move.Scores {

@@ -258,17 +258,7 @@ func (d *decider) take(m *Move) (why.Reason, bool) {
 		d.ledger.undo(d, m)
 		return r, false
 	}
-	m.Nodes = make([]string, len(m.Remove))
-	for k, n := range m.Remove {
-		d.gone[n] = true
-		if d.counts(n, m.Reason) {
-			d.taken[d.in.World.Nodes[n].Pool]++
-		}
-		for _, g := range d.in.Nodes[n].Guards {
-			d.guard[g.Budget] -= g.Pods
-		}
-		m.Nodes[k] = d.in.World.Nodes[n].Name
-	}
+	d.spent(m)
 	for _, n := range m.Add {
 		d.made[n.Pool.Name]++
 		n.Name = fmt.Sprintf("%s-%d", n.Pool.Name, d.made[n.Pool.Name])
@@ -283,6 +273,21 @@ func (d *decider) take(m *Move) (why.Reason, bool) {
 		d.opt.Found(m)
 	}
 	return why.Reason{}, true
+}
+
+// spent notes what a move uses up: its nodes, and what budgets allow.
+func (d *decider) spent(m *Move) {
+	m.Nodes = make([]string, len(m.Remove))
+	for k, n := range m.Remove {
+		d.gone[n] = true
+		if d.counts(n, m.Reason) {
+			d.taken[d.in.World.Nodes[n].Pool]++
+		}
+		for _, g := range d.in.Nodes[n].Guards {
+			d.guard[g.Budget] -= g.Pods
+		}
+		m.Nodes[k] = d.in.World.Nodes[n].Name
+	}
 }
 
 // done tells that a part of the decision has been made.

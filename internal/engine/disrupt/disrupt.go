@@ -125,6 +125,8 @@ type Options struct {
 	Pack pack.Options
 	// SpotToSpot allows replacing spot nodes by cheaper spot nodes.
 	SpotToSpot bool
+	// TerminateFirstDrift and TerminateFirstRepair let nodes in full reservations be removed before their replacement is there (N8).
+	TerminateFirstDrift, TerminateFirstRepair bool
 	// Turn counts decisions. What one decision cannot look at in full, the next begins elsewhere.
 	Turn int
 	// Found, if any, is told of each move as soon as it is found. It must not block.
@@ -161,6 +163,11 @@ type Move struct {
 	Remove []int32
 	Nodes  []string
 	Add    []*pack.NewNode
+	// Reboot says that the nodes are not removed but rebooted: their pods restart, and they come back.
+	Reboot bool
+	// TerminateFirst says that the nodes are removed before what is added can be launched: it needs their place. Whoever carries the move out
+	// launches nothing; provisioning does once the place is free.
+	TerminateFirst bool
 	// Filled are the nodes that take pods of the removed ones.
 	Filled []*pack.Filled
 	// Order lists the pods that move in the order in which they were placed.

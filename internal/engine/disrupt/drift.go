@@ -31,7 +31,7 @@ func (d *decider) drift() {
 	if len(nodes) > 0 {
 		rest = d.replaceAll(Drifted, nodes, d.openNodes(func(node int32) bool { return !slices.Contains(nodes, node) }))
 	}
-	for _, s := range rest {
+	for _, s := range d.terminateFirst(Drifted, rest) {
 		d.keep(s.node, s.why.Code, "it has drifted (%s), but %s", d.in.Nodes[s.node].Drift, s.why.Line())
 	}
 }
@@ -102,7 +102,11 @@ func (d *decider) replaceAll(reason Reason, nodes, room []int32) (rest []stuck) 
 // fault says what is wrong with a node that is replaced.
 func (d *decider) fault(reason Reason, node int32) string {
 	if reason == Unhealthy {
-		return "is unhealthy: " + d.in.Nodes[node].Illness.What
+		ill := d.in.Nodes[node].Illness
+		if ill.Escalated {
+			return "is unhealthy: " + ill.What + "; reboots of the last day have not helped (reboot-escalated)"
+		}
+		return "is unhealthy: " + ill.What
 	}
 	return "has drifted: " + d.in.Nodes[node].Drift
 }

@@ -37,10 +37,19 @@ func Ask(in *Input, q Question, now time.Time) Verdict {
 	d.settle()
 	for _, m := range q.After {
 		if !slices.Contains(m.Remove, q.Node) {
-			d.take(again(m)) // one that does not hold in a changed world is left out
+			d.again(m)
 		}
 	}
 	return d.ask(q.Node)
+}
+
+// again takes a move that was decided on before. One that does not hold in a changed world is left out.
+func (d *decider) again(m *Move) {
+	if m.Reboot {
+		d.takeReboot(again(m))
+		return
+	}
+	d.take(again(m))
 }
 
 // again is a move that can be taken once more: taking it names its nodes.
@@ -75,6 +84,10 @@ func (d *decider) askUnhealthy(node int32) Verdict {
 	}
 	if r, ok := d.quota(Unhealthy).take(node); !ok {
 		return Verdict{Why: r}
+	}
+	if d.in.Nodes[node].Illness.Reboot {
+		d.takeReboot(d.reboot(node))
+		return Verdict{Goes: true, Move: d.moves[len(d.moves)-1]}
 	}
 	if rest := d.replaceSick([]int32{node}); len(rest) > 0 {
 		return Verdict{Why: rest[0].why}
@@ -124,6 +137,7 @@ func (d *decider) askDrifted(node int32) Verdict {
 	if len(rest) > 0 {
 		rest = d.replaceAll(Drifted, []int32{node}, d.openNodes(func(i int32) bool { return i != node }))
 	}
+	rest = d.terminateFirst(Drifted, rest)
 	if len(rest) > 0 {
 		return Verdict{Why: rest[0].why}
 	}

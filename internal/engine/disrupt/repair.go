@@ -29,6 +29,8 @@ type Illness struct {
 	Priority int
 	// Grace bounds the drain; nil lets it take as long as it takes.
 	Grace *time.Duration
+	// Reboot says that the node is rebooted rather than replaced, and Escalated that it would be, had that not been tried in vain.
+	Reboot, Escalated bool
 	// Fixed says why the node is not to be repaired, empty if nothing stands in the way.
 	Fixed string
 }
@@ -116,8 +118,33 @@ func (d *decider) repair() {
 		}
 		return !ok
 	})
-	for _, s := range d.replaceSick(sick) {
+	replaced := slices.DeleteFunc(sick, func(node int32) bool {
+		if d.in.Nodes[node].Illness.Reboot {
+			d.takeReboot(d.reboot(node))
+			return true
+		}
+		return false
+	})
+	for _, s := range d.replaceSick(replaced) {
 		d.keepIll(s.node, s.why)
+	}
+}
+
+// reboot is the move that reboots a node: its pods restart, and the node stays (N7).
+func (d *decider) reboot(node int32) *Move {
+	n := d.in.World.Nodes[node]
+	return &Move{
+		Reason: Unhealthy, Reboot: true, Remove: []int32{node}, Evicts: d.evicts(node, Unhealthy),
+		Why: why.New(why.Chosen, "node %s %s; its instance is rebooted", n.Name, d.fault(Unhealthy, node)),
+	}
+}
+
+// takeReboot adds a reboot to the decision. Nothing else is done about its node, and its room counts as coming back.
+func (d *decider) takeReboot(m *Move) {
+	d.spent(m)
+	d.moves = append(d.moves, m)
+	if d.opt.Found != nil {
+		d.opt.Found(m)
 	}
 }
 
@@ -140,6 +167,7 @@ func (d *decider) replaceSick(nodes []int32) (rest []stuck) {
 		}
 		rest = d.replaceAll(Unhealthy, left, d.openNodes(func(int32) bool { return true }))
 	}
+	rest = d.terminateFirst(Unhealthy, rest)
 	for _, s := range rest {
 		d.nodes[s.node] = was[s.node]
 	}

@@ -20,8 +20,12 @@ type sub struct {
 	shut []bool
 }
 
-// subOptions says what a part is for: whether nothing may be launched, and whether pods have rules for each other.
-type subOptions struct{ stays, bound bool }
+// subOptions says what a part is for: whether nothing may be launched, whether pods have rules for each other, and which pools there are
+// if not those of the snapshot.
+type subOptions struct {
+	stays, bound bool
+	pools        []*world.Pool
+}
 
 // sub is the part of the cluster with the nodes at some indexes.
 func (d *decider) sub(all []*world.Node, at []int32, opt subOptions) *sub {
@@ -37,6 +41,9 @@ func (d *decider) sub(all []*world.Node, at []int32, opt subOptions) *sub {
 		for _, n := range d.crowd.without(all, at) {
 			snap.Nodes, s.shut = append(snap.Nodes, n), append(s.shut, true)
 		}
+	}
+	if opt.pools != nil {
+		snap.Pools = opt.pools
 	}
 	how := d.opt.Pack
 	how.NoNewNodes, how.Workers = opt.stays, 1
