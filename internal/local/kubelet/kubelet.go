@@ -178,6 +178,7 @@ func (k *Kubelet) Kill() (killed int) {
 	for _, w := range k.workers() {
 		w.mu.Lock()
 		if w.cmd != nil && w.cmd.Process.Kill() == nil {
+			w.killed = true
 			killed++
 		}
 		w.mu.Unlock()
@@ -185,16 +186,17 @@ func (k *Kubelet) Kill() (killed int) {
 	return killed
 }
 
-// Pid is the id of the first pod's process, or 0 while it has none.
+// Pid is the id of the first process that runs, or 0 while none does.
 func (k *Kubelet) Pid() int {
+	pid := 0
 	for _, w := range k.workers() {
 		w.mu.Lock()
-		defer w.mu.Unlock()
-		if w.cmd != nil {
-			return w.cmd.Process.Pid
+		if w.cmd != nil && pid == 0 {
+			pid = w.cmd.Process.Pid
 		}
+		w.mu.Unlock()
 	}
-	return 0
+	return pid
 }
 
 // Tail is the last lines of the log of each pod's process.

@@ -56,11 +56,12 @@ type Options struct {
 type Server struct {
 	Options
 	serving atomic.Pointer[tls.Certificate]
-	ready   chan struct{}
+	// ready is closed once the server answers and the definitions point to it.
+	ready chan struct{}
 }
 
-// NewServer returns a server that does nothing before Start.
-func NewServer(options Options) (*Server, error) {
+// newServer returns a server that does nothing before Start.
+func newServer(options Options) (*Server, error) {
 	if err := options.Target.validate(); err != nil {
 		return nil, err
 	}
@@ -86,7 +87,7 @@ func Listen(config *rest.Config, target Target, options Options, port int) (*Ser
 	}
 	options.Client, options.Target, options.Listener = uncached, target, listener
 	options.Secret = types.NamespacedName{Namespace: target.ServiceNamespace, Name: target.ServiceName + "-conversion"}
-	server, err := NewServer(options)
+	server, err := newServer(options)
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
@@ -95,9 +96,6 @@ func Listen(config *rest.Config, target Target, options Options, port int) (*Ser
 
 // NeedLeaderElection tells controller-runtime that every replica serves.
 func (s *Server) NeedLeaderElection() bool { return false }
-
-// Ready is closed once the server answers and the definitions point to it.
-func (s *Server) Ready() <-chan struct{} { return s.ready }
 
 // Start serves until the context ends.
 func (s *Server) Start(ctx context.Context) error {

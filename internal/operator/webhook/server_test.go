@@ -100,7 +100,7 @@ func serve(t *testing.T, cluster client.Client, clock Clock) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := NewServer(Options{
+	server, err := newServer(Options{
 		Client: cluster, Clock: clock, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Secret: secretName,
 		Target: Target{ServiceNamespace: "kube-system", ServiceName: "karpenter", ServicePort: 8443}, Listener: listener,
 	})
@@ -117,7 +117,7 @@ func serve(t *testing.T, cluster client.Client, clock Clock) *Server {
 		}
 	})
 	select {
-	case <-server.Ready():
+	case <-server.ready:
 	case <-time.After(2 * time.Minute):
 		t.Fatal("the server is not ready")
 	}
