@@ -125,7 +125,11 @@ func (c *Cluster) hopeless(at int32) bool {
 
 // goingNode is about a node that a move takes away.
 func (c *Cluster) goingNode(a *Answer, at int32, m *disrupt.Move) {
-	a.Verdict = fmt.Sprintf("is to be removed (%s): %s", m.Reason, m.Why.Text)
+	verb := "removed"
+	if m.Reboot {
+		verb = "rebooted"
+	}
+	a.Verdict = fmt.Sprintf("is to be %s (%s): %s", verb, m.Reason, m.Why.Text)
 	a.Why = []why.Reason{m.Why}
 	for _, n := range m.Add {
 		r := why.New(why.Chosen, "%s takes %s", alternative(n.Pool.Name, n.Choices[0]).Text, why.Count(len(n.Pods), "pod"))

@@ -230,7 +230,7 @@ func (c *Cluster) budgetFacts(a *Answer, p *state.Pool) {
 	for _, reason := range reasons {
 		texts = append(texts, c.budgetText(p.Object, reason, pool.Allowed[reason]))
 	}
-	if texts[0] == texts[1] && texts[1] == texts[2] {
+	if len(slices.Compact(slices.Clone(texts))) == 1 {
 		a.fact("may be out", texts[0])
 		return
 	}

@@ -112,7 +112,7 @@ func bootTiming(boot time.Duration) simaws.Timing {
 	}
 	return simaws.Timing{
 		Pending: nothing(pending), Join: nothing(boot - pending),
-		ShuttingDown: nothing(min(boot, 10*time.Second)), Stopping: nothing(min(boot, 10*time.Second)),
+		ShuttingDown: nothing(min(boot, 10*time.Second)), Stopping: nothing(min(boot, 10*time.Second)), Reboot: nothing(boot),
 	}
 }
 

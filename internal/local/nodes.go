@@ -117,6 +117,8 @@ func (n *nodeKeeper) handle(ctx context.Context, id string) {
 		err = n.register(ctx, &event.instance)
 	case event.left == "stopped":
 		err = n.switchOff(ctx, &event.instance, true)
+	case event.left == "rebooting":
+		err = n.switchOff(ctx, &event.instance, false)
 	default:
 		err = n.remove(ctx, &event.instance)
 	}
@@ -184,7 +186,7 @@ func (n *nodeKeeper) registerDriver(ctx context.Context, m *simaws.Instance, nod
 	return nil
 }
 
-// switchOn lets kwok have a node again whose instance was stopped and started.
+// switchOn lets kwok have a node again whose instance was stopped and started, or rebooted.
 func (n *nodeKeeper) switchOn(ctx context.Context, m *simaws.Instance) error {
 	node, err := n.own(ctx, m)
 	if err != nil {
@@ -196,9 +198,19 @@ func (n *nodeKeeper) switchOn(ctx context.Context, m *simaws.Instance) error {
 	if node.Annotations[kwokAnnotation] == managed {
 		return nil
 	}
+	if boot := bootID(m); node.Status.NodeInfo.BootID != boot {
+		status := node.DeepCopy()
+		status.Status.NodeInfo.BootID = boot
+		// Whatever else reports on the node begins anew with it.
+		status.Status.Conditions = conditions("KubeletNotReady", "container runtime network not ready", corev1.ConditionFalse, metav1.Now())
+		if err := n.kube.Status().Update(ctx, status); err != nil {
+			return fmt.Errorf("starting node %s: %w", node.Name, err)
+		}
+		node.ResourceVersion = status.ResourceVersion
+	}
 	before := node.DeepCopy()
 	metav1.SetMetaDataAnnotation(&node.ObjectMeta, kwokAnnotation, managed)
-	node.Spec.Taints = withoutTaint(node.Spec.Taints, shutdownTaint)
+	node.Spec.Taints = withoutTaint(withoutTaint(node.Spec.Taints, shutdownTaint), unreachableTaint)
 	if err := n.kube.Patch(ctx, node, client.StrategicMergeFrom(before)); err != nil {
 		return fmt.Errorf("switching on node %s: %w", node.Name, err)
 	}

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"maps"
 	"slices"
@@ -68,7 +69,7 @@ func registration(m *simaws.Instance, k kubeletFacts) (*corev1.Node, error) {
 			DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: k.port}},
 			NodeInfo: corev1.NodeSystemInfo{
 				Architecture: archOf(m), OperatingSystem: osOf(m), KubeletVersion: k.version, OSImage: m.Family,
-				MachineID: strings.TrimPrefix(m.InstanceID, "i-"), SystemUUID: m.InstanceID, ContainerRuntimeVersion: "kwok://0.8.0",
+				MachineID: strings.TrimPrefix(m.InstanceID, "i-"), SystemUUID: m.InstanceID, BootID: bootID(m), ContainerRuntimeVersion: "kwok://0.8.0",
 			},
 		},
 	}
@@ -76,6 +77,12 @@ func registration(m *simaws.Instance, k kubeletFacts) (*corev1.Node, error) {
 		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: taint.Key, Value: taint.Value, Effect: corev1.TaintEffect(taint.Effect)})
 	}
 	return node, nil
+}
+
+// bootID is another one after every reboot, in the form of the kernel's.
+func bootID(m *simaws.Instance) string {
+	h := sha256.Sum256(fmt.Appendf(nil, "%s/%d", m.InstanceID, m.Boot))
+	return fmt.Sprintf("%x-%x-%x-%x-%x", h[:4], h[4:6], h[6:8], h[8:10], h[10:16])
 }
 
 // conditions are those of a kubelet whose readiness is as given since a time, and that lacks nothing else.

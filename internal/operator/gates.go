@@ -9,6 +9,7 @@ import (
 // Gates are features that can be turned on and off (O63).
 type Gates struct {
 	NodeRepair, ReservedCapacity, SpotToSpotConsolidation, NodeOverlay, StaticCapacity, CapacityBuffer, PodDeletionCostManagement bool
+	TerminateFirstDrift, TerminateFirstRepair                                                                                     bool
 }
 
 // AWSGates are those of the AWS provider.
@@ -32,6 +33,8 @@ func gates() []gate {
 		{name: "StaticCapacity", of: func(o *Options) *bool { return &o.Gates.StaticCapacity }, absent: true},
 		{name: "CapacityBuffer", of: func(o *Options) *bool { return &o.Gates.CapacityBuffer }, absent: true},
 		{name: "PodDeletionCostManagement", of: func(o *Options) *bool { return &o.Gates.PodDeletionCostManagement }},
+		{name: "TerminateFirstDrift", of: func(o *Options) *bool { return &o.Gates.TerminateFirstDrift }},
+		{name: "TerminateFirstRepair", of: func(o *Options) *bool { return &o.Gates.TerminateFirstRepair }},
 	}
 }
 
@@ -40,7 +43,7 @@ func awsGates() []gate {
 		{name: "NodeClassCEL", of: func(o *Options) *bool { return &o.AWSGates.NodeClassCEL }},
 		{name: "DRANVIDIAGPU", of: func(o *Options) *bool { return &o.AWSGates.DRANVIDIAGPU }, absent: true},
 		{name: "DRAEFA", of: func(o *Options) *bool { return &o.AWSGates.DRAEFA }, absent: true},
-		{name: "RebootForRepair", of: func(o *Options) *bool { return &o.AWSGates.RebootForRepair }, absent: true},
+		{name: "RebootForRepair", of: func(o *Options) *bool { return &o.AWSGates.RebootForRepair }},
 	}
 }
 

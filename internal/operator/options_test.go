@@ -82,6 +82,7 @@ func TestO74_WrongSettingsAreNamed(t *testing.T) {
 		{"PREFERENCE_POLICY", "respect", `PREFERENCE_POLICY="respect": must be Respect or Ignore`},
 		{"MIN_VALUES_POLICY", "x", `MIN_VALUES_POLICY="x": must be Strict or BestEffort`},
 		{"FEATURE_GATES", "NodeRepair", `FEATURE_GATES="NodeRepair": "NodeRepair": must be a list such as NodeRepair=true`},
+		{"FEATURE_GATES", "TerminateFirstRepair=true", "TerminateFirstRepair=true needs NodeRepair=true"},
 		{"FEATURE_GATES", "NodeRepair=on", `must be a list such as NodeRepair=true`},
 		{"IGNORE_DRA_REQUESTS", "1", `IGNORE_DRA_REQUESTS="1": must be true or false`},
 		{"ISOLATED_VPC", "True", `ISOLATED_VPC="True": must be true or false`},

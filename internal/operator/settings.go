@@ -42,6 +42,10 @@ func coreSettings() []Setting {
 			set: setGates,
 		},
 		{
+			Env: "LEGACY_NODE_REPAIR", ID: "N6", Default: "false", Bool: true, Help: "with the feature NodeRepair, replace unhealthy nodes as releases before 1.15 did: at once, without waiting for a replacement and without budgets",
+			set: boolean(func(o *Options) *bool { return &o.LegacyNodeRepair }),
+		},
+		{
 			Env: "IGNORE_DRA_REQUESTS", ID: "O64", Default: "true", Bool: true, Help: "leave pods with dynamic resource claims alone",
 			set: boolean(func(o *Options) *bool { return &o.IgnoreDRARequests }),
 		},

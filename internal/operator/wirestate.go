@@ -171,7 +171,7 @@ func (p *process) awsOptions(clients aws.Clients, cluster aws.Cluster) aws.Optio
 	return aws.Options{
 		Clients: clients, Clock: p.clock, Region: p.sdk.Region, Cluster: cluster,
 		MemoryOverhead: o.VMMemoryOverheadPercent, ReservedENIs: o.ReservedENIs, ReservedCapacity: o.Gates.ReservedCapacity,
-		KubeletExpressions: o.AWSGates.NodeClassCEL, DisableDryRun: o.DisableDryRun, IsolatedVPC: o.IsolatedVPC, ZonalShift: o.EnableZonalShift,
+		RebootForRepair: o.AWSGates.RebootForRepair, KubeletExpressions: o.AWSGates.NodeClassCEL, DisableDryRun: o.DisableDryRun, IsolatedVPC: o.IsolatedVPC, ZonalShift: o.EnableZonalShift,
 	}
 }
 

@@ -160,6 +160,7 @@ func TestSDKFleetLifeCycle(t *testing.T) {
 	must[*ec2.DescribeFleetsOutput](t)(w.ec2.DescribeFleets(w.ctx, &ec2.DescribeFleetsInput{FleetIds: []string{*out.FleetId}}))
 
 	w.bootAndTag(id, joined)
+	w.reboot(id, joined, left)
 	w.stopAndTerminate(id, left)
 }
 
@@ -191,6 +192,29 @@ func (w *world) bootAndTag(id string, joined chan simaws.Instance) {
 		t.Errorf("tags: %+v", tags.Tags)
 	}
 	must[*ec2.DeleteTagsOutput](t)(w.ec2.DeleteTags(w.ctx, &ec2.DeleteTagsInput{Resources: []string{id}, Tags: []types.Tag{{Key: aws.String("Name")}}}))
+}
+
+// reboot restarts an instance: it leaves its cluster for a while and keeps running (N7).
+func (w *world) reboot(id string, joined chan simaws.Instance, left chan string) {
+	t := w.t
+	t.Helper()
+	_, err := w.ec2.RebootInstances(w.ctx, &ec2.RebootInstancesInput{InstanceIds: []string{id}, DryRun: aws.Bool(true)})
+	refuses(t, err, "DryRunOperation")
+	for range 2 { // the second comes while it is down
+		must[*ec2.RebootInstancesOutput](t)(w.ec2.RebootInstances(w.ctx, &ec2.RebootInstancesInput{InstanceIds: []string{id}}))
+	}
+	if reason := <-left; reason != id+" rebooting" {
+		t.Errorf("left: %s", reason)
+	}
+	if i := w.instance(id); i.State.Name != "running" {
+		t.Errorf("while it reboots the state is %s", i.State.Name)
+	}
+	w.advance(simaws.DefaultTiming.Reboot)
+	if m := <-joined; m.InstanceID != id || m.Boot != 1 {
+		t.Errorf("after a reboot: %s, boot %d", m.InstanceID, m.Boot)
+	}
+	_, err = w.ec2.RebootInstances(w.ctx, &ec2.RebootInstancesInput{InstanceIds: []string{"i-0123456789abcdef0"}})
+	refuses(t, err, "InvalidInstanceID.NotFound")
 }
 
 // stopAndTerminate takes an instance to its end.

@@ -165,7 +165,7 @@ func (c *cluster) addNode(w words) error {
 	}
 	nodeStatus(n, w)
 	c.objects.Nodes = append(c.objects.Nodes, n)
-	return nil
+	return c.sick(n, w)
 }
 
 func (c *cluster) addOther(w words) error {

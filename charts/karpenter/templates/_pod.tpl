@@ -20,6 +20,7 @@
   (list "BATCH_IDLE_DURATION" $settings.batchIdleDuration)
   (list "PREFERENCE_POLICY" $settings.preferencePolicy)
   (list "MIN_VALUES_POLICY" $settings.minValuesPolicy)
+  (list "LEGACY_NODE_REPAIR" $settings.legacyNodeRepair)
   (list "IGNORE_DRA_REQUESTS" $settings.ignoreDRARequests)
   (list "NOMINATE_PODS" $settings.nominatePods)
   (list "INITIALIZATION_TIMEOUT" $settings.initializationTimeout)

@@ -55,6 +55,8 @@ func (w *testWorld) tour(name string) error {
 			continue
 		}
 		try(w.Tag(w.ctx, r.Instance.ID, map[string]string{awsv1.TagName: "node", awsv1.TagNodeClaim: name, awsv1.TagEKSClusterName: "test"}))
+		b.Claims[0].Status.ProviderID = r.Instance.ProviderID
+		try(w.Reboot(w.ctx, b.Claims[0], "operation"))
 		try(w.Delete(w.ctx, r.Instance.ID))
 	}
 	try(w.readQueue())
@@ -184,6 +186,10 @@ func TestAWS_7_1_WhatBelongsToOthersIsOutOfReach(t *testing.T) {
 	}{
 		{"end an instance without the cluster's tag", func() error {
 			_, err := client.TerminateInstances(w.ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{in.ID}})
+			return err
+		}},
+		{"N7 reboot an instance without the cluster's tag", func() error {
+			_, err := client.RebootInstances(w.ctx, &ec2.RebootInstancesInput{InstanceIds: []string{in.ID}})
 			return err
 		}},
 		{"tag an instance without the cluster's tag", func() error {

@@ -162,6 +162,38 @@ func (p *Provider) Delete(ctx context.Context, id string) (err error) {
 	return err
 }
 
+// Reboot implements cloud.Rebooter. EC2 reboots an instance once for requests that come together, so that asking again is safe. The
+// operation is for clouds that tell requests apart.
+func (p *Provider) Reboot(ctx context.Context, claim *karpv1.NodeClaim, _ string) error {
+	id, err := ParseProviderID(claim.Status.ProviderID)
+	if err != nil {
+		return &cloud.NodeRebootFailedError{Err: err}
+	}
+	op := "reboot instance " + id
+	raw, found, err := p.describing.Get(ctx, id)
+	switch {
+	case err != nil:
+		return readError(op, err)
+	case !found:
+		return p.absent(op, id) // which proves nothing by itself
+	}
+	in := p.toShape(raw)
+	if err := p.reachable(op, in); err != nil {
+		return &cloud.NodeRebootFailedError{Err: err}
+	}
+	if in.State.Ending() {
+		return &cloud.NodeRebootFailedError{Err: &cloud.Error{Class: cloud.NotFound, Op: op, Reason: cloud.ReasonTerminated}}
+	}
+	err = p.ends.Do(ctx, op, func() error {
+		_, err := p.opt.Clients.EC2.RebootInstances(ctx, &ec2.RebootInstancesInput{InstanceIds: []string{id}}, once)
+		return err
+	})
+	if err = writeError(op, err); cloud.ClassOf(err) == cloud.NotFound {
+		return &cloud.NodeRebootFailedError{Err: err}
+	}
+	return err
+}
+
 // describeByID looks instances up by id, whoever they belong to.
 func (p *Provider) describeByID(ctx context.Context, ids []string) (map[string]*types.Instance, error) {
 	out := map[string]*types.Instance{}

@@ -207,18 +207,29 @@ func TestAWS_2_4_SpreadGroup(t *testing.T) {
 	w.one("elsewhere", onDemandOnly, types)
 }
 
-// TestAWS_5_4_RepairPolicies lists what condemns a node, and after how long.
-func TestAWS_5_4_RepairPolicies(t *testing.T) {
+// TestAWS_5_4_N6_RepairPolicies lists what condemns a node, after how long, how long the drain may take, and what is done.
+func TestAWS_5_4_N6_RepairPolicies(t *testing.T) {
 	var got []string
 	for _, p := range testProvider().RepairPolicies() {
-		got = append(got, fmt.Sprintf("%s %s %v", p.Condition, p.Status, p.Tolerated))
+		got = append(got, strings.TrimSpace(fmt.Sprintf("%s %s %v/%v %s %s", p.Condition, p.Status, p.Tolerated, *p.TerminationGracePeriod, p.Action, p.ReasonRegex)))
 	}
 	want := []string{
-		"Ready False 30m0s", "Ready Unknown 30m0s", "AcceleratedHardwareReady False 10m0s", "StorageReady False 30m0s",
-		"NetworkingReady False 30m0s", "KernelReady False 30m0s", "ContainerRuntimeReady False 30m0s",
+		"Ready False 30m0s/10m0s ReplaceNode", "Ready Unknown 30m0s/10m0s ReplaceNode",
+		"AcceleratedHardwareReady False 10m0s/5m0s ReplaceNode ^NvidiaXID(46|48|54|62|63|95|109|110|136|140|143|155|156|158)Error$",
+		"AcceleratedHardwareReady False 10m0s/5m0s ReplaceNode ^NvidiaXID(64|74|79|119|120)Error$",
+		"AcceleratedHardwareReady False 30m0s/10m0s ReplaceNode",
+		"StorageReady False 30m0s/10m0s ReplaceNode", "NetworkingReady False 30m0s/10m0s ReplaceNode",
+		"KernelReady False 30m0s/10m0s ReplaceNode", "ContainerRuntimeReady False 30m0s/10m0s ReplaceNode",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+	p := testProvider()
+	p.opt.RebootForRepair = true
+	for i, policy := range p.RepairPolicies() {
+		if reboots := policy.Action == cloud.RebootNode; reboots != (i == 2) {
+			t.Errorf("N7: with RebootForRepair, policy %d (%s %s) has the action %s", i, policy.Condition, policy.ReasonRegex, policy.Action)
+		}
 	}
 }
 

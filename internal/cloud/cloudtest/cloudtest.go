@@ -4,6 +4,7 @@ package cloudtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -61,6 +62,7 @@ func Run(t *testing.T, start func(t *testing.T) Harness) {
 		{"C2 deletion can be repeated and ends in NotFound", (*suite).remove},
 		{"C5 types are sorted, complete and shared", (*suite).types},
 		{"C7 repair policies name conditions and times", (*suite).repair},
+		{"N7 a reboot can be repeated, keeps the instance, and fails for good without one", (*suite).reboot},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			h := start(t)
@@ -325,4 +327,30 @@ func (s *suite) repair() {
 			s.Errorf("policy %+v", p)
 		}
 	}
+}
+
+func (s *suite) reboot() {
+	b := s.batch("b1", 1, s.Spec)
+	r := s.settle(s.Provider, b)[0]
+	id, claim := s.ids([]cloud.Result{r})[0], b.Claims[0]
+	claim.Status.ProviderID = r.Instance.ProviderID
+	var missing *cloud.NodeRebootNotImplementedError
+	for range 2 {
+		if errors.As(s.Reboot(s.ctx, claim, "operation"), &missing) {
+			return // the cloud cannot, and says so
+		}
+		s.persist("reboot", func() error { return s.Reboot(s.ctx, claim, "operation") })
+	}
+	if list := s.running(); len(list) != 1 || list[0].ID != id {
+		s.Errorf("after a reboot %+v run", list)
+	}
+	var failed *cloud.NodeRebootFailedError
+	for range tries {
+		_ = s.Delete(s.ctx, id)
+		s.Advance(visible)
+		if errors.As(s.Reboot(s.ctx, claim, "operation"), &failed) {
+			return
+		}
+	}
+	s.Error("an instance that has ended can be rebooted")
 }

@@ -24,12 +24,14 @@ type Instance struct {
 	Tags []Tag
 	// Node is the decoded user data.
 	Node boot.Node
+	// Boot counts how often the instance has been booted again.
+	Boot int
 	// VolumeGiB is the size of the volume that it keeps its pods' files on.
 	VolumeGiB int64
 }
 
 // Watcher is told of instances that join their cluster and of those that leave
-// because their instance stops or ends. Calls come one at a time, in order, and
+// because their instance stops, reboots or ends. Calls come one at a time, in order, and
 // without the world's lock, so a watcher may call back.
 type Watcher interface {
 	Joined(m Instance)
@@ -41,7 +43,7 @@ func (p place) booted(in *instance) Instance {
 		Account: p.acct.ID, Region: p.reg.Name, Zone: in.Zone, ZoneID: in.ZoneID, InstanceID: in.ID, Type: in.Type, ImageID: in.ImageID,
 		PrivateDNS: in.PrivateDNS, PrivateIP: in.PrivateIP, IPv6: in.IPv6, Lifecycle: in.Lifecycle,
 		ProviderID: "aws:///" + in.Zone + "/" + in.ID, NodeName: in.PrivateDNS, Arch: in.Arch, Info: p.cat.Type(in.Type), Tags: in.Tags,
-		Family: familyCustom,
+		Family: familyCustom, Boot: in.Boots,
 	}
 	if img := p.reg.Images.get(in.ImageID); img != nil {
 		m.Family = img.Family

@@ -286,6 +286,30 @@ func terminateInstances(c *call) error {
 	})
 }
 
+// rebootInstances restarts instances. One that is not running is left as it is, as EC2 does with one that is stopped.
+func rebootInstances(c *call) error {
+	all, err := c.byID()
+	if err != nil {
+		return err
+	}
+	for _, in := range all {
+		if !in.alive() {
+			return fail("IncorrectInstanceState", "The instance '%s' is not in a state from which it can be rebooted.", in.ID)
+		}
+		if err := c.allow("ec2:RebootInstances", c.arn("ec2", "instance/"+in.ID), conditionTags(in.Tags, nil)); err != nil {
+			return err
+		}
+	}
+	if c.q.bool("DryRun") {
+		return errDryRun
+	}
+	for _, in := range all {
+		c.reboot(in, c.at)
+	}
+	c.x.str("return", "true")
+	return nil
+}
+
 // inState refuses a change for which an instance is in no fit state.
 func (c *call) inState(verb string, fit ...string) error {
 	all, err := c.byID()

@@ -39,7 +39,9 @@ type instance struct {
 	NeverJoins bool
 	JoinAfter  time.Duration
 	Joined     bool
-	Console    string
+	// Boots counts how often it has been booted again.
+	Boots   int
+	Console string
 
 	Health health
 	// Addresses is what it takes of its subnet.
@@ -188,6 +190,16 @@ func (p place) stop(in *instance, at time.Time) string {
 	return was
 }
 
+// reboot restarts the operating system. Requests that come while it is down change nothing.
+func (p place) reboot(in *instance, at time.Time) {
+	if in.state() != stateRunning || !in.Joined {
+		return
+	}
+	in.Boots++
+	p.leave(in, "rebooting")
+	p.after(at, p.opt.Timing.Reboot, "join", in.ID)
+}
+
 // settle ends a transition that is still going on.
 func (p place) settle(in *instance, state string, at time.Time) {
 	want := stateShuttingDown
@@ -226,6 +238,7 @@ func (p place) start(in *instance, at time.Time) string {
 	}
 	p.move(in, statePending, at)
 	in.Joined = false
+	in.Boots++
 	p.after(at, p.opt.Timing.Pending, "running", in.ID)
 	return was
 }

@@ -67,6 +67,8 @@ type bench struct {
 	lifecycle *claim.Lifecycle
 	put       map[types.UID]client.Object // what the mirror has been shown
 	pods      int
+	// reservation, if any, is a full one for m5.large.
+	reservation string
 }
 
 func newBench(t *testing.T) *bench {
@@ -122,7 +124,18 @@ func (b *bench) types(class string) ([]string, []*world.InstanceType, uint64, er
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	return found.Resources, found.List, found.Version, nil
+	list := found.List
+	if b.reservation != "" {
+		list = slices.Clone(list)
+		i := slices.IndexFunc(list, func(t *world.InstanceType) bool { return t.Name == "m5.large" })
+		more := *list[i]
+		more.Offerings = append(slices.Clone(more.Offerings), world.Offering{
+			Zone: "us-west-2a", CapacityType: world.CapacityReserved, Price: 0.001, Available: true, Reservation: b.reservation,
+			Labels: world.NewLabels(map[string]string{awsv1.LabelCapacityReservationID: b.reservation}),
+		})
+		list[i] = &more
+	}
+	return found.Resources, list, found.Version, nil
 }
 
 // kinds are the kinds of objects that these tests make.

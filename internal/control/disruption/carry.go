@@ -63,7 +63,10 @@ func (l *Loop) carryOut(ctx context.Context, p *plan) (begun int) {
 					l.moved.begin(s)
 					l.promises.made(s, l.Clock.Now())
 				}
-				if len(s.to) == 0 {
+				switch {
+				case s.reboot:
+					l.entries.ended(s.id, ledger.Done, "its reboot is requested")
+				case len(s.to) == 0:
 					l.entries.ended(s.id, ledger.Done, "deleted")
 				}
 				continue
@@ -114,6 +117,8 @@ func (l *Loop) verify(p *plan, moves []*disrupt.Move, first bool) []*start {
 		}
 		l.moves++
 		s.record = record{id: strconv.FormatInt(now.UnixNano(), 36) + "-" + strconv.Itoa(l.moves), reason: m.Reason, began: now, saves: p.share(m)}
+		s.reboot, s.first = m.Reboot, m.TerminateFirst
+		s.repairs(p.in.Nodes[m.Remove[0]].Illness)
 		s.from = origin{s.id, m.From}
 		out = append(out, s)
 	}
@@ -151,8 +156,15 @@ func (l *Loop) begin(ctx context.Context, s *start) error {
 	defer l.Turn.begin(s.nodes)()
 	ctx, cancel := context.WithTimeout(ctx, beginTimeout)
 	defer cancel()
-	drafts := l.Creator.Drafts(s.plan.view, s.move.Add, lower(s.reason))
-	if len(drafts) != len(s.move.Add) {
+	if s.reboot {
+		return l.requestReboots(ctx, s)
+	}
+	add := s.move.Add
+	if s.first {
+		add = nil // provisioning launches it when its place is free
+	}
+	drafts := l.Creator.Drafts(s.plan.view, add, lower(s.reason))
+	if len(drafts) != len(add) {
 		return errors.New("the pool of a replacement is gone")
 	}
 	for _, d := range drafts {
@@ -196,7 +208,7 @@ func (l *Loop) prepareNode(ctx context.Context, n *state.Node, s *start) error {
 	if err := l.shut(ctx, n, s.reason); err != nil {
 		return err
 	}
-	why, err := l.disturbed(ctx, n, s.reason, known(n))
+	why, err := l.disturbed(ctx, n, s.record, known(n))
 	if err == nil && why != "" {
 		err = fmt.Errorf("node %s %w: %s", n.World.Name, errDisturbed, why)
 	}
@@ -258,7 +270,7 @@ func kindOf(reason disrupt.Reason, nodes int) string {
 	switch {
 	case reason == disrupt.Empty:
 		return kindEmpty
-	case reason == disrupt.Drifted:
+	case reason == disrupt.Drifted || reason == disrupt.Unhealthy:
 		return ""
 	case nodes > 1:
 		return kindMulti

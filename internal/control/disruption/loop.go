@@ -14,6 +14,7 @@ import (
 	"karpenter/internal/control"
 	"karpenter/internal/control/provision"
 	"karpenter/internal/engine/disrupt"
+	"karpenter/internal/engine/life"
 	"karpenter/internal/ledger"
 	"karpenter/internal/meter"
 	"karpenter/internal/state"
@@ -63,6 +64,8 @@ type Loop struct {
 	ClassVersion func(class string) string
 	// Gate says which pools make no nodes for now; it may be nil.
 	Gate provision.Gate
+	// Repair says which node conditions condemn an instance; without any nothing is repaired. Whoever gives them has checked them.
+	Repair []life.RepairPolicy
 	// Options are those of every decision.
 	Options  disrupt.Options
 	Clock    control.Clock
@@ -265,6 +268,7 @@ var parts = map[disrupt.Part]struct {
 	reason disrupt.Reason
 	kind   string
 }{
+	disrupt.Repair:    {disrupt.Unhealthy, ""},
 	disrupt.Emptiness: {disrupt.Empty, kindEmpty},
 	disrupt.Drift:     {disrupt.Drifted, ""},
 	disrupt.Groups:    {disrupt.Underutilized, kindMulti},

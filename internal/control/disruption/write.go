@@ -79,9 +79,14 @@ func (l *Loop) mark(ctx context.Context, n *state.Node, r record) error {
 	return change(ctx, l, n.Claim, control.Patch, func(c *karpv1.NodeClaim) { control.Annotate(c, karpv1.MoveAnnotationKey, r.String()) })
 }
 
-// unmark removes it again.
+// unmark removes it again, and the deadline of a repair with it.
 func (l *Loop) unmark(ctx context.Context, n *state.Node) error {
-	return change(ctx, l, n.Claim, control.Patch, func(c *karpv1.NodeClaim) { delete(c.Annotations, karpv1.MoveAnnotationKey) })
+	return change(ctx, l, n.Claim, control.Patch, func(c *karpv1.NodeClaim) {
+		if r, ok := recordOf(c); ok && r.reason == disrupt.Unhealthy {
+			delete(c.Annotations, karpv1.TerminationTimestampAnnotationKey)
+		}
+		delete(c.Annotations, karpv1.MoveAnnotationKey)
+	})
 }
 
 // shut keeps new pods off a node, and says on its claim why (D52).

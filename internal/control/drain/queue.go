@@ -94,7 +94,8 @@ type told struct {
 // queue evicts and deletes pods, each at its own pace (L26).
 type queue struct {
 	*Drainer
-	draining *names
+	// draining says whether pods of a node are to go.
+	draining func(node string) bool
 	work     workqueue.TypedDelayingInterface[key]
 	first    flowcontrol.PassiveRateLimiter
 	again    flowcontrol.PassiveRateLimiter
@@ -107,7 +108,7 @@ type queue struct {
 	swept   time.Time
 }
 
-func newQueue(d *Drainer, draining *names) *queue {
+func newQueue(d *Drainer, draining func(node string) bool) *queue {
 	return &queue{
 		Drainer: d, draining: draining,
 		work:    wait.NewQueue[key]("eviction", d.Clock, nil),
@@ -198,7 +199,7 @@ func (q *queue) process(ctx context.Context, k key) {
 	}
 	pod := &corev1.Pod{}
 	err := q.Client.Get(ctx, client.ObjectKey{Namespace: k.namespace, Name: k.name}, pod)
-	if err != nil || pod.UID != k.uid || !q.draining.has(e.node.Name) {
+	if err != nil || pod.UID != k.uid || !q.draining(e.node.Name) {
 		q.done(k, "") // gone, or nobody's business any more; a node that still wants it gone says so again
 		return
 	}

@@ -57,6 +57,7 @@ type world struct {
 	// clouds is what the drainer talks to, the fleet unless the test says otherwise.
 	clouds     cloud.Fleet
 	instanceID func(string) (string, error)
+	rebooter   cloud.Rebooter
 
 	mu    sync.Mutex
 	gone  []string            // pods in the order in which the kubelet let them go
@@ -105,6 +106,12 @@ func newWorld(t *testing.T) *world {
 func prepare(t *testing.T) *world {
 	t.Helper()
 	t.Parallel()
+	return bare(t)
+}
+
+// bare is a world without a drainer, in a test that runs by itself.
+func bare(t *testing.T) *world {
+	t.Helper()
 	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
 	name = fmt.Sprintf("%s-%d", name[:min(len(name), 45)], worlds.Add(1)) // tests may run more than once
 	w := &world{
@@ -131,7 +138,7 @@ func (w *world) start() {
 		w.t.Fatal(err)
 	}
 	d := &drain.Drainer{
-		Client: m.GetClient(), Live: m.GetAPIReader(), Fleet: w.clouds, InstanceID: w.instanceID, Class: w.class, Clock: w.clock,
+		Client: m.GetClient(), Live: m.GetAPIReader(), Fleet: w.clouds, InstanceID: w.instanceID, Class: w.class, Clock: w.clock, Rebooter: w.rebooter,
 		Recorder: control.NewRecorder(w.events, w.clock.Now), Meter: w.meter, Log: slog.New(slog.NewTextHandler(&lockedWriter{w: w.log, mu: &w.mu}, nil)),
 	}
 	if err := d.Register(m); err != nil {

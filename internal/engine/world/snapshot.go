@@ -57,6 +57,14 @@ type Pool struct {
 	open   []string
 }
 
+// WithTypes is the pool with other types.
+func (p *Pool) WithTypes(types []*InstanceType) *Pool {
+	return &Pool{
+		Name: p.Name, Weight: p.Weight, Need: p.Need, Labels: p.Labels, Taints: p.Taints, Provided: p.Provided, Limits: p.Limits, MaxNodes: p.MaxNodes,
+		Types: types, NodeCost: p.NodeCost, Static: p.Static, Refused: p.Refused,
+	}
+}
+
 // Limit bounds one resource of a pool.
 type Limit struct {
 	Resource int

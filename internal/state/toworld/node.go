@@ -36,6 +36,9 @@ func (b *Converter) Node(n *corev1.Node, claim *v1.NodeClaim, csi *storagev1.CSI
 		taints = append(slices.Clip(taints), corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule})
 	}
 	for _, t := range taints {
+		if t.Key == v1.RebootingTaintKey {
+			continue // the node comes back, and its room with it (N7)
+		}
 		w.Taints = append(w.Taints, world.Taint{Key: t.Key, Value: t.Value, Effect: world.Effect(t.Effect)})
 	}
 	w.Pool = labels[v1.NodePoolLabelKey]
