@@ -25,7 +25,7 @@ import (
 const manager = "kube-controller-manager"
 
 func budgetRules(r *rules) {
-	r.generation, r.unconditional = true, false
+	r.generation, r.unconditional, r.name, r.loose = true, false, nil, true
 	r.check = func(o client.Object) (errs field.ErrorList) {
 		spec, path := o.(*policyv1.PodDisruptionBudget).Spec, field.NewPath("spec")
 		if spec.MinAvailable != nil && spec.MaxUnavailable != nil {

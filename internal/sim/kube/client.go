@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"reflect"
 
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -124,7 +124,11 @@ func (c *direct) update(sub string, obj client.Object, dry []string) error {
 		if err := k.serves(sub); err != nil {
 			return nil, err
 		}
-		return c.s.update(k, op.Key, obj.GetUID(), sub == "status", func(client.Object) (client.Object, error) { return c.s.take(k, obj) })
+		own, err := c.s.take(k, obj)
+		if err != nil {
+			return nil, err
+		}
+		return c.s.update(k, op.Key, obj.GetUID(), sub == "status", func(client.Object) (client.Object, error) { return own, nil })
 	})
 	if err != nil {
 		return err
@@ -156,7 +160,7 @@ func (c *direct) patch(sub string, obj client.Object, patch client.Patch, dry []
 			return nil, err
 		}
 		if patch.Type() != types.MergePatchType {
-			return nil, notServed(k.resource, fmt.Sprintf("patches of type %s are not simulated: send %s", patch.Type(), types.MergePatchType))
+			return nil, notServed(fmt.Sprintf("patches of type %s are not simulated: send %s", patch.Type(), types.MergePatchType))
 		}
 		if k.objects[op.Key] == nil {
 			return nil, k.notFound(op.Key.Name)
@@ -205,7 +209,7 @@ func (c *direct) DeleteAllOf(_ context.Context, obj client.Object, opts ...clien
 
 // Apply implements client.Writer. Nothing in the product applies.
 func (c *direct) Apply(context.Context, runtime.ApplyConfiguration, ...client.ApplyOption) error {
-	return notServed(schema.GroupResource{}, "server-side apply is not simulated: create, update or patch")
+	return notServed("server-side apply is not simulated: create, update or patch")
 }
 
 // Status implements client.StatusClient.
@@ -257,28 +261,9 @@ type sub struct {
 	name string
 }
 
-// Get implements client.SubResourceReader.
-func (x *sub) Get(ctx context.Context, obj, into client.Object, _ ...client.SubResourceGetOption) error {
-	scale, ok := into.(*autoscalingv1.Scale)
-	if x.name != "scale" || !ok {
-		return notServed(schema.GroupResource{}, "reading subresource "+x.name+" is not simulated")
-	}
-	k, err := x.c.s.kindOf(obj)
-	if err != nil {
-		return err
-	}
-	op := x.c.op(k, "get", keyOf(obj))
-	op.Subresource = x.name
-	found, err := x.c.s.do(op, func() (client.Object, error) {
-		if found := k.objects[op.Key]; found != nil {
-			return found, nil
-		}
-		return nil, k.notFound(op.Key.Name)
-	})
-	if err != nil {
-		return err
-	}
-	return scaleOf(found, scale)
+// Get implements client.SubResourceReader. Nothing in the product reads a subresource.
+func (x *sub) Get(context.Context, client.Object, client.Object, ...client.SubResourceGetOption) error {
+	return notServed("reading subresource " + x.name + " is not simulated")
 }
 
 // Create implements client.SubResourceWriter: it evicts and binds pods.
@@ -300,7 +285,7 @@ func (x *sub) Create(_ context.Context, obj, body client.Object, _ ...client.Sub
 				return x.c.s.bind(k, op.Key, b)
 			}
 		}
-		return nil, notServed(k.resource, fmt.Sprintf("creating a %T in subresource %s is not simulated", body, x.name))
+		return nil, notServed(fmt.Sprintf("creating a %T in subresource %s is not simulated", body, x.name))
 	})
 	return err
 }
@@ -308,11 +293,8 @@ func (x *sub) Create(_ context.Context, obj, body client.Object, _ ...client.Sub
 // Update implements client.SubResourceWriter.
 func (x *sub) Update(_ context.Context, obj client.Object, opts ...client.SubResourceUpdateOption) error {
 	options := (&client.SubResourceUpdateOptions{}).ApplyOptions(opts)
-	if x.name == "scale" {
-		return x.rescale(obj, options.SubResourceBody)
-	}
 	if options.SubResourceBody != nil {
-		return notServed(schema.GroupResource{}, "subresource "+x.name+" with a body is not simulated")
+		return notServed("subresource " + x.name + " with a body is not simulated")
 	}
 	return x.c.update(x.name, obj, options.DryRun)
 }
@@ -321,7 +303,7 @@ func (x *sub) Update(_ context.Context, obj client.Object, opts ...client.SubRes
 func (x *sub) Patch(_ context.Context, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
 	options := (&client.SubResourcePatchOptions{}).ApplyOptions(opts)
 	if options.SubResourceBody != nil {
-		return notServed(schema.GroupResource{}, "subresource "+x.name+" with a body is not simulated")
+		return notServed("subresource " + x.name + " with a body is not simulated")
 	}
 	return x.c.patch(x.name, obj, patch, options.DryRun)
 }
@@ -331,56 +313,16 @@ func (x *sub) Apply(ctx context.Context, obj runtime.ApplyConfiguration, _ ...cl
 	return x.c.Apply(ctx, obj)
 }
 
-// scaleOf reads how many replicas a workload or a pool has.
-func scaleOf(obj client.Object, into *autoscalingv1.Scale) error {
-	m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
-	if err != nil {
-		return err
-	}
-	want, _, _ := unstructured.NestedInt64(m, "spec", "replicas")
-	have, _, _ := unstructured.NestedInt64(m, "status", "replicas")
-	if _, ok := m["status"]; obj.GetObjectKind() != nil && ok && have == 0 {
-		have, _, _ = unstructured.NestedInt64(m, "status", "nodes")
-	}
-	*into = autoscalingv1.Scale{
-		ObjectMeta: metav1.ObjectMeta{Name: obj.GetName(), Namespace: obj.GetNamespace(), UID: obj.GetUID(), ResourceVersion: obj.GetResourceVersion(), CreationTimestamp: obj.GetCreationTimestamp()},
-		Spec:       autoscalingv1.ScaleSpec{Replicas: int32(want)}, Status: autoscalingv1.ScaleStatus{Replicas: int32(have)},
-	}
-	return nil
-}
-
-func (x *sub) rescale(obj, body client.Object) error {
-	scale, ok := body.(*autoscalingv1.Scale)
-	if !ok {
-		return notServed(schema.GroupResource{}, fmt.Sprintf("subresource scale takes a Scale, not a %T", body))
-	}
-	k, err := x.c.s.kindOf(obj)
-	if err != nil {
-		return err
-	}
-	op := x.c.op(k, "update", keyOf(obj))
-	op.Subresource = x.name
-	_, err = x.c.s.do(op, func() (client.Object, error) {
-		if k.objects[op.Key] == nil {
-			return nil, k.notFound(op.Key.Name)
-		}
-		return x.c.s.update(k, op.Key, scale.UID, false, func(now client.Object) (client.Object, error) {
-			return x.c.s.merged(k, now, fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q},"spec":{"replicas":%d}}`, scale.ResourceVersion, scale.Spec.Replicas))
-		})
-	})
-	return err
-}
-
 // serves says whether objects of a kind have a subresource.
 func (k *kind) serves(sub string) error {
 	if sub == "" || sub == "status" && k.rules.status {
 		return nil
 	}
-	return notServed(k.resource, "the server could not find the requested resource")
+	return notServed("the server could not find the requested resource")
 }
 
-func notServed(resource schema.GroupResource, message string) error {
-	return apierrors.NewGenericServerResponse(http.StatusNotFound, "", resource, "", message, 0, true)
+func notServed(message string) error {
+	return apierrors.NewGenericServerResponse(http.StatusNotFound, "", schema.GroupResource{}, "", message, 0, false)
 }
 
 func noDryRun(dry []string) error {
@@ -398,7 +340,7 @@ func (s *Server) take(k *kind, obj client.Object) (client.Object, error) {
 		return k.decode(u.DeepCopy().Object)
 	case k.custom != nil:
 		own := obj.DeepCopyObject().(client.Object)
-		settle(reflect.ValueOf(own))
+		settle(reflect.ValueOf(own), false)
 		m, err := asJSON(k, own)
 		if err != nil {
 			return nil, err
@@ -422,7 +364,7 @@ func (s *Server) take(k *kind, obj client.Object) (client.Object, error) {
 // fill settles an object of one of Kubernetes' own kinds and gives it its defaults.
 func (s *Server) fill(k *kind, obj client.Object) {
 	obj.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
-	settle(reflect.ValueOf(obj))
+	settle(reflect.ValueOf(obj), k.custom == nil)
 	if k.rules.defaults != nil {
 		k.rules.defaults(obj)
 	}
@@ -441,12 +383,12 @@ func (s *Server) merged(k *kind, now client.Object, patch []byte) (client.Object
 	if k.custom == nil || s.lenient {
 		obj := now.DeepCopyObject().(client.Object)
 		if err := merge(reflect.ValueOf(obj), patch); err != nil {
-			return nil, apierrors.NewBadRequest(err.Error())
+			return nil, apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{field.Invalid(field.NewPath("patch"), string(patch), err.Error())})
 		}
 		s.fill(k, obj)
 		return obj, nil
 	}
-	m, err := asJSON(k, now)
+	m, err := stored(k, now)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,8 @@ package kube
 
 import (
 	"context"
+	"math"
+	"strings"
 	"sync"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -36,6 +38,7 @@ type definition struct {
 	namespaced, status  bool
 	schema              *structural.Structural
 	whole, statusSchema validation.SchemaValidator
+	scale               []string // paths of the numbers that the scale subresource is about
 	// rules compiles the CEL rules, which takes a while.
 	rules func() *cel.Validator
 }
@@ -60,6 +63,9 @@ func newDefinition(crd *apiextensionsv1.CustomResourceDefinition, v *apiextensio
 		gvk:    schema.GroupVersionKind{Group: crd.Spec.Group, Version: v.Name, Kind: crd.Spec.Names.Kind},
 		plural: crd.Spec.Names.Plural, namespaced: crd.Spec.Scope == apiextensionsv1.NamespaceScoped,
 		status: v.Subresources != nil && v.Subresources.Status != nil,
+	}
+	if v.Subresources != nil && v.Subresources.Scale != nil {
+		d.scale = []string{v.Subresources.Scale.SpecReplicasPath, v.Subresources.Scale.StatusReplicasPath}
 	}
 	props := &apiextensions.JSONSchemaProps{}
 	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(v.Schema.OpenAPIV3Schema, props, nil); err != nil {
@@ -128,10 +134,41 @@ func asJSON(k *kind, obj client.Object) (map[string]any, error) {
 	return m, nil
 }
 
+// stored is an object of ours as kube-apiserver holds it, where nothing is null.
+func stored(k *kind, obj client.Object) (map[string]any, error) {
+	m, err := asJSON(k, obj)
+	if err != nil {
+		return nil, err
+	}
+	dropNulls(m)
+	if state, ok := m["status"].(map[string]any); ok && len(state) == 0 {
+		delete(m, "status")
+	}
+	return m, nil
+}
+
+func dropNulls(x any) {
+	switch x := x.(type) {
+	case map[string]any:
+		for key, v := range x {
+			if v == nil {
+				delete(x, key)
+			} else {
+				dropNulls(v)
+			}
+		}
+	case []any:
+		for _, v := range x {
+			dropNulls(v)
+		}
+	}
+}
+
 // checkNew validates a new object.
 func (d *definition) checkNew(u *unstructured.Unstructured) field.ErrorList {
 	errs := d.checkMeta(operation.Create, u, nil)
 	errs = append(errs, validation.ValidateCustomResource(nil, u.Object, d.whole)...)
+	errs = append(errs, d.checkScale(u, false)...)
 	errs = append(errs, objectmeta.Validate(context.TODO(), nil, u.Object, d.schema, false)...)
 	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, d.schema, u.Object)...)
 	if blocked(errs) {
@@ -153,6 +190,7 @@ func (d *definition) checkChange(u, old *unstructured.Unstructured, status bool)
 		errs = append(errs, validation.ValidateCustomResourceUpdate(nil, u.Object, old.Object, d.whole, validation.WithRatcheting(related))...)
 		errs = append(errs, objectmeta.Validate(context.TODO(), nil, u.Object, d.schema, false)...)
 	}
+	errs = append(errs, d.checkScale(u, status)...)
 	if len(listtype.ValidateListSetsAndMaps(nil, d.schema, old.Object)) == 0 {
 		errs = append(errs, listtype.ValidateListSetsAndMaps(nil, d.schema, u.Object)...)
 	}
@@ -176,6 +214,23 @@ func (d *definition) checkMeta(op operation.Type, u, old *unstructured.Unstructu
 		}
 	}
 	return apivalidation.ValidateObjectMetaDeclaratively(context.TODO(), op, is, was, d.namespaced, apivalidation.NameIsDNSSubdomain, path, true)
+}
+
+// checkScale looks at the numbers of the scale subresource, at that of the status alone if only that can have changed.
+func (d *definition) checkScale(u *unstructured.Unstructured, status bool) (errs field.ErrorList) {
+	for i, path := range d.scale {
+		if status && i == 0 {
+			continue
+		}
+		n, _, err := unstructured.NestedInt64(u.Object, strings.Split(strings.TrimPrefix(path, "."), ".")...)
+		switch at := field.NewPath(path); {
+		case err != nil:
+			errs = append(errs, field.Invalid(at, n, err.Error()))
+		case n < 0 || n > math.MaxInt32:
+			errs = append(errs, field.Invalid(at, n, "should be a non-negative integer of 32 bits"))
+		}
+	}
+	return errs
 }
 
 // notChecked is what kube-apiserver says when it has left rules out.

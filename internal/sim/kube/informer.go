@@ -328,9 +328,8 @@ func (i *informer) list(list client.ObjectList, options *client.ListOptions) err
 		return err
 	}
 	if !shared {
-		items := reflect.ValueOf(list).Elem().FieldByName("Items")
-		for n := range items.Len() {
-			items.Index(n).Addr().Interface().(client.Object).GetObjectKind().SetGroupVersionKind(i.k.gvk)
+		if err := named(i.k, list); err != nil {
+			return err
 		}
 	}
 	list.SetContinue("continue-not-supported")

@@ -105,8 +105,10 @@ func TestCacheLags(t *testing.T) {
 	must(t, err)
 	var told []string
 	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(o any) { told = append(told, "add "+o.(*corev1.Pod).Name) },
-		UpdateFunc: func(_, o any) { told = append(told, "update "+o.(*corev1.Pod).Name+" on "+o.(*corev1.Pod).Spec.NodeName) },
+		AddFunc: func(o any) { told = append(told, "add "+o.(*corev1.Pod).Name) },
+		UpdateFunc: func(_, o any) {
+			told = append(told, "update "+o.(*corev1.Pod).Name+" on "+o.(*corev1.Pod).Spec.NodeName)
+		},
 		DeleteFunc: func(o any) {
 			if _, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
 				told = append(told, "lost")

@@ -5,10 +5,13 @@ import (
 	"reflect"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -31,15 +34,18 @@ func (c *direct) List(_ context.Context, list client.ObjectList, opts ...client.
 	}
 	list.SetResourceVersion(c.s.Version())
 	list.SetContinue(next)
-	return giveList(k, found, list, true)
+	if err := giveList(k, found, list, true); err != nil || k.custom == nil {
+		return err
+	}
+	return named(k, list) // what comes as JSON, item by item, has its kind
 }
 
 // list is what there is of a kind, and where to go on if there is more.
 func (s *Server) list(k *kind, options *client.ListOptions) (found []client.Object, next string, err error) {
-	if err := k.selectable(options.FieldSelector); err != nil {
+	match, err := k.matcher(options.LabelSelector, options.FieldSelector)
+	if err != nil {
 		return nil, "", err
 	}
-	match := matcher(k, options.LabelSelector, options.FieldSelector)
 	for _, key := range k.keys {
 		if k.namespaced && options.Namespace != "" && key.Namespace != options.Namespace || options.Continue != "" && key.String() <= options.Continue {
 			continue
@@ -56,40 +62,44 @@ func (s *Server) list(k *kind, options *client.ListOptions) (found []client.Obje
 	return found, "", nil
 }
 
-// selectable refuses fields that kube-apiserver does not select by.
-func (k *kind) selectable(selector fields.Selector) error {
-	if selector == nil {
-		return nil
-	}
-	known := k.fieldsOf(k.new())
-	for _, r := range selector.Requirements() {
-		if _, ok := known[r.Field]; !ok {
-			return apierrors.NewBadRequest("field label not supported: " + r.Field)
-		}
-	}
-	return nil
-}
-
-func (k *kind) fieldsOf(obj client.Object) fields.Set {
-	switch {
-	case k.rules.fields != nil:
-		return k.rules.fields(obj)
-	case k.namespaced:
-		return fields.Set{"metadata.name": obj.GetName(), "metadata.namespace": obj.GetNamespace()}
-	}
-	return fields.Set{"metadata.name": obj.GetName()}
-}
-
-func matcher(k *kind, byLabel labels.Selector, byField fields.Selector) func(client.Object) bool {
+// matcher tells what is selected. Fields that kube-apiserver does not select by are refused.
+func (k *kind) matcher(byLabel labels.Selector, byField fields.Selector) (func(client.Object) bool, error) {
 	if byLabel != nil && byLabel.Empty() {
 		byLabel = nil
 	}
-	if byField != nil && byField.Empty() {
-		byField = nil
+	var requirements fields.Requirements
+	if byField != nil {
+		requirements = byField.Requirements()
+	}
+	getters := make([]func(client.Object) string, len(requirements))
+	for i, r := range requirements {
+		switch {
+		case r.Field == "metadata.name":
+			getters[i] = client.Object.GetName
+		case r.Field == "metadata.namespace" && k.namespaced:
+			getters[i] = client.Object.GetNamespace
+		case k.rules.fields[r.Field] != nil:
+			getters[i] = k.rules.fields[r.Field]
+		default:
+			return nil, apierrors.NewBadRequest("field label not supported: " + r.Field)
+		}
 	}
 	return func(obj client.Object) bool {
-		return (byLabel == nil || byLabel.Matches(labels.Set(obj.GetLabels()))) && (byField == nil || byField.Matches(k.fieldsOf(obj)))
-	}
+		for i, r := range requirements {
+			if (getters[i](obj) == r.Value) == (r.Operator == selection.NotEquals) {
+				return false
+			}
+		}
+		return byLabel == nil || byLabel.Matches(labels.Set(obj.GetLabels()))
+	}, nil
+}
+
+// named tells each item of a list its kind.
+func named(k *kind, list client.ObjectList) error {
+	return meta.EachListItem(list, func(item runtime.Object) error {
+		item.GetObjectKind().SetGroupVersionKind(k.gvk)
+		return nil
+	})
 }
 
 // giveList fills a list. Unless it is to be deep, its items share everything but themselves with what the server or a cache holds.
@@ -123,4 +133,3 @@ func giveList(k *kind, found []client.Object, list client.ObjectList, deep bool)
 	items.Set(out)
 	return nil
 }
-

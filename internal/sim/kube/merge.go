@@ -178,7 +178,8 @@ func plain(t reflect.Type, above map[reflect.Type]bool) bool {
 }
 
 // settle makes a value what it would be after a journey through JSON: times in whole seconds, nothing empty that can be left out.
-func settle(v reflect.Value) {
+// Kubernetes' own kinds are stored in another form, which knows nothing empty at all.
+func settle(v reflect.Value, all bool) {
 	switch t := v.Type(); {
 	case t == timeType:
 		if at := v.Addr().Interface().(*metav1.Time); !at.IsZero() {
@@ -196,23 +197,23 @@ func settle(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
 		if !v.IsNil() {
-			settle(v.Elem())
+			settle(v.Elem(), all)
 		}
 	case reflect.Struct:
 		for _, s := range shapeOf(v.Type()).steps {
 			f := v.Field(s.index)
-			if k := f.Kind(); s.omit && (k == reflect.Map || k == reflect.Slice) && f.Len() == 0 {
+			if k := f.Kind(); (all || s.omit) && (k == reflect.Map || k == reflect.Slice) && f.Len() == 0 {
 				if !f.IsNil() {
 					f.SetZero()
 				}
 				continue
 			}
-			settle(f)
+			settle(f, all)
 		}
 	case reflect.Slice:
 		if !leaf(v.Type().Elem()) {
 			for i := range v.Len() {
-				settle(v.Index(i))
+				settle(v.Index(i), all)
 			}
 		}
 	case reflect.Map:
@@ -222,7 +223,7 @@ func settle(v reflect.Value) {
 		for _, key := range v.MapKeys() {
 			value := reflect.New(v.Type().Elem()).Elem()
 			value.Set(v.MapIndex(key))
-			settle(value)
+			settle(value, all)
 			v.SetMapIndex(key, value)
 		}
 	}

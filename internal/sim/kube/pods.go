@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,7 +16,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -58,8 +58,17 @@ func podRules(r *rules) {
 			pod.Status.ObservedGeneration = was.Status.ObservedGeneration
 		}
 	}
-	r.check = func(o client.Object) field.ErrorList { return checkContainers(&o.(*corev1.Pod).Spec, field.NewPath("spec")) }
+	r.check = func(o client.Object) field.ErrorList {
+		return checkContainers(&o.(*corev1.Pod).Spec, field.NewPath("spec"))
+	}
 	r.checkChange = checkPodChange
+	r.checkStatus = func(o, old client.Object) (errs field.ErrorList) {
+		is, was := o.(*corev1.Pod), old.(*corev1.Pod)
+		if is.Spec.NodeName != "" && is.Status.NominatedNodeName != "" && is.Status.NominatedNodeName != was.Status.NominatedNodeName {
+			errs = append(errs, field.Forbidden(field.NewPath("status", "nominatedNodeName"), "may not be set on a pod that has a node"))
+		}
+		return errs
+	}
 	r.grace = func(o client.Object, asked *int64) int64 {
 		pod := o.(*corev1.Pod)
 		period := int64(0)
@@ -75,17 +84,23 @@ func podRules(r *rules) {
 		}
 		return period
 	}
-	r.fields = func(o client.Object) fields.Set {
-		pod := o.(*corev1.Pod)
-		ip := ""
-		if len(pod.Status.PodIPs) > 0 {
-			ip = pod.Status.PodIPs[0].IP
-		}
-		return fields.Set{
-			"metadata.name": pod.Name, "metadata.namespace": pod.Namespace, "spec.nodeName": pod.Spec.NodeName, "spec.restartPolicy": string(pod.Spec.RestartPolicy),
-			"spec.schedulerName": pod.Spec.SchedulerName, "spec.serviceAccountName": pod.Spec.ServiceAccountName, "spec.hostNetwork": strconv.FormatBool(pod.Spec.HostNetwork),
-			"status.phase": string(pod.Status.Phase), "status.podIP": ip, "status.nominatedNodeName": pod.Status.NominatedNodeName,
-		}
+	pod := func(get func(*corev1.Pod) string) func(client.Object) string {
+		return func(o client.Object) string { return get(o.(*corev1.Pod)) }
+	}
+	r.fields = map[string]func(client.Object) string{
+		"spec.nodeName":            pod(func(p *corev1.Pod) string { return p.Spec.NodeName }),
+		"spec.restartPolicy":       pod(func(p *corev1.Pod) string { return string(p.Spec.RestartPolicy) }),
+		"spec.schedulerName":       pod(func(p *corev1.Pod) string { return p.Spec.SchedulerName }),
+		"spec.serviceAccountName":  pod(func(p *corev1.Pod) string { return p.Spec.ServiceAccountName }),
+		"spec.hostNetwork":         pod(func(p *corev1.Pod) string { return strconv.FormatBool(p.Spec.HostNetwork) }),
+		"status.phase":             pod(func(p *corev1.Pod) string { return string(p.Status.Phase) }),
+		"status.nominatedNodeName": pod(func(p *corev1.Pod) string { return p.Status.NominatedNodeName }),
+		"status.podIP": pod(func(p *corev1.Pod) string {
+			if len(p.Status.PodIPs) == 0 {
+				return ""
+			}
+			return p.Status.PodIPs[0].IP
+		}),
 	}
 }
 
@@ -220,19 +235,21 @@ func checkContainers(s *corev1.PodSpec, path *field.Path) (errs field.ErrorList)
 }
 
 // checkTemplate looks at what workloads have in common.
-func checkTemplate(selector *metav1.LabelSelector, template *corev1.PodTemplateSpec, replicas *int32) (errs field.ErrorList) {
+func checkTemplate(selector *metav1.LabelSelector, template *corev1.PodTemplateSpec, replicas *int32, needed bool) (errs field.ErrorList) {
 	path := field.NewPath("spec")
 	if replicas != nil && *replicas < 0 {
 		errs = append(errs, field.Invalid(path.Child("replicas"), *replicas, "must be greater than or equal to 0"))
 	}
-	switch s, err := metav1.LabelSelectorAsSelector(selector); {
-	case selector == nil:
+	s, err := metav1.LabelSelectorAsSelector(selector)
+	switch {
+	case selector == nil && needed:
 		errs = append(errs, field.Required(path.Child("selector"), ""))
+	case selector != nil && s != nil && s.Empty():
+		errs = append(errs, field.Invalid(path.Child("selector"), selector, "empty selector is invalid"))
 	case err != nil:
 		errs = append(errs, field.Invalid(path.Child("selector"), selector, "invalid label selector"))
-	case s.Empty():
-		errs = append(errs, field.Invalid(path.Child("selector"), selector, "empty selector is invalid for deployment"))
-	case !s.Matches(labels.Set(template.Labels)):
+	}
+	if err == nil && !s.Matches(labels.Set(template.Labels)) {
 		errs = append(errs, field.Invalid(path.Child("template", "metadata", "labels"), template.Labels, "`selector` does not match template `labels`"))
 	}
 	return append(errs, checkContainers(&template.Spec, path.Child("template", "spec"))...)
@@ -256,7 +273,7 @@ func checkPodChange(o, old client.Object) (errs field.ErrorList) {
 	}
 	for i, g := range is.Spec.SchedulingGates {
 		if !slices.Contains(was.Spec.SchedulingGates, g) {
-			errs = append(errs, field.Forbidden(field.NewPath("spec", "schedulingGates").Index(i), "only deletion is allowed, but found new scheduling gate '"+g.Name+"'"))
+			errs = append(errs, field.Forbidden(field.NewPath("spec", "schedulingGates").Index(i).Child("name"), "only deletion is allowed, but found new scheduling gate '"+g.Name+"'"))
 		}
 	}
 	spec := is.Spec.DeepCopy()
@@ -296,9 +313,9 @@ func (s *Server) bind(k *kind, key types.NamespacedName, b *corev1.Binding) (cli
 	case b.Name != "" && b.Name != key.Name:
 		return nil, apierrors.NewBadRequest("name in URL does not match name in Binding object")
 	case b.Target.Kind != "" && b.Target.Kind != "Node":
-		return nil, field.ErrorList{field.NotSupported(field.NewPath("target", "kind"), b.Target.Kind, []string{"Node", "<empty>"})}.ToAggregate()
+		return nil, unnamed(`target.kind: Unsupported value: "` + b.Target.Kind + `": supported values: "Node", "<empty>"`)
 	case b.Target.Name == "":
-		return nil, field.ErrorList{field.Required(field.NewPath("target", "name"), "")}.ToAggregate()
+		return nil, unnamed("target.name: Required value")
 	}
 	old, _ := k.objects[key].(*corev1.Pod)
 	var refused error
@@ -331,6 +348,11 @@ func (s *Server) bind(k *kind, key types.NamespacedName, b *corev1.Binding) (cli
 	maps.Copy(pod.Labels, b.Labels)
 	setCondition(pod, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: s.time()})
 	return s.put(k, pod), nil
+}
+
+// unnamed is an error that kube-apiserver gives no reason for.
+func unnamed(message string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: message}}
 }
 
 // evict deletes a pod if its budget allows it.
@@ -393,10 +415,7 @@ func (s *Server) spend(pod *corev1.Pod) error {
 	case len(found) == 0:
 		return nil
 	case len(found) > 1:
-		return &apierrors.StatusError{ErrStatus: metav1.Status{
-			Status: metav1.StatusFailure, Code: 500,
-			Message: "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
-		}}
+		return unnamed("This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")
 	}
 	budget := found[0]
 	if !ready(pod) {

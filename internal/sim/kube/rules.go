@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -24,7 +25,6 @@ import (
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -43,7 +43,10 @@ type rules struct {
 	unconditional bool
 	// createOnUpdate lets an update create what is not there.
 	createOnUpdate bool
-	name           apivalidation.ValidateNameFunc
+	// loose kinds take any finalizer that has the form of one.
+	loose bool
+	// name checks names before everything else, if anything does.
+	name apivalidation.ValidateNameFunc
 
 	defaults     func(obj client.Object)
 	create       func(s *Server, obj client.Object)
@@ -51,9 +54,11 @@ type rules struct {
 	statusUpdate func(obj, old client.Object)
 	check        func(obj client.Object) field.ErrorList
 	checkChange  func(obj, old client.Object) field.ErrorList
+	checkStatus  func(obj, old client.Object) field.ErrorList
 	// grace is for how many seconds an object that is deleted stays.
-	grace  func(obj client.Object, asked *int64) int64
-	fields func(obj client.Object) fields.Set
+	grace func(obj client.Object, asked *int64) int64
+	// fields are what objects can be selected by, besides their name and namespace.
+	fields map[string]func(client.Object) string
 }
 
 // clusterScoped are Kubernetes' kinds without a namespace.
@@ -190,7 +195,7 @@ func replicaSetRules(r *rules) {
 	r.defaults = of(func(o *appsv1.ReplicaSet) { defaultReplicas(&o.Spec.Replicas, &o.Spec.Template) })
 	r.check = func(o client.Object) field.ErrorList {
 		rs := o.(*appsv1.ReplicaSet)
-		return checkTemplate(rs.Spec.Selector, &rs.Spec.Template, rs.Spec.Replicas)
+		return checkTemplate(rs.Spec.Selector, &rs.Spec.Template, rs.Spec.Replicas, true)
 	}
 	r.checkChange = func(o, old client.Object) field.ErrorList {
 		return append(r.check(o), apivalidation.ValidateImmutableField(o.(*appsv1.ReplicaSet).Spec.Selector, old.(*appsv1.ReplicaSet).Spec.Selector, field.NewPath("spec", "selector"))...)
@@ -221,8 +226,8 @@ func nodeRules(r *rules) {
 		}
 		return errs
 	}
-	r.fields = func(o client.Object) fields.Set {
-		return fields.Set{"metadata.name": o.GetName(), "spec.unschedulable": strconv.FormatBool(o.(*corev1.Node).Spec.Unschedulable)}
+	r.fields = map[string]func(client.Object) string{
+		"spec.unschedulable": func(o client.Object) string { return strconv.FormatBool(o.(*corev1.Node).Spec.Unschedulable) },
 	}
 }
 
@@ -247,13 +252,13 @@ func namespaceRules(r *rules) {
 	r.update = func(_ *Server, o, old client.Object) {
 		o.(*corev1.Namespace).Spec.Finalizers = old.(*corev1.Namespace).Spec.Finalizers
 	}
-	r.fields = func(o client.Object) fields.Set {
-		return fields.Set{"metadata.name": o.GetName(), "status.phase": string(o.(*corev1.Namespace).Status.Phase)}
+	r.fields = map[string]func(client.Object) string{
+		"status.phase": func(o client.Object) string { return string(o.(*corev1.Namespace).Status.Phase) },
 	}
 }
 
 func eventRules(r *rules) {
-	r.createOnUpdate = true
+	r.createOnUpdate, r.name, r.loose = true, nil, true
 	r.check = func(o client.Object) (errs field.ErrorList) {
 		e := o.(*corev1.Event)
 		if e.InvolvedObject.Namespace == "" && e.Namespace != metav1.NamespaceDefault && e.Namespace != metav1.NamespaceSystem || e.InvolvedObject.Namespace != "" && e.InvolvedObject.Namespace != e.Namespace {
@@ -261,18 +266,21 @@ func eventRules(r *rules) {
 		}
 		return errs
 	}
-	r.fields = func(o client.Object) fields.Set {
-		e := o.(*corev1.Event)
-		source := e.Source.Component
-		if source == "" {
-			source = e.ReportingController
-		}
-		return fields.Set{
-			"metadata.name": e.Name, "metadata.namespace": e.Namespace, "reason": e.Reason, "type": e.Type, "source": source, "reportingComponent": e.ReportingController,
-			"involvedObject.kind": e.InvolvedObject.Kind, "involvedObject.namespace": e.InvolvedObject.Namespace, "involvedObject.name": e.InvolvedObject.Name,
-			"involvedObject.uid": string(e.InvolvedObject.UID), "involvedObject.apiVersion": e.InvolvedObject.APIVersion,
-			"involvedObject.resourceVersion": e.InvolvedObject.ResourceVersion, "involvedObject.fieldPath": e.InvolvedObject.FieldPath,
-		}
+	event := func(get func(*corev1.Event) string) func(client.Object) string {
+		return func(o client.Object) string { return get(o.(*corev1.Event)) }
+	}
+	r.fields = map[string]func(client.Object) string{
+		"reason":                         event(func(e *corev1.Event) string { return e.Reason }),
+		"type":                           event(func(e *corev1.Event) string { return e.Type }),
+		"source":                         event(func(e *corev1.Event) string { return cmp.Or(e.Source.Component, e.ReportingController) }),
+		"reportingComponent":             event(func(e *corev1.Event) string { return e.ReportingController }),
+		"involvedObject.kind":            event(func(e *corev1.Event) string { return e.InvolvedObject.Kind }),
+		"involvedObject.namespace":       event(func(e *corev1.Event) string { return e.InvolvedObject.Namespace }),
+		"involvedObject.name":            event(func(e *corev1.Event) string { return e.InvolvedObject.Name }),
+		"involvedObject.uid":             event(func(e *corev1.Event) string { return string(e.InvolvedObject.UID) }),
+		"involvedObject.apiVersion":      event(func(e *corev1.Event) string { return e.InvolvedObject.APIVersion }),
+		"involvedObject.resourceVersion": event(func(e *corev1.Event) string { return e.InvolvedObject.ResourceVersion }),
+		"involvedObject.fieldPath":       event(func(e *corev1.Event) string { return e.InvolvedObject.FieldPath }),
 	}
 }
 
@@ -339,7 +347,7 @@ func deploymentRules(r *rules) {
 	r.statusUpdate = func(o, old client.Object) { o.SetLabels(old.GetLabels()) }
 	r.check = func(o client.Object) field.ErrorList {
 		d := o.(*appsv1.Deployment)
-		return checkTemplate(d.Spec.Selector, &d.Spec.Template, d.Spec.Replicas)
+		return checkTemplate(d.Spec.Selector, &d.Spec.Template, d.Spec.Replicas, true)
 	}
 	r.checkChange = func(o, old client.Object) field.ErrorList {
 		return append(r.check(o), apivalidation.ValidateImmutableField(o.(*appsv1.Deployment).Spec.Selector, old.(*appsv1.Deployment).Spec.Selector, field.NewPath("spec", "selector"))...)
@@ -363,9 +371,25 @@ func daemonSetRules(r *rules) {
 		}
 		orElse(&d.Spec.RevisionHistoryLimit, 10)
 	})
+	count := func(o client.Object, n int64) {
+		a := maps.Clone(o.GetAnnotations())
+		if a == nil {
+			a = map[string]string{}
+		}
+		a[appsv1.DeprecatedTemplateGeneration] = strconv.FormatInt(n, 10)
+		o.SetAnnotations(a)
+	}
+	r.create = func(_ *Server, o client.Object) { count(o, 1) }
+	r.update = func(_ *Server, o, old client.Object) {
+		n, _ := strconv.ParseInt(old.GetAnnotations()[appsv1.DeprecatedTemplateGeneration], 10, 64)
+		if !equality.Semantic.DeepEqual(o.(*appsv1.DaemonSet).Spec.Template, old.(*appsv1.DaemonSet).Spec.Template) {
+			n++
+		}
+		count(o, n)
+	}
 	r.check = func(o client.Object) field.ErrorList {
 		d := o.(*appsv1.DaemonSet)
-		return checkTemplate(d.Spec.Selector, &d.Spec.Template, nil)
+		return checkTemplate(d.Spec.Selector, &d.Spec.Template, nil, false)
 	}
 }
 
@@ -400,12 +424,12 @@ func statefulSetRules(r *rules) {
 	})
 	r.check = func(o client.Object) field.ErrorList {
 		x := o.(*appsv1.StatefulSet)
-		return checkTemplate(x.Spec.Selector, &x.Spec.Template, x.Spec.Replicas)
+		return checkTemplate(x.Spec.Selector, &x.Spec.Template, x.Spec.Replicas, true)
 	}
 }
 
 func leaseRules(r *rules) {
-	r.unconditional, r.createOnUpdate = false, true
+	r.unconditional, r.createOnUpdate, r.loose = false, true, true
 	r.check = func(o client.Object) (errs field.ErrorList) {
 		spec := o.(*coordinationv1.Lease).Spec
 		if d := spec.LeaseDurationSeconds; d != nil && *d <= 0 {
@@ -430,7 +454,7 @@ func attachmentRules(r *rules) {
 			errs = append(errs, field.Required(path.Child("source"), "must specify exactly one of inlineVolumeSpec and persistentVolumeName"))
 		}
 		if spec.NodeName == "" {
-			errs = append(errs, field.Required(path.Child("nodeName"), ""))
+			errs = append(errs, field.Invalid(path.Child("nodeName"), "", "must be the name of a node"))
 		}
 		return errs
 	}
@@ -457,13 +481,14 @@ func priorityRules(r *rules) {
 
 func sliceRules(r *rules) {
 	r.generation = true
-	r.fields = func(o client.Object) fields.Set {
-		slice := o.(*resourcev1.ResourceSlice)
-		node := ""
-		if slice.Spec.NodeName != nil {
-			node = *slice.Spec.NodeName
-		}
-		return fields.Set{"metadata.name": o.GetName(), resourcev1.ResourceSliceSelectorNodeName: node, resourcev1.ResourceSliceSelectorDriver: slice.Spec.Driver}
+	r.fields = map[string]func(client.Object) string{
+		resourcev1.ResourceSliceSelectorDriver: func(o client.Object) string { return o.(*resourcev1.ResourceSlice).Spec.Driver },
+		resourcev1.ResourceSliceSelectorNodeName: func(o client.Object) string {
+			if name := o.(*resourcev1.ResourceSlice).Spec.NodeName; name != nil {
+				return *name
+			}
+			return ""
+		},
 	}
 }
 

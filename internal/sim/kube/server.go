@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -168,8 +169,8 @@ func (s *Server) kindOf(obj runtime.Object) (*kind, error) {
 		}
 		gvk = known[0]
 	}
-	if _, list := obj.(client.ObjectList); list || meta.IsListType(obj) {
-		gvk.Kind = gvk.Kind[:max(0, len(gvk.Kind)-len("List"))]
+	if _, object := obj.(client.Object); !object {
+		gvk.Kind = strings.TrimSuffix(gvk.Kind, "List")
 	}
 	return s.kind(gvk)
 }

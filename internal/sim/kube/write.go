@@ -6,13 +6,14 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/api/validate/content"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
@@ -52,7 +53,7 @@ func (s *Server) create(k *kind, obj client.Object) (client.Object, error) {
 		return nil, apierrors.NewInvalid(k.gvk.GroupKind(), obj.GetName(), errs)
 	}
 	if obj.GetResourceVersion() != "" {
-		return nil, apierrors.NewInternalError(errors.New("resourceVersion should not be set on objects to be created"))
+		return nil, unnamed("resourceVersion should not be set on objects to be created")
 	}
 	if old := k.objects[keyOf(obj)]; old != nil {
 		err := apierrors.NewAlreadyExists(k.resource, obj.GetName())
@@ -99,7 +100,13 @@ func (s *Server) checkNew(k *kind, obj client.Object) (client.Object, field.Erro
 		return apivalidation.ValidateObjectMetaAccessor(obj, k.namespaced, pathSegment, path)
 	}
 	if k.custom == nil {
-		errs := apivalidation.ValidateObjectMeta(metaOf(obj), k.namespaced, k.rules.name, path)
+		var errs field.ErrorList
+		if k.rules.name != nil {
+			errs = apivalidation.ValidateObjectMeta(metaOf(obj), k.namespaced, k.rules.name, path)
+		}
+		if !k.rules.loose {
+			errs = append(errs, checkFinalizers(obj)...)
+		}
 		if k.rules.check != nil {
 			errs = append(errs, k.rules.check(obj)...)
 		}
@@ -112,6 +119,19 @@ func (s *Server) checkNew(k *kind, obj client.Object) (client.Object, field.Erro
 		}
 	}
 	return k.custom.typed(k, u)
+}
+
+// checkFinalizers is what Kubernetes' own kinds ask of finalizers besides: a domain, or to be one that is known.
+func checkFinalizers(obj client.Object) (errs field.ErrorList) {
+	for i, f := range obj.GetFinalizers() {
+		path := field.NewPath("metadata", "finalizers").Index(i)
+		errs = append(errs, apivalidation.ValidateFinalizerName(f, path)...)
+		standard := f == metav1.FinalizerOrphanDependents || f == metav1.FinalizerDeleteDependents || f == string(corev1.FinalizerKubernetes)
+		if !standard && !strings.Contains(f, "/") {
+			errs = append(errs, field.Invalid(path, f, "name is neither a standard finalizer name nor is it fully qualified"))
+		}
+	}
+	return errs
 }
 
 // metaOf is the metadata of any of our types.
@@ -196,6 +216,12 @@ func (s *Server) change(k *kind, obj, old client.Object, status bool) field.Erro
 	path := field.NewPath("metadata")
 	errs := apivalidation.ValidateObjectMetaAccessor(obj, k.namespaced, pathSegment, path)
 	errs = append(errs, apivalidation.ValidateObjectMetaAccessorUpdate(obj, old, path)...)
+	if !k.rules.loose {
+		errs = append(errs, checkFinalizers(obj)...)
+	}
+	if status && k.rules.checkStatus != nil {
+		errs = append(errs, k.rules.checkStatus(obj, old)...)
+	}
 	if !status && k.rules.checkChange != nil {
 		errs = append(errs, k.rules.checkChange(obj, old)...)
 	}
@@ -244,7 +270,7 @@ func (s *Server) changeCustom(k *kind, obj, old client.Object, status bool) (cli
 		}
 		return obj, apivalidation.ValidateObjectMetaAccessorUpdate(obj, old, field.NewPath("metadata"))
 	}
-	m, err := asJSON(k, old)
+	m, err := stored(k, old)
 	if err != nil {
 		return nil, field.ErrorList{field.InternalError(nil, err)}
 	}
@@ -289,12 +315,12 @@ func (s *Server) store(k *kind, obj, old client.Object) client.Object {
 
 // delete deletes an object, or marks it as being deleted.
 func (s *Server) delete(k *kind, key types.NamespacedName, options metav1.DeleteOptions) (client.Object, error) {
+	if errs := validation.ValidateDeleteOptions(&options); len(errs) > 0 {
+		return nil, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "DeleteOptions"}, "", errs)
+	}
 	old := k.objects[key]
 	if old == nil {
 		return nil, k.notFound(key.Name)
-	}
-	if errs := validation.ValidateDeleteOptions(&options); len(errs) > 0 {
-		return nil, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "DeleteOptions"}, "", errs)
 	}
 	if err := k.expected(old, options.Preconditions); err != nil {
 		return nil, err
@@ -400,8 +426,11 @@ func waiting(finalizers []string, options *metav1.DeleteOptions) []string {
 	if foreground {
 		out = append(out, metav1.FinalizerDeleteDependents)
 	}
-	if len(out) == 0 {
+	switch {
+	case len(out) == 0:
 		return nil
+	case len(out) == len(finalizers) && !slices.ContainsFunc(out, func(f string) bool { return !slices.Contains(finalizers, f) }):
+		return finalizers // in their order
 	}
 	return out
 }
