@@ -93,7 +93,7 @@ func (r *consolidation) print(w io.Writer, l look) error {
 	printIgnored(w, r.Ignored)
 	share := ""
 	if r.Before.Price > 0 {
-		share = fmt.Sprintf(", %.1f%% less", 100*(1-r.After.Price/r.Before.Price))
+		share = fmt.Sprintf(", %s less", why.Tenths(1-r.After.Price/r.Before.Price))
 	}
 	restarts := 0
 	for _, m := range r.Moves {

@@ -195,9 +195,13 @@ func (c *Cluster) stock(a *Answer, offers []world.Offer) {
 	out := 0
 	var names []string
 	for _, o := range offers {
-		if !o.Offering.Available {
+		if !o.Offering.Launchable() {
 			out++
-			names = append(names, fmt.Sprintf("%s in %s (%s)", o.Type.Name, o.Offering.Zone, o.Offering.CapacityType))
+			text := o.Offering.CapacityType
+			if o.Offering.Available {
+				text += ", full"
+			}
+			names = append(names, fmt.Sprintf("%s in %s (%s)", o.Type.Name, o.Offering.Zone, text))
 		}
 	}
 	if out > 0 {

@@ -26,6 +26,11 @@ const (
 	accessKey = "AKIAKARPENTERLOCAL00"
 )
 
+type realClock struct{}
+
+func (realClock) Now() time.Time                         { return time.Now() }
+func (realClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
+
 // awsSim is an AWS simulator that is served on a loopback port and keeps its state in a file.
 type awsSim struct {
 	*simaws.Sim

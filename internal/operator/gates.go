@@ -13,7 +13,7 @@ type Gates struct {
 }
 
 // AWSGates are those of the AWS provider.
-type AWSGates struct{ NodeClassCEL, RebootForRepair bool }
+type AWSGates struct{ NodeClassCEL, DRANVIDIAGPU, DRAEFA, RebootForRepair bool }
 
 // gate is a feature that can be named in a list.
 type gate struct {
@@ -41,6 +41,8 @@ func gates() []gate {
 func awsGates() []gate {
 	return []gate{
 		{name: "NodeClassCEL", of: func(o *Options) *bool { return &o.AWSGates.NodeClassCEL }},
+		{name: "DRANVIDIAGPU", of: func(o *Options) *bool { return &o.AWSGates.DRANVIDIAGPU }, absent: true},
+		{name: "DRAEFA", of: func(o *Options) *bool { return &o.AWSGates.DRAEFA }, absent: true},
 		{name: "RebootForRepair", of: func(o *Options) *bool { return &o.AWSGates.RebootForRepair }},
 	}
 }
@@ -75,7 +77,11 @@ func readGates(o *Options, v, variable string, known []gate) error {
 		i := slices.IndexFunc(known, func(g gate) bool { return g.name == name })
 		switch {
 		case i < 0:
-			o.Warnings = append(o.Warnings, fmt.Sprintf("%s: there is no feature %s; it is ignored", variable, name))
+			names := make([]string, len(known))
+			for i, g := range known {
+				names[i] = g.name
+			}
+			o.Warnings = append(o.Warnings, fmt.Sprintf("%s: there is no feature %s; it is ignored. Features are %s", variable, name, strings.Join(names, ", ")))
 			continue
 		case on && known[i].absent:
 			o.Warnings = append(o.Warnings, fmt.Sprintf("%s: %s is not part of this version; it has no effect", variable, name))

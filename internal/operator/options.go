@@ -63,6 +63,7 @@ type Options struct {
 	ReservedENIs                              int64
 	DisableDryRun, EnableZonalShift           bool
 	AMIRefreshInterval, SubnetRefreshInterval time.Duration
+	SecurityGroupRefreshInterval              time.Duration
 	AWSGates                                  AWSGates
 
 	// Warnings tell of settings that are understood and have no effect.

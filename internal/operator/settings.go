@@ -216,7 +216,11 @@ func awsSettings() []Setting {
 			set: duration(minRefresh, func(o *Options) pDuration { return &o.SubnetRefreshInterval }),
 		},
 		{
-			Env: "AWS_FEATURE_GATES", ID: "aws-7.3", Default: gatesDefault(awsGates()), Help: "features of the AWS provider to turn on or off; unknown ones are ignored",
+			Env: "SECURITY_GROUP_REFRESH_INTERVAL", ID: "aws-7.3", Default: "1m", Help: "how often security groups are looked up; a minute or more",
+			set: duration(minRefresh, func(o *Options) pDuration { return &o.SecurityGroupRefreshInterval }),
+		},
+		{
+			Env: "AWS_FEATURE_GATES", ID: "aws-7.3", Default: gatesDefault(awsGates()), Help: "features of the AWS provider to turn on or off, as FEATURE_GATES",
 			set: setAWSGates,
 		},
 	}

@@ -228,7 +228,7 @@ func (w *wiring) claims(context.Context) error {
 	w.lifecycle = &claim.Lifecycle{
 		Limits: w.limits(),
 		Client: c, Live: w.m.GetAPIReader(), Launcher: w.as("nodeclaim.lifecycle"), InstanceID: aws.ParseProviderID, Class: served, Quota: w.quota,
-		Hooks: []claim.Hook{class.Partitions{Partitioner: w.provider}}, Health: w.health, Wrote: func(o client.Object) { w.mirror.Wrote(o) }, Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log, Ledger: w.ledger,
+		Hooks: []claim.Hook{class.Partitions{Partitioner: w.provider}}, Health: w.health, Waiting: w.provisioner, Wrote: func(o client.Object) { w.mirror.Wrote(o) }, Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log, Ledger: w.ledger,
 	}
 	w.lifecycle.Opener, w.nominator.Wake = w.nominator, w.lifecycle.Wake
 	if !w.options.IgnoreDRARequests {
@@ -259,7 +259,7 @@ func (w *wiring) termination(context.Context) error {
 
 func (w *wiring) pools(context.Context) error {
 	c := w.m.GetClient()
-	if err := w.add(&pool.Ready{Client: c, Rules: awsv1.LabelRules(), Now: w.clock.Now}, &pool.Hash{Client: c}, w.health); err != nil {
+	if err := w.add(&pool.Ready{Client: c, Rules: awsv1.LabelRules(), Clock: w.clock}, &pool.Hash{Client: c, Clock: w.clock}, w.health); err != nil {
 		return err
 	}
 	return w.loops((&pool.Count{
@@ -270,9 +270,9 @@ func (w *wiring) pools(context.Context) error {
 func (w *wiring) nodeClasses(context.Context) error {
 	c := w.m.GetClient()
 	err := w.add(
-		&class.Status{Client: c, Resolver: calmer{w.provider, w.options}, Recorder: w.recorder},
-		&class.Hash{Client: c, CABundle: w.cluster.CABundle},
-		&class.Memory{Client: c, Learn: w.provider.LearnMemory},
+		&class.Status{Client: c, Resolver: calmer{w.provider, w.options}, Recorder: w.recorder, Clock: w.clock},
+		&class.Hash{Client: c, CABundle: w.cluster.CABundle, Clock: w.clock},
+		&class.Memory{Client: c, Learn: w.provider.LearnMemory, Clock: w.clock},
 		&class.Tags{Client: c, Tagger: w.provider, Cluster: w.cluster.Name, InstanceID: aws.ParseProviderID, Clock: w.clock},
 	)
 	if err != nil {

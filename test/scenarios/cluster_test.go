@@ -282,7 +282,7 @@ func (c *cluster) addType(w words) error {
 				o.Labels = map[string]string{"example.com/reservation-id": o.Reservation}
 			}
 			if big := w.get("big", ""); strings.HasPrefix(big, z+":") { // an offering with more memory than its type
-				o.Allocatable = map[string]string{"cpu": t.Allocatable["cpu"], "memory": big[len(z)+1:], "pods": "110", "ephemeral-storage": "100Gi"}
+				o.Allocatable = map[string]string{"memory": big[len(z)+1:]}
 			}
 			t.Offerings = append(t.Offerings, o)
 		}

@@ -14,6 +14,7 @@
   (list "DISABLE_DRY_RUN" $settings.disableDryRun)
   (list "AMI_REFRESH_INTERVAL" $settings.amiRefreshInterval)
   (list "SUBNET_REFRESH_INTERVAL" $settings.subnetRefreshInterval)
+  (list "SECURITY_GROUP_REFRESH_INTERVAL" $settings.securityGroupRefreshInterval)
   (list "AWS_FEATURE_GATES" (include "karpenter.gates" $settings.awsFeatureGates))
   (list "BATCH_MAX_DURATION" $settings.batchMaxDuration)
   (list "BATCH_IDLE_DURATION" $settings.batchIdleDuration)

@@ -78,7 +78,7 @@ func (p *Provider) Drifted(ctx context.Context, claim *karpv1.NodeClaim) (reason
 	case !found:
 		return "", p.absent(op, id)
 	}
-	if err := p.reachable(op, p.toInstance(raw)); err != nil {
+	if err := p.reachable(op, p.toShape(raw)); err != nil {
 		return "", err
 	}
 	return driftOfInstance(in, claim, tiesOf(raw)), nil

@@ -174,13 +174,13 @@ func TestAWS_2_8_Blocks(t *testing.T) {
 		t.Errorf("forty minutes before the end the block is %s", r.State)
 	}
 	for _, o := range w.typeNamed("p4d.24xlarge").Offerings {
-		if o.Reservation == id && o.Available {
-			t.Error("a block that is about to end takes no more machines")
+		if o.Reservation == id && o.Launchable() {
+			t.Error("a block that is about to end takes no more instances")
 		}
 	}
 }
 
-// TestAWS_2_4_SpreadGroup: seven machines of a spread group fit into a zone, whatever their type.
+// TestAWS_2_4_SpreadGroup: seven instances of a spread group fit into a zone, whatever their type.
 func TestAWS_2_4_SpreadGroup(t *testing.T) {
 	w := newWorld(t)
 	_, err := w.admin.EC2.CreatePlacementGroup(w.ctx, &ec2.CreatePlacementGroupInput{GroupName: aws.String("apart"), Strategy: "spread"})
@@ -191,7 +191,7 @@ func TestAWS_2_4_SpreadGroup(t *testing.T) {
 	types := typeIs("m5.large", "c5.large", "r5.large")
 	zone := need(corev1.LabelTopologyZone, "us-west-2a")
 	if n := given(t, w.Launch(w.ctx, w.batch("first", 7, onDemandOnly, types, zone))); n != 7 {
-		t.Fatalf("%d of 7 machines", n)
+		t.Fatalf("%d of 7 instances", n)
 	}
 	r := w.Launch(w.ctx, w.batch("eighth", 1, onDemandOnly, types, zone))[0]
 	if cloud.ClassOf(r.Err) != cloud.NoCapacity {
@@ -261,7 +261,7 @@ func TestAWS_4_1_Intervals(t *testing.T) {
 	}
 }
 
-// TestAWS_6_List: collectors of orphans find every machine of the cluster, with claim, batch and age, and no others.
+// TestAWS_6_List: collectors of orphans find every instance of the cluster, with claim, batch and age, and no others.
 func TestAWS_6_List(t *testing.T) {
 	w := newWorld(t)
 	w.load()

@@ -121,7 +121,7 @@ func (s *suite) ids(results []cloud.Result) []string {
 			s.Fatal(r.Err)
 		}
 		if slices.Contains(out, r.Instance.ID) {
-			s.Fatalf("machine %s was given to two claims", r.Instance.ID)
+			s.Fatalf("instance %s was given to two claims", r.Instance.ID)
 		}
 		out = append(out, r.Instance.ID)
 	}
@@ -168,7 +168,7 @@ func (s *suite) launch() {
 		"capacity type label": in.Labels[karpv1.CapacityTypeLabelKey],
 	} {
 		if text == "" {
-			s.Errorf("the machine has no %s", what)
+			s.Errorf("the instance has no %s", what)
 		}
 	}
 	for name, quantity := range r.Instance.Capacity {
@@ -181,7 +181,7 @@ func (s *suite) launch() {
 		s.Errorf("capacity %v lacks cpu, memory or pods", in.Capacity)
 	}
 	if n := len(s.running()); n != 1 {
-		s.Errorf("%d machines run, want 1", n)
+		s.Errorf("%d instances run, want 1", n)
 	}
 }
 
@@ -190,7 +190,7 @@ func (s *suite) replay() {
 	first := s.ids(s.settle(s.Provider, b))
 	second := s.ids(s.settle(s.Provider, b))
 	if n := len(s.running()); !slices.Equal(first, second) || n != 5 {
-		s.Errorf("got %v, then %v, and %d machines run", first, second, n)
+		s.Errorf("got %v, then %v, and %d instances run", first, second, n)
 	}
 }
 
@@ -203,7 +203,7 @@ func (s *suite) replayAfterRestart() {
 		slices.Sort(first)
 		slices.Sort(second)
 		if n := len(s.running()); !slices.Equal(first, second) || n != 5 {
-			s.Errorf("after %v: got %v, then %v, and %d machines run", later, first, second, n)
+			s.Errorf("after %v: got %v, then %v, and %d instances run", later, first, second, n)
 		}
 	}
 }
@@ -217,11 +217,11 @@ func (s *suite) taken() {
 	second := s.ids(s.settle(s.Start(), rest))
 	for _, id := range second {
 		if rest.Taken[id] || !slices.Contains(first, id) {
-			s.Errorf("machine %s was given although it is on record, or is new", id)
+			s.Errorf("instance %s was given although it is on record, or is new", id)
 		}
 	}
 	if n := len(s.running()); n != 5 {
-		s.Errorf("%d machines run, want 5", n)
+		s.Errorf("%d instances run, want 5", n)
 	}
 }
 
@@ -235,7 +235,7 @@ func (s *suite) together() {
 	wg.Wait()
 	s.ids(s.settle(s.Provider, b))
 	if n := len(s.running()); n != 3 {
-		s.Errorf("%d machines run, want 3", n)
+		s.Errorf("%d instances run, want 3", n)
 	}
 }
 
@@ -289,7 +289,7 @@ func (s *suite) remove() {
 		s.Advance(visible)
 	}
 	if n := len(s.running()); n != 0 || !ended {
-		s.Errorf("deleted %v, and %d machines run", ended, n)
+		s.Errorf("deleted %v, and %d instances run", ended, n)
 	}
 }
 

@@ -33,11 +33,11 @@ func runInstances(c *call) error {
 		}
 		data, number = v.Data.merged(over), v.Number
 	}
-	market := "on-demand"
+	capacityType := "on-demand"
 	if data.MarketType != "" {
-		market = data.MarketType
+		capacityType = data.MarketType
 	}
-	t, perr := c.prepare(wish{data: data, market: market})
+	t, perr := c.prepare(wish{data: data, capacityType: capacityType})
 	if perr != nil {
 		return perr
 	}

@@ -112,8 +112,8 @@ func (in *instance) alive() bool {
 	return s != stateTerminated && s != stateShuttingDown
 }
 
-// market is the part of the capacity pool key that says how it was bought.
-func (in *instance) market() string {
+// capacityType is the part of the capacity pool key that says how it was bought.
+func (in *instance) capacityType() string {
 	if in.Lifecycle == "spot" {
 		return "spot"
 	}
@@ -157,7 +157,7 @@ func (p place) release(in *instance) {
 	}
 	in.Addresses = 0
 	if t := p.cat.Type(in.Type); t != nil {
-		p.reg.InUse[in.market()] -= t.VCPUs
+		p.reg.InUse[in.capacityType()] -= t.VCPUs
 	}
 	p.restock(in)
 	if cr := p.reg.Reservations.get(in.CapacityReservation); cr != nil {

@@ -49,7 +49,7 @@ type Options struct {
 	Throttle bool
 	// OnCall, if set, is told of every finished call.
 	OnCall func(Call)
-	// Watcher, if set, is told of machines that join and leave.
+	// Watcher, if set, is told of instances that join and leave.
 	Watcher Watcher
 }
 
@@ -229,7 +229,7 @@ func uuidFrom(a, b uint64) string {
 }
 
 // hash64 mixes words into one; the figures it gives look random and stay the
-// same on every machine.
+// same on every computer.
 func hash64(words ...uint64) uint64 {
 	h := uint64(0x9e3779b97f4a7c15)
 	for _, w := range words {

@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 
 var class = schema.GroupKind{Group: awsv1.Group, Kind: "EC2NodeClass"}
 
-// bench is a cluster with an AWS simulator in which nothing happens by itself: the test lets time pass, machines join, pods move and
+// bench is a cluster with an AWS simulator in which nothing happens by itself: the test lets time pass, instances join, pods move and
 // the loop look.
 type bench struct {
 	*testing.T
@@ -306,8 +306,8 @@ func (b *bench) pool(name string, edit ...func(*karpv1.NodePool)) *karpv1.NodePo
 	return p
 }
 
-// machine makes a claim of a pool with a machine of a type, up and running.
-func (b *bench) machine(name, pool, typ string, edit ...func(*karpv1.NodeClaim)) *karpv1.NodeClaim {
+// instance makes a claim of a pool with an instance of a type, up and running.
+func (b *bench) instance(name, pool, typ string, edit ...func(*karpv1.NodeClaim)) *karpv1.NodeClaim {
 	b.Helper()
 	c := simcloud.NewClaim(name)
 	c.Labels = map[string]string{karpv1.NodePoolLabelKey: pool, awsv1.LabelNodeClass: "default"}
@@ -325,7 +325,7 @@ func (b *bench) machine(name, pool, typ string, edit ...func(*karpv1.NodeClaim))
 	return b.claim(name)
 }
 
-// launch gives claims their machines.
+// launch gives claims their instances.
 func (b *bench) launch(names ...string) {
 	b.Helper()
 	for range 30 {
@@ -344,7 +344,7 @@ func (b *bench) launch(names ...string) {
 	b.Fatalf("%v were not launched", names)
 }
 
-// join makes the nodes of claims that have machines, ready for pods.
+// join makes the nodes of claims that have instances, ready for pods.
 func (b *bench) join(names ...string) {
 	b.Helper()
 	for _, name := range names {

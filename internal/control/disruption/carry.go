@@ -55,7 +55,7 @@ func (l *Loop) carryOut(ctx context.Context, p *plan) (begun int) {
 		first := len(moves) == len(p.moves)
 		moves = moves[len(lot):]
 		starts := l.verify(p, lot, first)
-		for i, err := range each(starts, func(s *start) error { return l.begin(ctx, s) }) {
+		for i, err := range each(l.Clock, starts, func(s *start) error { return l.begin(ctx, s) }) {
 			s := starts[i]
 			if err == nil {
 				begun++
@@ -171,7 +171,7 @@ func (l *Loop) begin(ctx context.Context, s *start) error {
 		control.Annotate(d.Claim, karpv1.MovedFromAnnotationKey, s.from.String())
 		s.to = append(s.to, d.Claim.Name)
 	}
-	errs := each(s.nodes, func(n *state.Node) error { return l.prepareNode(ctx, n, s) })
+	errs := each(l.Clock, s.nodes, func(n *state.Node) error { return l.prepareNode(ctx, n, s) })
 	if len(drafts) > 0 {
 		if err := errors.Join(errs...); err != nil {
 			return errors.Join(err, l.putBack(ctx, s.nodes))
@@ -236,7 +236,7 @@ func (l *Loop) create(ctx context.Context, s *start, drafts []*provision.Draft) 
 
 // putBack makes nodes usable again. The record of the move goes last: whoever finds it finishes what is left to undo.
 func (l *Loop) putBack(ctx context.Context, nodes []*state.Node) error {
-	return errors.Join(each(nodes, func(n *state.Node) error {
+	return errors.Join(each(l.Clock, nodes, func(n *state.Node) error {
 		if n = l.Mirror.View().Claim(n.Claim.Name); n == nil || deleted(n) {
 			return nil
 		}

@@ -81,7 +81,7 @@ type Loop struct {
 	Decided func(view *state.View, in *disrupt.Input, d *disrupt.Decision, at time.Time)
 
 	informers cache.Informers
-	wakes     wakes
+	wakes     *wakes
 	breaker   breaker
 	reporter  *reporter
 	entries   ledgerRecorder
@@ -213,7 +213,7 @@ func (l *Loop) decide(ctx context.Context, view *state.View, list []*command) (s
 	}
 	l.last = question{}
 	options := l.options()
-	done := l.measure(in)
+	done := l.measure(ctx, in)
 	decision, err := l.ponder(in, options, begin)
 	done()
 	if err != nil {

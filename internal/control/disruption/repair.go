@@ -57,7 +57,7 @@ func (l *Loop) tighten(ctx context.Context, n *state.Node, r record) error {
 
 // requestReboots writes on the claims of a move that their instances are to be rebooted. Package drain goes on from there.
 func (l *Loop) requestReboots(ctx context.Context, s *start) error {
-	errs := each(s.nodes, func(n *state.Node) error {
+	errs := each(l.Clock, s.nodes, func(n *state.Node) error {
 		because, err := l.disturbed(ctx, n, s.record, nil)
 		if err == nil && because != "" {
 			err = fmt.Errorf("node %s %w: %s", n.World.Name, errDisturbed, because)

@@ -44,7 +44,7 @@ func (b *bench) ward(edit ...func(*karpv1.NodePool)) {
 		p.Spec.Disruption.ConsolidateAfter = karpv1.NeverDuration()
 	}}, edit...)...)
 	for _, name := range []string{"sick", "b", "c", "d", "e"} {
-		b.machine(name, "general", "m5.large")
+		b.instance(name, "general", "m5.large")
 		b.pod(name, "1500m")
 	}
 }
@@ -256,7 +256,7 @@ func TestN8_ANodeInAFullReservationIsRemovedFirst(t *testing.T) {
 		p.Spec.Disruption.ConsolidateAfter = karpv1.NeverDuration()
 		p.Spec.Template.Spec.Requirements[0].Values = []string{"reserved"}
 	})
-	b.machine("old", "general", "m5.large")
+	b.instance("old", "general", "m5.large")
 	labels := map[string]string{karpv1.CapacityTypeLabelKey: "reserved", awsv1.LabelCapacityReservationID: "cr-1"}
 	c, n := b.claim("old"), b.nodeOf("old")
 	for key, value := range labels {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +16,7 @@ import (
 	"karpenter/internal/control"
 	"karpenter/internal/engine/disrupt"
 	"karpenter/internal/state"
+	"karpenter/internal/wait"
 )
 
 const (
@@ -30,18 +30,9 @@ const (
 var errGone = errors.New("is gone")
 
 // each calls do for every item, several at once, and returns what went wrong with each.
-func each[T any](items []T, do func(T) error) []error {
+func each[T any](clock control.Clock, items []T, do func(T) error) []error {
 	errs := make([]error, len(items))
-	gate := make(chan struct{}, writers)
-	var wg sync.WaitGroup
-	for i, item := range items {
-		gate <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-gate }()
-			errs[i] = do(item)
-		})
-	}
-	wg.Wait()
+	wait.Each(clock, len(items), writers, func(i int) { errs[i] = do(items[i]) })
 	return errs
 }
 

@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	os.Exit(harness.Main(m, harness.Options{}, func(c *harness.Cluster) { cluster = c }))
 }
 
-// patience is how long anything may take that should be quick, on a machine that does other things too.
+// patience is how long anything may take that should be quick, on a computer that does other things too.
 const patience = 5 * time.Minute
 
 // world is a drainer at work on objects of a class of its own, so that tests do not see each other.
@@ -116,7 +116,7 @@ func bare(t *testing.T) *world {
 	name = fmt.Sprintf("%s-%d", name[:min(len(name), 45)], worlds.Add(1)) // tests may run more than once
 	w := &world{
 		t: t, name: name, class: schema.GroupKind{Group: "test.karpenter.sh", Kind: "Class" + name},
-		fleet: &fleet{machines: map[string]*cloud.Instance{}, deletes: map[string]int{}},
+		fleet: &fleet{instances: map[string]*cloud.Instance{}, deletes: map[string]int{}},
 		clock: &flow{FakeClock: testingclock.NewFakeClock(time.Now())}, events: &rig.Sink{},
 		series: prometheus.NewRegistry(), log: &strings.Builder{}, holds: map[string]bool{}, saw: map[string][]string{},
 	}
@@ -178,7 +178,7 @@ func (w *world) delete(obj client.Object) {
 	}
 }
 
-// claim makes a registered claim with its machine; change may make it another.
+// claim makes a registered claim with its instance; change may make it another.
 func (w *world) claim(name string, change ...func(*karpv1.NodeClaim)) *karpv1.NodeClaim {
 	w.t.Helper()
 	name = w.name + "-" + name
@@ -403,7 +403,7 @@ func (w *world) look(node *corev1.Node) {
 	}
 }
 
-// awaitEnding waits until the cloud has agreed to end the claim's machine, and that is on record.
+// awaitEnding waits until the cloud has agreed to end the claim's instance, and that is on record.
 func (w *world) awaitEnding(claim *karpv1.NodeClaim) {
 	w.t.Helper()
 	w.pass(100*time.Millisecond, "the cloud is told", func() bool {

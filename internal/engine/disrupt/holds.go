@@ -178,7 +178,7 @@ func current(p *world.Pool, c pack.Choice) (pack.Choice, bool) {
 	for k := range t.Offerings {
 		o := &t.Offerings[k]
 		if o.Zone == c.Offering.Zone && o.CapacityType == c.Offering.CapacityType && o.Reservation == c.Offering.Reservation {
-			return pack.Choice{Type: t, Offering: o}, o.Available && (o.Reservation == "" || o.Remaining > 0)
+			return pack.Choice{Type: t, Offering: o}, o.Launchable()
 		}
 	}
 	return pack.Choice{}, false

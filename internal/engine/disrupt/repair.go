@@ -42,7 +42,7 @@ func MayRepair(unhealthy, total int) (ok bool, because string) {
 	if unhealthy <= limit {
 		return true, ""
 	}
-	return false, fmt.Sprintf("more than %d%% of the nodes are unhealthy (%d of %d)", 100/repairShare, unhealthy, total)
+	return false, fmt.Sprintf("more than %s of the nodes are unhealthy (%d of %d)", why.Percent(1.0/repairShare), unhealthy, total)
 }
 
 // ill says whether anything is wrong with a node, whether or not that is due.
