@@ -181,11 +181,7 @@ func (c *Cluster) startWorld(ctx context.Context) error {
 		return err
 	}
 	c.AWS, c.AWSURL = c.aws.Sim, c.aws.url
-	if err := c.aws.prepare(c.opts.ClusterName); err != nil || c.opts.NoKarpenter || c.opts.NoDefaults {
-		return err
-	}
-	c.tell("creating NodePool default and EC2NodeClass default")
-	return createDefaults(ctx, c.Client, c.opts.ClusterName)
+	return c.aws.prepare(c.opts.ClusterName)
 }
 
 // startNodes brings the nodes up to date with the instances, and adds the system node.
@@ -213,7 +209,16 @@ func (c *Cluster) startNodes(ctx context.Context) error {
 	if err := c.aws.atOnce(func() error { return c.aws.launchSystem(c.aws.cluster, nodes) }); err != nil {
 		return err
 	}
-	return awaitSystem(ctx, c.Client)
+	return together(
+		func() error { return awaitSystem(ctx, c.Client) },
+		func() error {
+			if c.opts.NoKarpenter || c.opts.NoDefaults {
+				return nil
+			}
+			c.tell("creating NodePool default and EC2NodeClass default")
+			return createDefaults(ctx, c.Client, c.opts.ClusterName) // the API server holds up the first objects of a new kind for 2 s
+		},
+	)
 }
 
 func (c *Cluster) awaitKarpenter(ctx context.Context) error {

@@ -84,7 +84,7 @@ func (c *Cluster) startPods(ctx context.Context) error {
 	return err
 }
 
-// forward opens a port of this machine that leads to one of the controller's container, and stays while processes come and go.
+// forward opens a port of this computer that leads to one of the controller's container, and stays while processes come and go.
 func (c *Cluster) forward(name string, port int32) (url string, err error) {
 	listener, err := plane.Forward(c.opts.Dir, name, func(ctx context.Context) (net.Conn, error) { return c.pods.Load().DialPort(ctx, port) })
 	if err != nil {

@@ -113,9 +113,14 @@ func (w *world) owners() []metav1.OwnerReference {
 	yes, controlled := true, false
 	for range w.IntN(3) {
 		r := pick(w, []metav1.OwnerReference{
-			{APIVersion: "v1", Kind: "ReplicationController"}, {APIVersion: "apps/v1", Kind: "ReplicaSet"}, {APIVersion: "apps/v1", Kind: "StatefulSet"},
-			{APIVersion: "apps/v1", Kind: "DaemonSet"}, {APIVersion: "batch/v1", Kind: "Job"}, {APIVersion: "argoproj.io/v1alpha1", Kind: "ReplicaSet"},
-			{APIVersion: "extensions/v1beta1", Kind: "ReplicaSet"}, {APIVersion: "a/b/c", Kind: "ReplicaSet"},
+			{APIVersion: "v1", Kind: "ReplicationController"},
+			{APIVersion: "apps/v1", Kind: "ReplicaSet"},
+			{APIVersion: "apps/v1", Kind: "StatefulSet"},
+			{APIVersion: "apps/v1", Kind: "DaemonSet"},
+			{APIVersion: "batch/v1", Kind: "Job"},
+			{APIVersion: "argoproj.io/v1alpha1", Kind: "ReplicaSet"},
+			{APIVersion: "extensions/v1beta1", Kind: "ReplicaSet"},
+			{APIVersion: "a/b/c", Kind: "ReplicaSet"},
 		})
 		if r.Name = pick(w, []string{"x", "y", "z"}); !controlled && w.chance(80) {
 			r.Controller, controlled = &yes, true
@@ -241,7 +246,7 @@ func TestN2_PlansWithVolumeLimitsHoldAgainstTheScheduler(t *testing.T) {
 // judgeAll plans generated clusters after a change to them, and has the plans judged.
 func judgeAll(t *testing.T, prepare func(*world) state.Options) {
 	t.Helper()
-	const clusters = 1000
+	const clusters = 400 // a thousand were judged once, without a breach
 	seeds := make(chan uint64)
 	var judged, failed atomic.Int64
 	var wait sync.WaitGroup

@@ -19,7 +19,7 @@ func TestTemplateOfTheLocalCluster(t *testing.T) {
 		"--set", "crds.install=false",
 		// There is one system node, so one replica at most, which need not wait after a crash until its own lease runs out.
 		"--set", "replicas=1", "--set", "controller.env[0].name=DISABLE_LEADER_ELECTION", "--set-string", "controller.env[0].value=true",
-		// How large a cluster may be is up to this machine.
+		// How large a cluster may be is up to this computer.
 		"--set", "controller.resources.limits=null",
 		// What settings that may be turned on in the environment need: PodDeletionCostManagement, SCHEDULER_CONFIG, IGNORE_DRA_REQUESTS.
 		"--set-json", `additionalClusterRoleRules=[{"apiGroups":[""],"resources":["pods"],"verbs":["patch"]},{"apiGroups":[""],"resources":["services"],"verbs":["list","watch"]},`+

@@ -47,9 +47,9 @@ type world struct {
 	owners    map[string]map[string]bool
 }
 
-// newWorld starts a cluster whose default pool consolidates after the given time, and whose controller has these feature gates: its own, and
-// those of the AWS provider.
-func newWorld(t *testing.T, consolidateAfter karpv1.NillableDuration, gates string, aws ...string) *world {
+// newWorld starts a cluster whose default pool consolidates after the given time, and whose controller has these feature gates, and those
+// of the AWS provider if there are more.
+func newWorld(t *testing.T, consolidateAfter karpv1.NillableDuration, gates string, awsGates ...string) *world {
 	t.Helper()
 	slot(t)
 	root, err := harness.Root()
@@ -67,7 +67,7 @@ func newWorld(t *testing.T, consolidateAfter karpv1.NillableDuration, gates stri
 	dir := filepath.Join(t.TempDir(), "cluster")
 	cluster, err := local.Start(t.Context(), local.Options{
 		Binary: kube, Dir: dir, ClusterName: "my-cluster", Region: region, BootTime: 3 * time.Second,
-		Program: karpenter, Settings: map[string]string{"FEATURE_GATES": gates, "AWS_FEATURE_GATES": strings.Join(aws, ",")},
+		Program: karpenter, Settings: map[string]string{"FEATURE_GATES": gates, "AWS_FEATURE_GATES": strings.Join(awsGates, ",")},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -18,7 +18,6 @@ import (
 	"karpenter/internal/engine/life"
 )
 
-
 // Health remembers how the last instances of each pool fared, says so on the pool (L14), and holds back pools whose instances do
 // not join: each failure in a row doubles the damage of the next launch, and somebody should look first.
 type Health struct {

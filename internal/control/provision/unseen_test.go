@@ -21,6 +21,10 @@ func TestN15_AClaimThatIsGoneAndWasNeverShownIsCollected(t *testing.T) {
 				t.Fatalf("%d claims", len(first))
 			}
 			if gone {
+				first[0].Finalizers = nil
+				if err := cluster.Client.Update(t.Context(), &first[0]); err != nil {
+					t.Fatal(err)
+				}
 				if err := cluster.Client.Delete(t.Context(), &first[0]); err != nil {
 					t.Fatal(err)
 				}

@@ -178,6 +178,7 @@ func (k *Kubelet) Kill() (killed int) {
 	for _, w := range k.workers() {
 		w.mu.Lock()
 		if w.cmd != nil && w.cmd.Process.Kill() == nil {
+			w.killed = true
 			killed++
 		}
 		w.mu.Unlock()

@@ -95,7 +95,7 @@ func (w *worker) every(ctx context.Context, probe *corev1.Probe, judge func(ok b
 }
 
 // pace is how long to wait before the next question. Whether it is ready is asked more often than the pod says until it is: a process
-// of this machine is so sooner than a container.
+// of this computer is so sooner than a container.
 func (w *worker) pace(probe *corev1.Probe, seconds int32) time.Duration {
 	if probe == w.container.ReadinessProbe && !w.isReady() {
 		return readyEvery

@@ -23,8 +23,8 @@ import (
 const (
 	// defaultGrace is what a pod has that does not say how long its end may take.
 	defaultGrace = 30 * time.Second
-	// restartFirst and restartMost bound the wait before a process that ended is started again; one that was ready, or ran for
-	// restartCalm, has earned a short one.
+	// restartFirst and restartMost bound the wait before a process that ended is started again; one that was ready, was
+	// killed by Kill, or ran for restartCalm, has earned a short one.
 	restartFirst = 200 * time.Millisecond
 	restartMost  = 30 * time.Second
 	restartCalm  = time.Minute
@@ -51,6 +51,8 @@ type worker struct {
 	// ports are those of the computer, by those of the container.
 	ports map[int32]int
 	cmd   *exec.Cmd // nil while no process runs
+	// killed says that the process was ended by Kill, and not by itself: that is no reason to wait.
+	killed bool
 	// ending says that the pod is to go, and not only the process.
 	ending bool
 	state  state
@@ -83,9 +85,10 @@ func (w *worker) run(ctx context.Context) {
 			break
 		}
 		w.change(ctx, func(s *state) {
-			if s.ready || time.Since(began) > restartCalm {
+			if s.ready || w.killed || time.Since(began) > restartCalm {
 				wait = restartFirst
 			}
+			w.killed = false
 			s.running, s.ready, s.started = nil, false, false
 			s.waiting = &corev1.ContainerStateWaiting{Reason: reason, Message: err.Error()}
 		})

@@ -260,6 +260,8 @@ declare namespace api {
   }
   interface PlannedMove {
     reason: string;
+    reboot?: boolean;
+    terminateFirst?: boolean;
     remove: string[];
     add?: PlannedNode[];
     filled?: FilledNode[];
