@@ -1,6 +1,7 @@
 package operator_test
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -25,7 +26,7 @@ func TestTheHistoryOutlivesTheController(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Cleanup(func() { _ = cluster.Client.Delete(t.Context(), node) })
+	t.Cleanup(func() { _ = cluster.Client.Delete(context.WithoutCancel(t.Context()), node) })
 	env := []string{"AWS_ENDPOINT_URL=" + newAWS(t), "SYSTEM_NAMESPACE=" + namespace}
 	kept := func() *corev1.ConfigMap {
 		t.Helper()

@@ -41,8 +41,12 @@ var chance = []meter.Name{meter.DisruptionFailedValidations}
 
 // elsewhere are the metrics of features that are off in this cluster, and the test that looks at them.
 var elsewhere = map[meter.Name]string{
-	meter.DeletionCostPending: "TestN9_AScaleDownEmptiesTheNodeThatIsToGo",
-	meter.DeletionCostWrites:  "TestN9_AScaleDownEmptiesTheNodeThatIsToGo",
+	meter.DeletionCostPending:     "TestN9_AScaleDownEmptiesTheNodeThatIsToGo",
+	meter.DeletionCostWrites:      "TestN9_AScaleDownEmptiesTheNodeThatIsToGo",
+	meter.NodesReboots:            "TestN6_N7_RepairOnTheWholeProduct",
+	meter.NodesRebootDuration:     "TestN6_N7_RepairOnTheWholeProduct",
+	meter.NodesRebootRecovery:     "TestN6_N7_RepairOnTheWholeProduct",
+	meter.TerminateFirstDecisions: "TestN8_ANodeInAFullReservationIsRemovedFirst of internal/control/disruption",
 }
 
 // unfilled says why a label of a metric has no value in this cluster.

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/meter"
 )
 
 // fault has nodes say for so long that something is broken; without a reason all is well.
@@ -71,6 +72,7 @@ func TestN6_N7_RepairOnTheWholeProduct(t *testing.T) {
 		{"key":"node.kubernetes.io/instance-type","operator":"In","values":["c5.large"]},{"key":"karpenter.sh/capacity-type","operator":"In","values":["on-demand"]}]}}}}`))))
 	w.scale(pods)
 	w.awaitSettled(pods)
+	s := newScraper(w)
 	before := w.fleet()
 	names := slices.Sorted(maps.Keys(before))
 	if len(names) != pods {
@@ -86,6 +88,13 @@ func TestN6_N7_RepairOnTheWholeProduct(t *testing.T) {
 		}
 	}
 	w.checkHistory()
+	s.await("a reboot", meter.NodesReboots, "result", "succeeded")
+	s.await("how long it took", meter.NodesRebootDuration, "result", "succeeded")
+	s.await("how long the node took to come back", meter.NodesRebootRecovery)
+	s.await("repairs", meter.NodeClaimsUnhealthyDisrupted, "condition", "storage_ready", "termination_mode", "eventual")
+	for _, decision := range []string{"reboot", "replace"} {
+		s.await("the decision to "+decision, meter.DisruptionDecisions, "decision", decision, "reason", "unhealthy")
+	}
 }
 
 // reboots has a node break in a way that a reboot cures.

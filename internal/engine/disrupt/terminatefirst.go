@@ -44,7 +44,7 @@ func (d *decider) slotFirst(reason Reason, node int32) bool {
 		return false
 	}
 	m.TerminateFirst = true
-	m.Why = why.New(why.Chosen, "node %s %s; reservation %s is full, so that it is removed first, and its pods wait for its slot: %s",
+	m.Why = why.New(why.Chosen, "node %s %s; reservation %s is full, so that it is removed first, and its pods stay pending until its slot is free: %s",
 		d.in.World.Nodes[node].Name, d.fault(reason, node), reservation, replacement(m))
 	_, ok := d.take(m)
 	return ok

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
@@ -42,6 +43,10 @@ type prospect struct {
 	Pending []struct {
 		Pods []string `json:"pods"`
 	} `json:"pending"`
+	Held []struct {
+		Pool string `json:"pool"`
+		Why  string `json:"why"`
+	} `json:"held"`
 	Time struct {
 		Seconds  float64 `json:"seconds"`
 		Restless bool    `json:"restless"`
@@ -180,6 +185,8 @@ func (f *prediction) predict(ctx context.Context, steps []step) error {
 			return err.Error(), nil
 		case p.Now.Nodes != p.Without.Nodes || math.Abs(p.Now.Price-p.Without.Price) > grain:
 			return fmt.Sprintf("the cluster is not at rest: plan says that %d nodes for $%.4f/h become %d for $%.4f/h", p.Now.Nodes, p.Now.Price, p.Without.Nodes, p.Without.Price), nil
+		case f.behind(ctx, p) != "":
+			return f.behind(ctx, p), nil
 		case p.Time.Restless:
 			return "", errors.New("plan finds no end to what comes of it")
 		}
@@ -188,6 +195,18 @@ func (f *prediction) predict(ctx context.Context, steps []step) error {
 		f.c.Tell("  plan says: %s", want)
 		return "", nil
 	})
+}
+
+// behind names a pool that is ready, and that the controller does not know as such yet: when its webhook is written into the CRDs, the
+// API server cuts the watches of their objects.
+func (f *prediction) behind(ctx context.Context, p *prospect) string {
+	for _, h := range p.Held {
+		pool := &karpv1.NodePool{}
+		if err := f.c.Client.Get(ctx, client.ObjectKey{Name: h.Pool}, pool); err == nil && strings.Contains(h.Why, "is not ready") && pool.StatusConditions().IsTrue(karpv1.ConditionReady) {
+			return "the controller has not seen yet that NodePool " + h.Pool + " is ready"
+		}
+	}
+	return ""
 }
 
 func (p *prospect) outlook() outlook {
