@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -337,7 +338,15 @@ func (s *Server) take(k *kind, obj client.Object) (client.Object, error) {
 	u, isJSON := obj.(*unstructured.Unstructured)
 	switch {
 	case k.custom != nil && isJSON:
-		return k.decode(u.DeepCopy().Object)
+		data, err := json.Marshal(u.Object)
+		if err != nil {
+			return nil, err
+		}
+		var m map[string]any
+		if err := utiljson.Unmarshal(data, &m); err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
+		return k.decode(m)
 	case k.custom != nil:
 		own := obj.DeepCopyObject().(client.Object)
 		settle(reflect.ValueOf(own), false)

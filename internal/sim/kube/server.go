@@ -152,6 +152,9 @@ type kind struct {
 
 	objects map[types.NamespacedName]client.Object
 	keys    []types.NamespacedName // in the order of lists
+	// raw is what JSON has of an object of ours besides its metadata. A Go type does not tell what is empty from what is not there;
+	// kube-apiserver does, and so do rules that compare. Objects that came without validation have none.
+	raw map[client.Object]map[string]any
 }
 
 // kindOf finds the kind of an object or of a list.
@@ -195,7 +198,7 @@ func (s *Server) kind(gvk schema.GroupVersionKind) (*kind, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s is not an object: %T", gvk, object)
 	}
-	k := &kind{gvk: gvk, object: reflect.TypeOf(typed).Elem(), custom: definitions()[gvk], objects: map[types.NamespacedName]client.Object{}}
+	k := &kind{gvk: gvk, object: reflect.TypeOf(typed).Elem(), custom: definitions()[gvk], raw: map[client.Object]map[string]any{}, objects: map[types.NamespacedName]client.Object{}}
 	resource, _ := meta.UnsafeGuessKindToResource(gvk)
 	k.resource, k.namespaced = resource.GroupResource(), !clusterScoped[gvk.GroupKind()]
 	if k.custom != nil {
@@ -257,6 +260,11 @@ func (s *Server) put(k *kind, obj client.Object) client.Object {
 		k.keys = slices.Insert(k.keys, at, key)
 	}
 	k.objects[key] = obj
+	if raw, ok := k.raw[old]; ok {
+		if delete(k.raw, old); k.raw[obj] == nil {
+			k.raw[obj] = raw // only metadata has changed
+		}
+	}
 	s.garbage.note(k, old, obj)
 	for _, c := range s.caches {
 		c.note(k, change{obj: obj})
@@ -274,6 +282,8 @@ func (s *Server) remove(k *kind, obj client.Object) client.Object {
 	}
 	k.keys = slices.Delete(k.keys, at, at+1)
 	delete(k.objects, key)
+	delete(k.raw, old)
+	delete(k.raw, obj)
 	s.version++
 	last := obj.DeepCopyObject().(client.Object)
 	last.SetResourceVersion(strconv.FormatUint(s.version, 10))

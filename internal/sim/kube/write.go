@@ -307,7 +307,8 @@ func (s *Server) store(k *kind, obj, old client.Object) client.Object {
 		s.remove(k, obj)
 		return obj
 	}
-	if equality.Semantic.DeepEqual(obj, old) {
+	if equality.Semantic.DeepEqual(obj, old) && (k.raw[obj] == nil || equality.Semantic.DeepEqual(k.raw[obj], k.raw[old])) {
+		delete(k.raw, obj)
 		return old
 	}
 	return s.put(k, obj)
@@ -337,7 +338,10 @@ func (s *Server) delete(k *kind, key types.NamespacedName, options metav1.Delete
 		return old, nil
 	}
 	obj.SetFinalizers(waiting(obj.GetFinalizers(), &options))
-	switch {
+	switch p := options.Preconditions; {
+	case !graceful && len(old.GetFinalizers()) > 0 && len(obj.GetFinalizers()) == 0 && p != nil && p.ResourceVersion != nil:
+		// kube-apiserver forgets what version it was asked for while it takes the collector's finalizer off.
+		return nil, k.precondition(key.Name, "ResourceVersion", "", old.GetResourceVersion())
 	case !graceful && len(obj.GetFinalizers()) > 0:
 		if obj.GetDeletionTimestamp() == nil && obj.GetGeneration() > 0 {
 			obj.SetGeneration(obj.GetGeneration() + 1)
