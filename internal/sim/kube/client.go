@@ -390,11 +390,13 @@ func (k *kind) decode(m map[string]any) (client.Object, error) {
 // merged is an object with a merge patch applied.
 func (s *Server) merged(k *kind, now client.Object, patch []byte) (client.Object, error) {
 	if k.custom == nil || s.lenient {
-		obj := now.DeepCopyObject().(client.Object)
-		if err := merge(reflect.ValueOf(obj), patch); err != nil {
+		obj, err := patched(k, now, patch)
+		if err != nil {
 			return nil, apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{field.Invalid(field.NewPath("patch"), string(patch), err.Error())})
 		}
-		s.fill(k, obj)
+		if k.rules.defaults != nil {
+			k.rules.defaults(obj)
+		}
 		return obj, nil
 	}
 	m, err := stored(k, now)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -259,7 +260,8 @@ func (s *Server) changeCustom(k *kind, obj, old client.Object, status bool) (cli
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok {
 		if status {
-			now := old.DeepCopyObject().(client.Object)
+			now := k.new()
+			reflect.ValueOf(now).Elem().Set(reflect.ValueOf(old).Elem())
 			part(now, k.status).Set(part(obj, k.status))
 			return now, nil
 		}
