@@ -1,11 +1,14 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"reflect"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -243,7 +246,8 @@ func (c *direct) IsObjectNamespaced(obj runtime.Object) (bool, error) {
 // RESTMapper knows the kinds of the scheme.
 func (s *Server) RESTMapper() meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper(s.scheme.PreferredVersionAllGroups())
-	for gvk := range s.scheme.AllKnownTypes() {
+	known := slices.SortedFunc(maps.Keys(s.scheme.AllKnownTypes()), func(a, b schema.GroupVersionKind) int { return cmp.Compare(a.String(), b.String()) })
+	for _, gvk := range known {
 		k, err := s.kind(gvk)
 		if err != nil {
 			continue

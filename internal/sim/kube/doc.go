@@ -35,5 +35,6 @@
 //     other. Namespaces are not emptied when they are deleted.
 //   - PersistentVolumeClaims have their phase from the start; the real one writes it with the first change.
 //   - An answer that asks the client to come back later is handed on; client-go waits and tries again by itself.
+//   - The order of the causes of a refusal is not fixed, as in the real one.
 //   - Lists have no snapshot: what a page continues with is what there is then.
 package kube

@@ -218,18 +218,6 @@ func (s *Server) kind(gvk schema.GroupVersionKind) (*kind, error) {
 	return k, nil
 }
 
-// all are the kinds in use, in a fixed order.
-func (s *Server) all() []*kind {
-	list := make([]*kind, 0, len(s.kinds))
-	for _, k := range s.kinds {
-		list = append(list, k)
-	}
-	slices.SortFunc(list, func(a, b *kind) int {
-		return cmp.Or(cmp.Compare(a.gvk.Group, b.gvk.Group), cmp.Compare(a.gvk.Version, b.gvk.Version), cmp.Compare(a.gvk.Kind, b.gvk.Kind))
-	})
-	return list
-}
-
 func (k *kind) new() client.Object { return reflect.New(k.object).Interface().(client.Object) }
 
 // part is the spec or the status of an object.

@@ -188,7 +188,7 @@ func (s *Server) update(k *kind, key types.NamespacedName, uid types.UID, status
 }
 
 func (k *kind) precondition(name, what, want, got string) error {
-	return apierrors.NewConflict(k.resource, name, fmt.Errorf("Precondition failed: %s in precondition: %s, %s in object meta: %s", what, want, what, got))
+	return apierrors.NewConflict(k.resource, name, fmt.Errorf("%s: %s in precondition: %s, %s in object meta: %s", "Precondition failed", what, want, what, got))
 }
 
 // change keeps what an update cannot change, and validates.
@@ -417,8 +417,6 @@ func waiting(finalizers []string, options *metav1.DeleteOptions) []string {
 	orphan := slices.Contains(finalizers, metav1.FinalizerOrphanDependents)
 	foreground := slices.Contains(finalizers, metav1.FinalizerDeleteDependents)
 	switch p := options.PropagationPolicy; {
-	case options.OrphanDependents != nil: //nolint:staticcheck // old clients
-		orphan, foreground = *options.OrphanDependents, false
 	case p == nil:
 	default:
 		orphan, foreground = *p == metav1.DeletePropagationOrphan, *p == metav1.DeletePropagationForeground
