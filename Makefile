@@ -78,7 +78,7 @@ bin/helm3: tools/helm3/go.mod tools/helm3/go.sum
 
 test: lint unit ## everything: linters, then every test, on a real control plane; says how many ran
 
-lint: ## formatting, go vet, staticcheck
+lint: tools/javascript/node_modules/.package-lock.json ## formatting, go vet, staticcheck; eslint and tsc for the dashboard
 	@echo "checking the format (gofumpt)"
 	@bad=$$($(TOOL) gofumpt -l .); \
 		if [ -n "$$bad" ]; then echo "not formatted; run: $(TOOL) gofumpt -w FILE"; echo "$$bad"; exit 1; fi
@@ -86,21 +86,34 @@ lint: ## formatting, go vet, staticcheck
 	@go vet ./...
 	@echo "staticcheck"
 	@$(TOOL) staticcheck ./...
+	@echo "eslint"
+	@tools/javascript/node_modules/.bin/eslint --config tools/javascript/eslint.config.js tools/javascript/eslint.config.js internal/web/page
+	@echo "tsc"
+	@tools/javascript/node_modules/.bin/tsc --project tools/javascript
+
+# The linters of the dashboard's JavaScript, as the lock file has them; node_modules is as old as its own copy of that.
+tools/javascript/node_modules/.package-lock.json: tools/javascript/package.json tools/javascript/package-lock.json
+	@$(call need,npm,nodejs npm)
+	@echo "installing eslint and TypeScript (tools/javascript)"
+	@cd tools/javascript && npm ci --no-fund --no-audit --loglevel=error >/dev/null && touch node_modules/.package-lock.json
 
 # The AWS simulator is driven by the real aws command, alerts are tested by the real promtool, the dashboard by a real
 # browser, and the race detector needs a C compiler; what has none gets Debian's.
 tools:
-	@for tool in gcc:gcc,libc6-dev aws:awscli promtool:prometheus chromium:chromium,fonts-dejavu-core; do \
-		name=$${tool%:*} package=$${tool#*:}; \
-		command -v $$name >/dev/null || { \
-			echo "installing $$name, which the tests use"; \
-			apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $${package//,/ } >/dev/null; } || { \
-			echo "make test needs $$name (on Debian: apt-get install $${package//,/ })"; exit 1; }; \
-	done
+	@$(call need,gcc,gcc libc6-dev)
+	@$(call need,aws,awscli)
+	@$(call need,promtool,prometheus)
+	@$(call need,chromium,chromium fonts-dejavu-core)
+
+# need sees to it that there is the command $(1), of Debian's packages $(2).
+need = command -v $(1) >/dev/null || { \
+		echo "installing $(1), which make test uses"; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(2) >/dev/null; } || { \
+		echo "make test needs $(1) (on Debian: apt-get install $(2))"; exit 1; }
 
 # What runs at the same time in one process, under the race detector: the mirror, plans and moves, the ledger, the pages, the workers of
 # the engine, and a whole controller beside another provider. It is compiled once more for that, so it is a selection, with fewer
-# random cases. What needs the AWS SDK (RACE_SOME) is not part of make test, which has to be done in 45 minutes on a new machine.
+# random cases. What needs the AWS SDK (RACE_SOME) is not part of make test, which has to be done in 45 minutes on a new computer.
 RACE        := ./internal/control ./internal/control/pool ./internal/control/provision ./internal/control/repair ./internal/ledger ./internal/web ./internal/meter
 RACE_SOME   := ./internal/control/disruption ./internal/operator
 RACE_RANDOM := ./internal/state ./internal/engine/pack ./internal/engine/disrupt
@@ -125,7 +138,7 @@ race-core:
 		exit $$failed
 
 race: ## what runs at the same time, under the race detector
-	@{ $(MAKE) -s race-core || true; CGO_ENABLED=1 go test -race -json -p 2 -timeout 40m -run 'D1_|D52|S12|O53|L20|Fence|Bouncer' $(RACE_SOME) || true; } | go run ./tools/testsum
+	@{ $(MAKE) -s race-core || true; CGO_ENABLED=1 go test -race -json -p 2 -timeout 40m -run 'D1_|D52|S12|O53|L20|Fence|Tokens|LeaderProxy' $(RACE_SOME) || true; } | go run ./tools/testsum
 
 # Kubernetes is built once more for it, so it is not part of make test.
 compat: build bin/kube-oldest bin/helm3 ## the oldest Kubernetes and Helm that are supported: API, conversion, charts and rights, a scenario
@@ -157,7 +170,7 @@ image: ## the container image for amd64 and arm64, without a container engine: a
 release: ## everything that users get, in dist: the same commit gives the same bytes; takes minutes
 	@go run ./tools/release -version $(VERSION) -url $(RELEASE_URL) all
 
-local: build ## a whole cluster on this machine
+local: build ## a whole cluster on this computer
 	@bin/karpenter local
 
 clean: ## remove what was built

@@ -2,6 +2,8 @@ module karpenter
 
 go 1.26.0
 
+ignore ./tools/javascript/node_modules
+
 require (
 	github.com/aws/aws-sdk-go-v2 v1.47.5
 	github.com/aws/aws-sdk-go-v2/config v1.33.12

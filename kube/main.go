@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"sort"
 	"strings"
-	_ "time/tzdata" // CronJob time zones on machines without a zone database
+	_ "time/tzdata" // CronJob time zones on computers without a zone database
 
 	"go.etcd.io/etcd/server/v3/etcdmain"
 	"k8s.io/component-base/cli"

@@ -42,7 +42,7 @@ func command() *cobra.Command {
 
 This one program is the controller, and everything to look at and try it with. The commands that look at a cluster take it from
 the kubeconfig as kubectl does, and change nothing.`,
-		Example: `  karpenter local                                   # a whole cluster on this machine, to play with
+		Example: `  karpenter local                                   # a whole cluster on this computer, to play with
   karpenter plan -f deployment.yaml                 # what would this change, and cost?
   karpenter explain pod web-7d4b9c-x2x1p -n shop    # why is it pending?
   karpenter explain node ip-10-0-1-23.ec2.internal  # why is it still there?

@@ -30,10 +30,10 @@ func NewAWSSim() *cobra.Command {
 	a := &awsSim{}
 	cmd := &cobra.Command{
 		Use:   "aws-sim",
-		Short: "Run the AWS simulator on this machine, for the aws command, SDKs and tests",
-		Long: `Run the AWS simulator on this machine: a stateful EC2 with the parts of SQS, SSM, IAM, STS, EKS, Pricing, EventBridge,
+		Short: "Run the AWS simulator on this computer, for the aws command, SDKs and tests",
+		Long: `Run the AWS simulator on this computer: a stateful EC2 with the parts of SQS, SSM, IAM, STS, EKS, Pricing, EventBridge,
 CloudFormation, FIS and ARC zonal shift that a node autoscaler touches. Unmodified SDKs and the aws command talk to it once
-the printed environment is set. Nothing leaves this machine and no credentials are needed.
+the printed environment is set. Nothing leaves this computer and no credentials are needed.
 
 Faults, stock and events are steered under /_sim/; see docs/reference/aws-sim.md.`,
 		Example: `  karpenter aws-sim --cluster my-cluster --queue my-cluster
@@ -43,7 +43,7 @@ Faults, stock and events are steered under /_sim/; see docs/reference/aws-sim.md
 	}
 	f := cmd.Flags()
 	f.StringVar(&a.listen, "listen", "127.0.0.1:4566", "address to listen on")
-	f.BoolVar(&a.anywhere, "listen-anywhere", false, "allow an address that other machines can reach; there is no authentication")
+	f.BoolVar(&a.anywhere, "listen-anywhere", false, "allow an address that other computers can reach; there is no authentication")
 	f.StringVar(&a.region, "region", "us-west-2", "region of requests that name none")
 	f.StringVar(&a.account, "account", simaws.DefaultAccount, "account of access keys that are not registered")
 	f.StringArrayVar(&a.clusters, "cluster", nil, "EKS cluster that exists from the start, as NAME or NAME=ENDPOINT; may be given several times")
@@ -55,7 +55,7 @@ Faults, stock and events are steered under /_sim/; see docs/reference/aws-sim.md
 	return cmd
 }
 
-// wallClock is the machine's clock.
+// wallClock is the computer's clock.
 type wallClock struct{}
 
 // Now is the present time.
@@ -94,7 +94,7 @@ func (a *awsSim) run(ctx context.Context, out io.Writer) error {
 	return a.serve(ctx, sim, listener)
 }
 
-// checkAddress refuses to be reachable from other machines by accident.
+// checkAddress refuses to be reachable from other computers by accident.
 func (a *awsSim) checkAddress() error {
 	host, _, err := net.SplitHostPort(a.listen)
 	if err != nil {
@@ -104,7 +104,7 @@ func (a *awsSim) checkAddress() error {
 	if host == "localhost" || ip != nil && ip.IsLoopback() || a.anywhere {
 		return nil
 	}
-	return fmt.Errorf("--listen %q: other machines could reach this address and there is no authentication; use 127.0.0.1, or add --listen-anywhere if that is meant", a.listen)
+	return fmt.Errorf("--listen %q: other computers could reach this address and there is no authentication; use 127.0.0.1, or add --listen-anywhere if that is meant", a.listen)
 }
 
 func (a *awsSim) greet(out io.Writer, address string) {

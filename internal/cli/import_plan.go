@@ -144,23 +144,23 @@ func (c *comparison) comment(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, ".\n# Cost with these pools: %s for %s%s", count(c.after.Nodes, "node", "nodes"), c.mark, why.Money(c.after.Price))
 	if c.before.Price > 0 && c.unpriced == 0 && c.plan.Unplaced == 0 {
-		word, share := "less", 100*(1-c.after.Price/c.before.Price)
+		word, share := "less", 1-c.after.Price/c.before.Price
 		if share < 0 {
 			word, share = "more", -share
 		}
-		fmt.Fprintf(b, ", %.1f%% %s", share, word)
+		fmt.Fprintf(b, ", %s %s", why.Tenths(share), word)
 	}
 	fmt.Fprintf(b, "; %d of %s placed (%s).\n", c.plan.Placed, count(c.plan.Pods, "pod", "pods"), c.words)
 	for i, n := range c.plan.Nodes {
 		if i == maxPlanLines {
-			fmt.Fprintf(b, "#   … %d more\n", len(c.plan.Nodes)-maxPlanLines)
+			fmt.Fprintf(b, "#   %s\n", why.More(len(c.plan.Nodes)-maxPlanLines))
 			break
 		}
 		fmt.Fprintf(b, "#   %s: %s, %s, %s, %s%s for %s\n", n.Name(), n.Node.Type, n.Zone, n.CapacityType, c.mark, why.Money(n.Price), shortPods(n.Pods))
 	}
 	for i := range c.plan.Pending {
 		if i == maxPlanLines {
-			fmt.Fprintf(b, "#   … %s\n", count(len(c.plan.Pending)-maxPlanLines, "more group of unschedulable pods", "more groups of unschedulable pods"))
+			fmt.Fprintf(b, "#   %s\n", why.MoreOf(len(c.plan.Pending)-maxPlanLines, "group of unschedulable pods", "groups of unschedulable pods"))
 			break
 		}
 		fmt.Fprintf(b, "#   unschedulable: %s: %s\n", shortPods(c.plan.Pending[i].Pods), c.plan.Pending[i].Summary)

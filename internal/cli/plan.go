@@ -17,6 +17,7 @@ import (
 	"karpenter/internal/engine/world"
 	"karpenter/internal/ledger"
 	"karpenter/internal/model"
+	"karpenter/internal/operator"
 	"karpenter/internal/state"
 	"karpenter/internal/state/dump"
 )
@@ -32,6 +33,7 @@ type planning struct {
 	screen        screen
 	preferences   string
 	minValues     string
+	scheduler     string
 	workers       int
 	consolidation bool
 	spotToSpot    bool
@@ -78,6 +80,7 @@ The cluster is that of the kubeconfig, or a file: a recording, or what kubectl p
 	addColourFlag(cmd, &p.colour)
 	f.StringVar(&p.preferences, "preference-policy", "", "Respect or Ignore preferred affinity and ScheduleAnyway spread; the controller's own, or Respect, without it")
 	f.StringVar(&p.minValues, "min-values-policy", "", "Strict or BestEffort; the controller's own, or Strict, without it")
+	f.StringVar(&p.scheduler, "scheduler-config", "", "spread constraints for pods without any, as SCHEDULER_CONFIG has them; the controller's own, or none, without it")
 	f.BoolVar(&p.consolidation, "consolidate", false, "show which nodes would be removed, instead of what pending pods need")
 	f.BoolVar(&p.spotToSpot, "spot-to-spot", false, "let spot nodes be replaced by cheaper spot nodes, as the feature gate SpotToSpotConsolidation does; needs --consolidate or -f")
 	f.IntVar(&p.workers, "workers", runtime.NumCPU(), "how many things to try at once; the plan does not depend on it")
@@ -159,7 +162,7 @@ type look struct {
 // read loads the cluster, and says where it is from unless two files were given.
 func (p *planning) read(cmd *cobra.Command) (*inputs, error) {
 	in := &inputs{start: p.now()}
-	p.source.now = p.now
+	p.source.now, p.source.workloads = p.now, p.scheduler != ""
 	var err error
 	if in.loaded, err = p.source.Load(cmd.Context(), cmd.InOrStdin()); err != nil {
 		return nil, err
@@ -169,8 +172,14 @@ func (p *planning) read(cmd *cobra.Command) (*inputs, error) {
 		fmt.Fprintln(cmd.ErrOrStderr(), "from", in.loaded.From)
 	}
 	p.going = newProgress(cmd.ErrOrStderr(), "planning")
+	if err := p.defaultSpread(in.loaded.Recording); err != nil {
+		return nil, err
+	}
 	in.options = p.decided(in.loaded.Recording)
 	in.objects, in.problems, err = dump.Read(in.loaded.Recording.Objects)
+	if o := in.objects; err == nil && p.scheduler != "" && len(o.Services)+len(o.Controllers)+len(o.ReplicaSets)+len(o.StatefulSet) == 0 {
+		fmt.Fprintln(cmd.ErrOrStderr(), "--scheduler-config has no effect: what was read has no Services, ReplicaSets or StatefulSets that constraints could follow; with --offline they are read from the cluster")
+	}
 	return in, err
 }
 
@@ -230,6 +239,19 @@ func (p *planning) decided(r *ledger.Recording) disrupt.Options {
 	}
 	opt.SpotToSpot = opt.SpotToSpot || p.spotToSpot
 	return opt
+}
+
+// defaultSpread puts the constraints of the flag in place of the controller's.
+func (p *planning) defaultSpread(r *ledger.Recording) error {
+	if p.scheduler == "" {
+		return nil
+	}
+	list, err := operator.ParseSchedulerConfig(p.scheduler)
+	if err != nil {
+		return fmt.Errorf("--scheduler-config: %w", err)
+	}
+	r.Options.Reading.DefaultSpread = list
+	return nil
 }
 
 func readInput(path string, stdin io.Reader) ([]byte, error) {

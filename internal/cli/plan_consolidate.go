@@ -70,7 +70,11 @@ func (r *consolidation) print(w io.Writer, l look) error {
 	if len(r.Moves) > 0 {
 		rows := [][]string{{"REASON", "REMOVE", "ADD", "RESTARTS", "SAVES " + about(r.Estimate) + "$/H", "WHY"}}
 		for _, m := range r.Moves {
-			rows = append(rows, []string{m.Reason, shortPods(m.Remove), kinds(m.Add), fmt.Sprint(m.Evicts), why.Price(m.Saves), marked(m.Why.Line(), r.Estimate)})
+			add := kinds(m.Add)
+			if m.Reboot {
+				add = "(rebooted)"
+			}
+			rows = append(rows, []string{m.Reason, shortPods(m.Remove), add, fmt.Sprint(m.Evicts), why.Price(m.Saves), marked(m.Why.Line(), r.Estimate)})
 		}
 		if err := l.list(w, rows); err != nil {
 			return fmt.Errorf("print moves: %w", err)
@@ -89,7 +93,7 @@ func (r *consolidation) print(w io.Writer, l look) error {
 	printIgnored(w, r.Ignored)
 	share := ""
 	if r.Before.Price > 0 {
-		share = fmt.Sprintf(", %.1f%% less", 100*(1-r.After.Price/r.Before.Price))
+		share = fmt.Sprintf(", %s less", why.Tenths(1-r.After.Price/r.Before.Price))
 	}
 	restarts := 0
 	for _, m := range r.Moves {
@@ -99,6 +103,9 @@ func (r *consolidation) print(w io.Writer, l look) error {
 		count(r.Before.Nodes, "node", "nodes"), why.Money(r.Before.Price), r.After.Nodes, why.Money(r.After.Price), share, count(len(r.Moves), "move", "moves"), count(restarts, "restart", "restarts"), r.DecideMillis)
 	added, removed := 0, 0
 	for _, m := range r.Moves {
+		if m.Reboot {
+			continue
+		}
 		added, removed = added+len(m.Add), removed+len(m.Remove)
 	}
 	fmt.Fprintln(w, summary(added, removed, (r.After.Price-r.Before.Price)*model.HoursPerMonth))

@@ -82,7 +82,7 @@ func gap(cost, bound float64) string {
 	if bound <= 0 {
 		return ""
 	}
-	return fmt.Sprintf(", %.1f%% above the least possible %s", 100*(cost/bound-1), why.Money(bound))
+	return fmt.Sprintf(", %s above the least possible %s", why.Tenths(cost/bound-1), why.Money(bound))
 }
 
 // printPending lists groups of pods that nothing can be done for, with the main reason and what it rests on.
@@ -94,7 +94,7 @@ func printPending(w io.Writer, list []model.Pending) {
 	for i := range list {
 		p := &list[i]
 		if i == maxShown {
-			fmt.Fprintf(w, "… %d more\n", len(list)-maxShown)
+			fmt.Fprintln(w, why.More(len(list)-maxShown))
 			break
 		}
 		note := ""
@@ -118,7 +118,7 @@ func printIgnored(w io.Writer, list []ignoredThing) {
 	fmt.Fprintln(w, "\nIGNORED")
 	for i, x := range list {
 		if i == maxShown {
-			fmt.Fprintf(w, "… %d more\n", len(list)-maxShown)
+			fmt.Fprintln(w, why.More(len(list)-maxShown))
 			break
 		}
 		fmt.Fprintf(w, "%s: %s\n", x.Object, x.Reason)

@@ -288,17 +288,17 @@ func round(x float64) float64 {
 	return float64(int64(x*1e6+0.5)) / 1e6
 }
 
-// kindOfMachine is what new nodes are told apart by: their names are made up.
-type kindOfMachine struct{ pool, typ, zone, market string }
+// nodeKind is what new nodes are told apart by: their names are made up.
+type nodeKind struct{ pool, typ, zone, capacityType string }
 
-func kindOf(m *model.PlannedNode) kindOfMachine {
-	return kindOfMachine{m.Pool, m.Node.Type, m.Zone, m.CapacityType}
+func kindOf(m *model.PlannedNode) nodeKind {
+	return nodeKind{m.Pool, m.Node.Type, m.Zone, m.CapacityType}
 }
 
 // compareNodes says which nodes the change adds, removes and replaces.
 func (r *whatIf) compareNodes(without, with *forecast.Outcome) {
 	stays, end := map[string]bool{}, map[string]bool{}
-	spare := map[kindOfMachine][]model.PlannedNode{}
+	spare := map[nodeKind][]model.PlannedNode{}
 	for _, m := range without.Nodes {
 		if m.New {
 			spare[kindOf(&m)] = append(spare[kindOf(&m)], m)

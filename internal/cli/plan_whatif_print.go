@@ -15,7 +15,7 @@ import (
 const newNode = "(new)"
 
 // row is one line of the list of nodes.
-type row struct{ sign, node, typ, zone, market, price, pool, pods, why string }
+type row struct{ sign, node, typ, zone, capacityType, price, pool, pods, why string }
 
 func nodeRow(sign string, m *model.PlannedNode, because string) row {
 	name := m.Name()
@@ -143,7 +143,7 @@ func (r *whatIf) table(w io.Writer, l look) error {
 			rows = grouped(rows)
 		}
 		for _, x := range rows {
-			lines = append(lines, []string{x.sign, x.node, x.typ, x.zone, x.market, x.price, x.pool, x.pods, marked(x.why, r.Estimate)})
+			lines = append(lines, []string{x.sign, x.node, x.typ, x.zone, x.capacityType, x.price, x.pool, x.pods, marked(x.why, r.Estimate)})
 		}
 		if err := l.list(w, lines); err != nil {
 			return fmt.Errorf("print plan: %w", err)
@@ -221,17 +221,17 @@ func (r *whatIf) markdown(w io.Writer) error {
 		fmt.Fprintf(&b, "\n| | node | type | zone | capacity | %s$/h | pool | pods | why |\n| --- | --- | --- | --- | --- | ---: | --- | ---: | --- |\n", about(r.Estimate))
 		for i, x := range rows {
 			if i == maxShown {
-				fmt.Fprintf(&b, "\n… %d more\n", len(rows)-maxShown)
+				fmt.Fprintf(&b, "\n%s\n", why.More(len(rows)-maxShown))
 				break
 			}
-			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s | %s | %s | %s |\n", x.sign, x.node, x.typ, x.zone, x.market, x.price, x.pool, x.pods, cell(x.why))
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s | %s | %s | %s |\n", x.sign, x.node, x.typ, x.zone, x.capacityType, x.price, x.pool, x.pods, cell(x.why))
 		}
 	}
 	if len(r.Pending) > 0 {
 		b.WriteString("\n**Unschedulable pods**\n\n")
 		for i, p := range r.Pending {
 			if i == maxShown {
-				fmt.Fprintf(&b, "- … %d more\n", len(r.Pending)-maxShown)
+				fmt.Fprintf(&b, "- %s\n", why.More(len(r.Pending)-maxShown))
 				break
 			}
 			note := ""

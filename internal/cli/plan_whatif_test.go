@@ -191,7 +191,7 @@ func TestPlanTakesTheNamespaceOfTheContext(t *testing.T) {
 			http.NotFound(w, r)
 		}
 	})
-	config := kubeconfigOf(t, apiServer(t, map[string]http.Handler{"/apis/apps/v1/namespaces/": workloads}), "")
+	config := kubeconfigOf(t, apiServer(t, map[string]http.Handler{"/apis/apps/v1/namespaces/": workloads}))
 	text, err := os.ReadFile(config)
 	if err != nil {
 		t.Fatal(err)

@@ -194,11 +194,14 @@ func lines(a *ledger.Answer) []string {
 			for k := range m.Add {
 				add = append(add, m.Add[k].Words())
 			}
-			by := ""
+			by, do := "", "remove"
+			if m.Reboot {
+				do = "reboot"
+			}
 			if len(add) > 0 {
 				by = ", replaced by " + strings.Join(add, " and ")
 			}
-			say("%s: remove %s%s, %s, saving %s", strings.ToLower(m.Reason), strings.Join(m.Remove, " and "), by, why.Does(m.Evicts, "pod", "restart"), why.Money(m.Saves))
+			say("%s: %s %s%s, %s, saving %s", strings.ToLower(m.Reason), do, strings.Join(m.Remove, " and "), by, why.Does(m.Evicts, "pod", "restart"), why.Money(m.Saves))
 		}
 		for _, k := range d.Kept {
 			say("node %s stays: %s", k.Node, k.Why.Line())

@@ -88,7 +88,7 @@ func (s screen) grid(w io.Writer, rows [][]string) error {
 // list prints rows as grid does, and counts those that are too many, unless every row is to be shown.
 func (l look) list(w io.Writer, rows [][]string) error {
 	if most := maxShown + 1; !l.wide && len(rows) > most {
-		rows = append(slices.Clone(rows[:most]), []string{fmt.Sprintf("… %d more; -o wide has all", len(rows)-most)})
+		rows = append(slices.Clone(rows[:most]), []string{why.More(len(rows)-most) + "; -o wide has all"})
 	}
 	return l.grid(w, rows)
 }

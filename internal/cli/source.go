@@ -38,6 +38,8 @@ type Source struct {
 	as      string
 	groups  []string
 	timeout string
+	// workloads has Services and owners of pods read, too.
+	workloads bool
 	// now is the clock; time.Now if nil.
 	now func() time.Time
 	// builtIn is kept between loads, as a command that looks again and again needs the same each time.
@@ -287,8 +289,7 @@ func (s *Source) connect() (*cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
 	}
-	at := cmp.Or(s.context, raw.CurrentContext)
-	c.name, c.controller = cmp.Or(at, config.Host), controllerOf(&raw, at)
+	c.name = cmp.Or(s.context, raw.CurrentContext, config.Host)
 	return c, nil
 }
 
@@ -310,7 +311,7 @@ func (s *Source) loadCluster(ctx context.Context, ask asking) (*Loaded, error) {
 			return loaded, nil
 		}
 	}
-	data, err := cluster.list(ctx)
+	data, err := cluster.list(ctx, s.workloads)
 	if err != nil {
 		return nil, err
 	}

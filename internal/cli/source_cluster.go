@@ -34,8 +34,6 @@ const (
 type cluster struct {
 	client     *http.Client
 	base, name string
-	// controller is the address that the kubeconfig has for the controller, if any.
-	controller string
 }
 
 func newCluster(config *rest.Config) (*cluster, error) {
@@ -70,14 +68,22 @@ var listed = []struct {
 	{"policy/v1", "PodDisruptionBudget", "/apis/policy/v1/poddisruptionbudgets", false},
 	{"storage.k8s.io/v1", "StorageClass", "/apis/storage.k8s.io/v1/storageclasses", false},
 	{"storage.k8s.io/v1", "CSINode", "/apis/storage.k8s.io/v1/csinodes", false},
+	// The rest is for default topology spread, which goes by their selectors.
+	{"v1", "Service", "/api/v1/services", false},
+	{"v1", "ReplicationController", "/api/v1/replicationcontrollers", false},
+	{"apps/v1", "ReplicaSet", "/apis/apps/v1/replicasets", false},
+	{"apps/v1", "StatefulSet", "/apis/apps/v1/statefulsets", false},
 }
 
 // list reads the cluster's objects as kubectl get -o json would print them.
-func (c *cluster) list(ctx context.Context) ([]byte, error) {
+func (c *cluster) list(ctx context.Context, workloads bool) ([]byte, error) {
 	var out bytes.Buffer
 	out.WriteString(`{"apiVersion":"v1","kind":"List","items":[`)
 	first := true
 	for _, k := range listed {
+		if k.kind == "Service" && !workloads {
+			break
+		}
 		items, err := c.items(ctx, k.path, url.Values{})
 		var status *statusError
 		switch {
@@ -186,13 +192,10 @@ func (c *cluster) get(ctx context.Context, path string) ([]byte, error) {
 	return data, nil
 }
 
-// controllers lists where the cluster's controller may answer, the likeliest first: what the kubeconfig says, the pod that
-// holds the lease, any pod of the controller.
+// controllers lists where the cluster's controller may answer, the likeliest first: the pod that holds the lease, any pod of the
+// controller.
 func (c *cluster) controllers(ctx context.Context) []*endpoint {
 	var out []*endpoint
-	if c.controller != "" {
-		out = append(out, &endpoint{base: c.controller, name: "controller at " + c.controller})
-	}
 	leases, err := c.items(ctx, "/apis/coordination.k8s.io/v1/leases", url.Values{"fieldSelector": {"metadata.name=" + leaseName}})
 	if err == nil {
 		for _, raw := range leases {
@@ -209,9 +212,6 @@ func (c *cluster) controllers(ctx context.Context) []*endpoint {
 				out = append(out, c.through(lease.Metadata.Namespace, pod))
 			}
 		}
-	}
-	if c.controller != "" {
-		return out
 	}
 	// The lease names its holder by the name of its host, which is that of the pod almost everywhere. Pods that do not lead say so.
 	pods, err := c.items(ctx, "/api/v1/pods", url.Values{"labelSelector": {controllerLabel}, "fieldSelector": {"status.phase=Running"}})

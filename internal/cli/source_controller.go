@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-
 	"karpenter/internal/ledger"
 	"karpenter/internal/model"
 )
@@ -24,9 +22,6 @@ const (
 	// maxAnswer bounds what a controller may say.
 	maxAnswer = 1 << 30
 )
-
-// extensionName is the extension of a kubeconfig's cluster that names the controller's address.
-const extensionName = "karpenter"
 
 // endpoint is a controller's HTTP API.
 type endpoint struct {
@@ -137,29 +132,6 @@ func (e *endpoint) decisions(ctx context.Context, q ledger.Query) ([]*ledger.Ent
 		return nil, fmt.Errorf("%s: reading its decisions: %w", e.name, err)
 	}
 	return answer.Decisions, nil
-}
-
-// controllerOf is the address that the kubeconfig has for the controller of a context's cluster, or "".
-func controllerOf(config *clientcmdapi.Config, contextName string) string {
-	at := config.Contexts[contextName]
-	if at == nil || config.Clusters[at.Cluster] == nil {
-		return ""
-	}
-	extension, ok := config.Clusters[at.Cluster].Extensions[extensionName]
-	if !ok {
-		return ""
-	}
-	raw, err := json.Marshal(extension)
-	if err != nil {
-		return ""
-	}
-	var found struct {
-		Controller string `json:"controller"`
-	}
-	if json.Unmarshal(raw, &found) != nil {
-		return ""
-	}
-	return found.Controller
 }
 
 // oneLine joins the lines of an error.

@@ -97,15 +97,11 @@ func apiServer(t *testing.T, more map[string]http.Handler) string {
 	return server.URL
 }
 
-// kubeconfigOf leads to an API server, and to a controller if one is given.
-func kubeconfigOf(t *testing.T, server, controller string) string {
+// kubeconfigOf leads to an API server.
+func kubeconfigOf(t *testing.T, server string) string {
 	t.Helper()
-	extension := ""
-	if controller != "" {
-		extension = fmt.Sprintf(`, "extensions": [{"name": "karpenter", "extension": {"controller": %q}}]`, controller)
-	}
 	text := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "current-context": "here", "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u"}}],
-		"users": [{"name": "u", "user": {}}], "clusters": [{"name": "c", "cluster": {"server": %q%s}}]}`, server, extension)
+		"users": [{"name": "u", "user": {}}], "clusters": [{"name": "c", "cluster": {"server": %q}}]}`, server)
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -120,8 +116,6 @@ func says(text string) http.Handler {
 func TestTheClusterIsFoundWhereItIs(t *testing.T) {
 	controller := httptest.NewServer(controllerAPI(t))
 	defer controller.Close()
-	dead := httptest.NewServer(http.NotFoundHandler())
-	dead.Close()
 	leases := "/apis/coordination.k8s.io/v1/leases"
 	lease := says(`{"items": [{"metadata": {"namespace": "kube-system"}, "spec": {"holderIdentity": "karpenter-abc_1234"}}]}`)
 	proxied := http.StripPrefix("/api/v1/namespaces/kube-system/pods/http:karpenter-abc:8080/proxy", controllerAPI(t))
@@ -134,11 +128,9 @@ func TestTheClusterIsFoundWhereItIs(t *testing.T) {
 		asks   bool // whether there is a ledger to ask
 	}{
 		{"a controller that is named", &Source{controller: controller.URL}, "controller at " + controller.URL, true},
-		{"the kubeconfig's controller", &Source{kubeconfig: kubeconfigOf(t, plain, controller.URL)}, "controller at " + controller.URL, true},
-		{"the leading pod", &Source{kubeconfig: kubeconfigOf(t, led, "")}, "controller karpenter-abc in kube-system", true},
-		{"the leading pod, when the kubeconfig's controller is gone", &Source{kubeconfig: kubeconfigOf(t, led, dead.URL)}, "controller karpenter-abc in kube-system", true},
-		{"objects, without a controller", &Source{kubeconfig: kubeconfigOf(t, plain, "")}, "objects of cluster here, no controller answers", false},
-		{"objects, as asked", &Source{kubeconfig: kubeconfigOf(t, led, controller.URL), offline: true}, "objects of cluster here, --offline is given: prices are the built-in list of", false},
+		{"the leading pod", &Source{kubeconfig: kubeconfigOf(t, led)}, "controller karpenter-abc in kube-system", true},
+		{"objects, without a controller", &Source{kubeconfig: kubeconfigOf(t, plain)}, "objects of cluster here, no controller answers", false},
+		{"objects, as asked", &Source{kubeconfig: kubeconfigOf(t, led), offline: true}, "objects of cluster here, --offline is given: prices are the built-in list of", false},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			x.source.now = atNoon
@@ -174,7 +166,7 @@ func TestTheAPIServerIsAskedAsSomebodyElse(t *testing.T) {
 		asked = append(asked, r.Header.Get("Impersonate-User")+" "+strings.Join(r.Header.Values("Impersonate-Group"), ","))
 		_, _ = w.Write([]byte(`{"items": []}`))
 	})})
-	_, _, err := execute(t, newPlan(atNoon), "--kubeconfig", kubeconfigOf(t, server, ""), "--offline", "--as", "jane", "--as-group", "a", "--as-group", "b")
+	_, _, err := execute(t, newPlan(atNoon), "--kubeconfig", kubeconfigOf(t, server), "--offline", "--as", "jane", "--as-group", "a", "--as-group", "b")
 	if err != nil || len(asked) == 0 || asked[0] != "jane a,b" {
 		t.Errorf("pods were listed as %q, error %v; want as jane a,b", asked, err)
 	}
@@ -185,7 +177,7 @@ func TestARequestTakesNoLongerThanAllowed(t *testing.T) {
 	held := make(chan struct{})
 	server := apiServer(t, map[string]http.Handler{"/apis/karpenter.sh/v1/nodepools": http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-held })})
 	t.Cleanup(func() { close(held) }) // before the server ends, which waits for it
-	_, _, err := execute(t, newPlan(atNoon), "--kubeconfig", kubeconfigOf(t, server, ""), "--offline", "--request-timeout", "50ms")
+	_, _, err := execute(t, newPlan(atNoon), "--kubeconfig", kubeconfigOf(t, server), "--offline", "--request-timeout", "50ms")
 	if err == nil || !strings.Contains(err.Error(), "the API server does not answer") {
 		t.Errorf("it said %v, want that the API server does not answer", err)
 	}
@@ -209,9 +201,9 @@ func TestASourceSaysWhatIsWrong(t *testing.T) {
 		want   string
 	}{
 		{"nothing is given", &Source{}, "give --kubeconfig, --controller or --snapshot"},
-		{"no such context", &Source{kubeconfig: kubeconfigOf(t, "http://127.0.0.1:1", ""), context: "there"}, `context "there" does not exist`},
-		{"no Karpenter", &Source{kubeconfig: kubeconfigOf(t, apiServer(t, map[string]http.Handler{"/apis/karpenter.sh/v1/nodepools": gone}), "")}, "is Karpenter installed?"},
-		{"no right", &Source{kubeconfig: kubeconfigOf(t, apiServer(t, map[string]http.Handler{"/api/v1/pods": refused}), "")}, "listing Pods of cluster here: 403 Forbidden pods is forbidden"},
+		{"no such context", &Source{kubeconfig: kubeconfigOf(t, "http://127.0.0.1:1"), context: "there"}, `context "there" does not exist`},
+		{"no Karpenter", &Source{kubeconfig: kubeconfigOf(t, apiServer(t, map[string]http.Handler{"/apis/karpenter.sh/v1/nodepools": gone}))}, "is Karpenter installed?"},
+		{"no right", &Source{kubeconfig: kubeconfigOf(t, apiServer(t, map[string]http.Handler{"/api/v1/pods": refused}))}, "listing Pods of cluster here: 403 Forbidden pods is forbidden"},
 		{"a controller that does not answer", &Source{controller: "http://127.0.0.1:1"}, "does not answer"},
 		{"a recording of tomorrow", &Source{snapshot: file}, "this program reads up to"},
 		{"two sources", &Source{snapshot: file, controller: "http://127.0.0.1:1"}, "--snapshot reads a file"},
@@ -270,7 +262,7 @@ func TestNamesAreCompletedFromTheCluster(t *testing.T) {
 	kubeconfig := kubeconfigOf(t, apiServer(t, map[string]http.Handler{
 		"/apis/apps/v1/namespaces/default/deployments": says(`{"items": [{"metadata": {"name": "web"}}]}`),
 		"/api/v1/namespaces":                           says(`{"items": [{"metadata": {"name": "default"}}, {"metadata": {"name": "shop"}}]}`),
-	}), "")
+	}))
 	for _, x := range []struct {
 		args []string
 		want string

@@ -194,7 +194,7 @@ func (v *topView) pending(m *model.Fleet, width int) []string {
 	lines := []string{cut(count(m.Totals.Pending, "pod is", "pods are")+" pending:", width)}
 	for i, p := range m.Pending {
 		if i == maxWaiting {
-			lines = append(lines, cut(fmt.Sprintf("  … and %s", count(len(m.Pending)-maxWaiting, "more group", "more groups")), width))
+			lines = append(lines, cut("  "+why.MoreOf(len(m.Pending)-maxWaiting, "group", "groups"), width))
 			break
 		}
 		stuck := p.State == model.PendingUnschedulable

@@ -26,7 +26,7 @@ const (
 	screenRest  = "\x1b[J"
 )
 
-// A look at a large cluster costs its controller something, and finding out which nodes could go costs this machine something: each
+// A look at a large cluster costs its controller something, and finding out which nodes could go costs this computer something: each
 // is followed by a pause that is so many times as long.
 const (
 	lookShare  = 4

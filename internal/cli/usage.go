@@ -29,7 +29,7 @@ var commandGroups = map[string]string{
 // sense gets an error that says what would.
 func Guide(root *cobra.Command) {
 	root.AddGroup(
-		&cobra.Group{ID: groupLook, Title: "Look at a cluster (nothing is changed):"}, &cobra.Group{ID: groupTry, Title: "Try it on this machine, without a cloud account:"},
+		&cobra.Group{ID: groupLook, Title: "Look at a cluster (nothing is changed):"}, &cobra.Group{ID: groupTry, Title: "Try it on this computer, without a cloud account:"},
 		&cobra.Group{ID: groupMove, Title: "Migrate:"}, &cobra.Group{ID: groupRun, Title: "Run it:"},
 	)
 	root.SetFlagErrorFunc(flagError)

@@ -63,6 +63,29 @@ func (e *Error) Error() string {
 // Unwrap returns what the cloud said.
 func (e *Error) Unwrap() error { return e.Err }
 
+// NodeRebootNotImplementedError says that a cloud cannot reboot instances.
+type NodeRebootNotImplementedError struct {
+	// Provider is the provider's name.
+	Provider string
+}
+
+// Error says so.
+func (e *NodeRebootNotImplementedError) Error() string {
+	return "provider " + e.Provider + " does not reboot instances"
+}
+
+// NodeRebootFailedError says that an instance was not rebooted, and that asking again would change nothing.
+type NodeRebootFailedError struct {
+	// Err is why.
+	Err error
+}
+
+// Error says why.
+func (e *NodeRebootFailedError) Error() string { return "rebooting failed for good: " + e.Err.Error() }
+
+// Unwrap returns why.
+func (e *NodeRebootFailedError) Unwrap() error { return e.Err }
+
 // ClassOf is the class of an error, through any wrapping. An error that nobody has classified is Unknown, because
 // nothing is known of its effect; the empty class is that of nil.
 func ClassOf(err error) Class {

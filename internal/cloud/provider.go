@@ -22,6 +22,7 @@ type Provider interface {
 	Fleet
 	Catalogue
 	Judge
+	Rebooter
 	// Name is the provider's name in logs and metrics, for example aws.
 	Name() string
 }
@@ -56,6 +57,13 @@ type Fleet interface {
 	Tag(ctx context.Context, id string, tags map[string]string) error
 }
 
+// Rebooter reboots instances.
+type Rebooter interface {
+	// Reboot asks the cloud to reboot the claim's instance. It may be called again with the same operation, which names this reboot of this
+	// claim, until it has been accepted. NodeRebootNotImplementedError and NodeRebootFailedError say that asking again is of no use.
+	Reboot(ctx context.Context, claim *karpv1.NodeClaim, operation string) error
+}
+
 // Catalogue says what can be bought.
 type Catalogue interface {
 	// Types returns what the node class of that name can launch now, types that are out of stock included. The value is
@@ -81,10 +89,27 @@ type Types struct {
 	Version uint64
 }
 
-// RepairPolicy says after how long a bad node condition condemns an instance.
+// RepairAction is what is done about a broken instance.
+type RepairAction string
+
+// The actions.
+const (
+	RebootNode  RepairAction = "RebootNode"
+	ReplaceNode RepairAction = "ReplaceNode"
+)
+
+// RepairPolicy says after how long a bad node condition condemns an instance, and what is done then. Each condition and status that
+// policies name has exactly one without ReasonRegex, for all other reasons, with the action ReplaceNode.
 type RepairPolicy struct {
 	Condition corev1.NodeConditionType
 	Status    corev1.ConditionStatus
+	// ReasonRegex is a regular expression of the reasons of the condition that the policy is for.
+	ReasonRegex string
 	// Tolerated is how long the condition may last.
 	Tolerated time.Duration
+	// TerminationGracePeriod bounds the drain, if it is shorter than the claim's: nil leaves it to the claim, and zero drains nothing.
+	TerminationGracePeriod *time.Duration
+	// Priority is from 0 to 100: what has more is repaired first.
+	Priority int
+	Action   RepairAction
 }

@@ -2,6 +2,9 @@ package control
 
 import (
 	"context"
+	"strings"
+	"time"
+	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -9,6 +12,7 @@ import (
 
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/meter"
+	"karpenter/internal/state"
 )
 
 // Counter counts claims that are removed, and the pods that have to move because of it. Client can list pods by spec.nodeName.
@@ -25,7 +29,7 @@ func (c Counter) Disrupted(ctx context.Context, claim *karpv1.NodeClaim, reason 
 	if name := claim.Labels[karpv1.NodePoolLabelKey]; name != "" && c.Client.Get(ctx, client.ObjectKey{Name: name}, pool) == nil {
 		policy = string(pool.Spec.Disruption.ConsolidationPolicy)
 	}
-	labels := DisruptedLabels(claim, reason, policy)
+	labels := DisruptedLabels(claim, reason, policy, state.Grace(claim))
 	c.Meter.Add(meter.NodeClaimsDisrupted, 1, labels...)
 	c.Meter.Add(meter.PodsDisruptionInitiated, float64(c.moving(ctx, claim.Status.NodeName)), labels...)
 }
@@ -52,18 +56,50 @@ func OfNode(pod *corev1.Pod) bool {
 	return owner != nil && (owner.Kind == "DaemonSet" || owner.Kind == "Node")
 }
 
-// DisruptedLabels are the labels of what is counted about a claim that is removed, of a pool with that consolidation policy (O3,
-// O4).
-func DisruptedLabels(claim *karpv1.NodeClaim, reason, policy string) []string {
-	mode := "graceful"
-	if period := claim.Spec.TerminationGracePeriod; period != nil {
-		mode = "eventual"
-		if period.Duration <= 0 {
-			mode = "forceful"
-		}
-	}
+// DisruptedLabels are the labels of what is counted about a claim that is removed, of a pool with that consolidation policy, and drained
+// within a time if that is not nil (O3, O4).
+func DisruptedLabels(claim *karpv1.NodeClaim, reason, policy string, within *time.Duration) []string {
 	return []string{
 		"reason", reason, "nodepool", claim.Labels[karpv1.NodePoolLabelKey],
-		"capacity_type", claim.Labels[karpv1.CapacityTypeLabelKey], "termination_mode", mode, "consolidation_policy", policy,
+		"capacity_type", claim.Labels[karpv1.CapacityTypeLabelKey], "termination_mode", terminationMode(within), "consolidation_policy", policy,
 	}
+}
+
+// terminationMode is what metrics call the way in which pods are evicted that have to go within a time, or without a bound.
+func terminationMode(within *time.Duration) string {
+	switch {
+	case within == nil:
+		return "graceful"
+	case *within > 0:
+		return "eventual"
+	}
+	return "forceful"
+}
+
+// Unhealthy counts a claim that has just been removed because a condition of its node said for too long that it was broken (O8).
+func Unhealthy(set *meter.Set, claim *karpv1.NodeClaim, condition string, within *time.Duration) {
+	set.Add(meter.NodeClaimsUnhealthyDisrupted, 1, "condition", snake(condition), "nodepool", claim.Labels[karpv1.NodePoolLabelKey],
+		"capacity_type", claim.Labels[karpv1.CapacityTypeLabelKey], "image_id", claim.Status.ImageID, "termination_mode", terminationMode(within))
+}
+
+// Tighten has the drain of a claim's node end by a deadline. An earlier one stays.
+func Tighten(claim *karpv1.NodeClaim, deadline time.Time) {
+	recorded, err := time.Parse(time.RFC3339, claim.Annotations[karpv1.TerminationTimestampAnnotationKey])
+	if err != nil || recorded.After(deadline) {
+		Annotate(claim, karpv1.TerminationTimestampAnnotationKey, deadline.UTC().Format(time.RFC3339))
+	}
+}
+
+// snake writes a condition's type as metrics do: AcceleratedHardwareReady becomes accelerated_hardware_ready.
+func snake(text string) string {
+	var b strings.Builder
+	runes := []rune(text)
+	for i, c := range runes {
+		starts := i > 0 && unicode.IsUpper(c) && (!unicode.IsUpper(runes[i-1]) || i+1 < len(runes) && unicode.IsLower(runes[i+1]))
+		if starts && runes[i-1] != '_' {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToLower(c))
+	}
+	return b.String()
 }

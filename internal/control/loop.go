@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"karpenter/internal/wait"
 )
 
 // How long a loop waits after a failure: twice as long each time, within these.
@@ -28,7 +30,7 @@ type Loop struct {
 func (l *Loop) Start(ctx context.Context) error {
 	retry := firstRetry
 	for {
-		wait, err := l.Do(ctx)
+		again, err := l.Do(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -37,19 +39,12 @@ func (l *Loop) Start(ctx context.Context) error {
 		}
 		if err != nil {
 			l.Log.Error("loop failed, trying again", "error", err, "again-in", retry)
-			wait, retry = retry, min(2*retry, lastRetry)
+			again, retry = retry, min(2*retry, lastRetry)
 		} else {
 			retry = firstRetry
 		}
-		if wait <= 0 {
-			continue
-		}
-		timer := l.Clock.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !wait.For(ctx, l.Clock, again) {
 			return nil
-		case <-timer.C():
 		}
 	}
 }

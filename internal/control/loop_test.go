@@ -56,7 +56,7 @@ func TestR_AQuotaRunsEmptyAndFillsAgain(t *testing.T) {
 	}
 	now = now.Add(quotaWindow)
 	if !p.Take(3) {
-		t.Error("one machine may always go once the window has passed")
+		t.Error("one instance may always go once the window has passed")
 	}
 	if p.Take(3) {
 		t.Error("but not two of three")

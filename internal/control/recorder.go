@@ -28,6 +28,9 @@ type Event struct {
 	Every time.Duration
 }
 
+// EventNoCapacity on a claim, and on the pods that are planned for it, says that no offering that the claim allows is in stock.
+const EventNoCapacity = "InsufficientCapacityError"
+
 // Recorder writes events, each once in a while. A nil Recorder writes nothing.
 type Recorder struct {
 	sink record.EventRecorder

@@ -6,6 +6,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"karpenter/internal/wait"
 )
 
 // The back-off of an object whose reconcile failed.
@@ -20,7 +22,7 @@ func Workers(n int, clock Clock) controller.Options {
 		MaxConcurrentReconciles: n,
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstBackOff, lastBackOff),
 		NewQueue: func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
-			return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[reconcile.Request]{Name: name, Clock: clock})
+			return wait.NewQueue(name, clock, limiter)
 		},
 	}
 }

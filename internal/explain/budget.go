@@ -55,7 +55,7 @@ func (c *Cluster) opening(pool string, reason disrupt.Reason) string {
 	if p == nil {
 		return ""
 	}
-	nodes, _ := c.view.BudgetNodes(pool)
+	nodes, _ := c.view.BudgetNodes(pool, reason)
 	windows := BudgetWindows(p.Object, reason, nodes, [2]time.Time{c.opt.Now, c.opt.Now.Add(budgetHorizon)})
 	for _, w := range windows[1:] {
 		if w.Allowed > windows[0].Allowed {
@@ -67,7 +67,7 @@ func (c *Cluster) opening(pool string, reason disrupt.Reason) string {
 
 // budgetText says what a pool's budgets allow for a reason, now and next.
 func (c *Cluster) budgetText(p *v1.NodePool, reason disrupt.Reason, left int) string {
-	nodes, out := c.view.BudgetNodes(p.Name)
+	nodes, out := c.view.BudgetNodes(p.Name, reason)
 	windows := BudgetWindows(p, reason, nodes, [2]time.Time{c.opt.Now, c.opt.Now.Add(budgetHorizon)})
 	text := fmt.Sprintf("%s of %s", allowance(windows[0].Allowed), why.Count(nodes, "node"))
 	if out > 0 {
@@ -80,13 +80,13 @@ func (c *Cluster) budgetText(p *v1.NodePool, reason disrupt.Reason, left int) st
 }
 
 // reasons are those for which budgets count.
-var reasons = []disrupt.Reason{disrupt.Empty, disrupt.Drifted, disrupt.Underutilized}
+var reasons = disrupt.Reasons()
 
 // budgetReasons says which budgets of a pool let no more node go now, for some reasons.
 func (c *Cluster) budgetReasons(pool string, is func(disrupt.Reason) bool) []why.Reason {
 	p := c.view.Pool(pool)
 	i := slices.IndexFunc(c.in.Pools, func(x disrupt.Pool) bool { return x.Name == pool })
-	nodes, out := c.view.BudgetNodes(pool)
+	nodes, out := c.view.BudgetNodes(pool, disrupt.Underutilized)
 	if p == nil || i < 0 || nodes == 0 || c.in.Pools[i].Trouble != "" {
 		return nil
 	}

@@ -178,7 +178,7 @@ func (c *Cluster) chosen(a *Answer, n *state.Node) {
 		}
 		return nil
 	}
-	names, zones, markets := asks(world.LabelInstanceType), asks(world.LabelZone), asks(world.LabelCapacityType)
+	names, zones, capacityTypes := asks(world.LabelInstanceType), asks(world.LabelZone), asks(world.LabelCapacityType)
 	if len(names) == 0 {
 		return
 	}
@@ -186,7 +186,7 @@ func (c *Cluster) chosen(a *Answer, n *state.Node) {
 	offers, _ := c.world.Pools[pool].Offers()
 	for _, x := range offers {
 		o := x.Offering
-		if !o.Available || !slices.Contains(names, x.Type.Name) || len(zones) > 0 && !slices.Contains(zones, o.Zone) || len(markets) > 0 && !slices.Contains(markets, o.CapacityType) {
+		if !o.Launchable() || !slices.Contains(names, x.Type.Name) || len(zones) > 0 && !slices.Contains(zones, o.Zone) || len(capacityTypes) > 0 && !slices.Contains(capacityTypes, o.CapacityType) {
 			continue
 		}
 		if best == nil || o.Price < best.Offering.Price {
@@ -203,7 +203,7 @@ func (c *Cluster) chosen(a *Answer, n *state.Node) {
 // claimFacts lists what is known of a claim.
 func (c *Cluster) claimFacts(a *Answer, n *state.Node) {
 	cl := n.Claim
-	a.fact("type", machine(n.World))
+	a.fact("type", instance(n.World))
 	a.fact("instance", cl.Status.ProviderID)
 	a.fact("image", cl.Status.ImageID)
 	a.fact("node", cl.Status.NodeName)

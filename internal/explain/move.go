@@ -193,7 +193,7 @@ func (c *Cluster) stages(a *Answer, m *onClaims) {
 	for _, cl := range slices.Concat(m.going, m.made) {
 		what := ""
 		if n := c.view.Claim(cl.Name); n != nil && n.Claim != nil {
-			what = " (" + machine(n.World) + ")"
+			what = " (" + instance(n.World) + ")"
 		}
 		l := c.lifeOf(cl)
 		r := why.New(why.Chosen, "NodeClaim %s%s: %s", cl.Name, what, l.short)

@@ -125,7 +125,11 @@ func (c *Cluster) hopeless(at int32) bool {
 
 // goingNode is about a node that a move takes away.
 func (c *Cluster) goingNode(a *Answer, at int32, m *disrupt.Move) {
-	a.Verdict = fmt.Sprintf("is to be removed (%s): %s", m.Reason, m.Why.Text)
+	verb := "removed"
+	if m.Reboot {
+		verb = "rebooted"
+	}
+	a.Verdict = fmt.Sprintf("is to be %s (%s): %s", verb, m.Reason, m.Why.Text)
 	a.Why = []why.Reason{m.Why}
 	for _, n := range m.Add {
 		r := why.New(why.Chosen, "%s takes %s", alternative(n.Pool.Name, n.Choices[0]).Text, why.Count(len(n.Pods), "pod"))
@@ -179,7 +183,7 @@ func (c *Cluster) movingNode(a *Answer, n *state.Node) {
 	for _, name := range m.to {
 		if r := c.view.Claim(name); r != nil && r.Claim != nil {
 			l := c.lifeOf(r.Claim)
-			reason := why.New(why.Chosen, "NodeClaim %s (%s), which replaces it: %s", name, machine(r.World), l.short)
+			reason := why.New(why.Chosen, "NodeClaim %s (%s), which replaces it: %s", name, instance(r.World), l.short)
 			reason.Because = l.why
 			a.Why = append(a.Why, reason)
 			if !l.up {
@@ -254,7 +258,7 @@ func (c *Cluster) leavingNode(a *Answer, n *state.Node) {
 // nodeFacts lists what is known of a node.
 func (c *Cluster) nodeFacts(a *Answer, n *state.Node, drift string) {
 	w := n.World
-	a.fact("type", machine(w))
+	a.fact("type", instance(w))
 	a.fact("pool", w.Pool)
 	a.fact("claim", w.Claim)
 	if n.Object != nil && n.Object.CreationTimestamp.Unix() > 0 {

@@ -375,6 +375,8 @@ func (q *nodeQuestion) shortBudget(pool *disrupt.Pool, taken int) (open string, 
 func (q *nodeQuestion) concerns(reason disrupt.Reason) bool {
 	facts := &q.c.in.Nodes[q.node]
 	switch reason {
+	case disrupt.Unhealthy:
+		return facts.Illness != nil && !q.c.opt.Now.Before(facts.Illness.Due)
 	case disrupt.Drifted:
 		return facts.Drift != ""
 	case disrupt.Empty:

@@ -201,7 +201,7 @@ func (c *Cluster) roomForPod(a *Answer, at place, n *world.Node) {
 		c.coming(a, n)
 		return
 	}
-	a.Verdict = fmt.Sprintf("is pending until kube-scheduler binds it: node %s (%s) has room for it", n.Name, machine(n))
+	a.Verdict = fmt.Sprintf("is pending until kube-scheduler binds it: node %s (%s) has room for it", n.Name, instance(n))
 	a.Why = []why.Reason{why.New(why.Chosen, "node %s satisfies everything that it asks for", n.Name)}
 	if since := waiting(c.podObject(at)); !since.IsZero() && c.opt.Now.Sub(since) > slowBinding {
 		a.Why = append(a.Why, why.New(why.Hint, "it has waited for %s: see the scheduler's events of the pod (kubectl describe pod)", span(c.opt.Now.Sub(since))))
@@ -211,7 +211,7 @@ func (c *Cluster) roomForPod(a *Answer, at place, n *world.Node) {
 // nominatedPod is about a pod that is to go to a node which it is nominated for.
 func (c *Cluster) nominatedPod(a *Answer, at place, obj *corev1.Pod) {
 	n := c.world.Nodes[at.node]
-	a.Verdict = fmt.Sprintf("is pending until kube-scheduler binds it: it is nominated for node %s (%s)", n.Name, machine(n))
+	a.Verdict = fmt.Sprintf("is pending until kube-scheduler binds it: it is nominated for node %s (%s)", n.Name, instance(n))
 	a.Why = []why.Reason{why.New(why.Chosen, "its status.nominatedNodeName names node %s, which has room for it", n.Name)}
 	for _, x := range c.view.Nominees {
 		if x.Pod == obj && x.Preempting {
@@ -226,7 +226,7 @@ func (c *Cluster) expectedPod(a *Answer, at place) { c.coming(a, c.world.Nodes[a
 // coming is about a pod whose node is on its way.
 func (c *Cluster) coming(a *Answer, n *world.Node) {
 	claim := cmp.Or(n.Claim, n.Name)
-	a.Verdict = fmt.Sprintf("is pending until its node is ready: NodeClaim %s (%s)", claim, machine(n))
+	a.Verdict = fmt.Sprintf("is pending until its node is ready: NodeClaim %s (%s)", claim, instance(n))
 	v := c.view.Claim(claim)
 	if v == nil || v.Claim == nil {
 		a.Why = []why.Reason{why.New(why.Chosen, "NodeClaim %s is about to be created", claim)}
@@ -245,7 +245,7 @@ func (c *Cluster) boundPod(a *Answer, at place, obj *corev1.Pod) {
 		return
 	}
 	n := c.view.Nodes[at.node].World
-	a.Verdict = fmt.Sprintf("runs on node %s (%s)", n.Name, cmp.Or(machine(n), "of unknown price"))
+	a.Verdict = fmt.Sprintf("runs on node %s (%s)", n.Name, cmp.Or(instance(n), "of unknown price"))
 	switch {
 	case at.pod.Terminating:
 		a.Verdict = fmt.Sprintf("is ending on node %s", n.Name)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"karpenter/internal/engine/req"
+	"karpenter/internal/engine/why"
 	"karpenter/internal/engine/world"
 )
 
@@ -42,7 +43,7 @@ func (q *podQuestion) requests(class *world.Class) []tweak {
 			if l == nil || percent <= 0 {
 				return "Requesting less of everything"
 			}
-			return fmt.Sprintf("Requesting at most %d%% of everything (%s)", percent, q.c.amounts(scaled(percent)))
+			return fmt.Sprintf("Requesting at most %s of everything (%s)", why.Percent(float64(percent)/100), q.c.amounts(scaled(percent)))
 		},
 		do: func(t *trial) {
 			if percent < 0 {
@@ -211,7 +212,11 @@ func restock(p *world.Pool) {
 		c := *t
 		c.Offerings = slices.Clone(t.Offerings)
 		for k := range c.Offerings {
-			c.Offerings[k].Available = true
+			o := &c.Offerings[k]
+			o.Available = true
+			if o.Full() {
+				o.Remaining = 1
+			}
 		}
 		p.Types[i] = &c
 	}
@@ -220,5 +225,5 @@ func restock(p *world.Pool) {
 func hasMinValues(r req.Requirement) bool { return r.MinValues > 0 }
 
 func outOfStock(t *world.InstanceType) bool {
-	return slices.ContainsFunc(t.Offerings, func(o world.Offering) bool { return !o.Available })
+	return slices.ContainsFunc(t.Offerings, func(o world.Offering) bool { return !o.Launchable() })
 }

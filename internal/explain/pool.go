@@ -195,9 +195,13 @@ func (c *Cluster) stock(a *Answer, offers []world.Offer) {
 	out := 0
 	var names []string
 	for _, o := range offers {
-		if !o.Offering.Available {
+		if !o.Offering.Launchable() {
 			out++
-			names = append(names, fmt.Sprintf("%s in %s (%s)", o.Type.Name, o.Offering.Zone, o.Offering.CapacityType))
+			text := o.Offering.CapacityType
+			if o.Offering.Available {
+				text += ", full"
+			}
+			names = append(names, fmt.Sprintf("%s in %s (%s)", o.Type.Name, o.Offering.Zone, text))
 		}
 	}
 	if out > 0 {
@@ -226,7 +230,7 @@ func (c *Cluster) budgetFacts(a *Answer, p *state.Pool) {
 	for _, reason := range reasons {
 		texts = append(texts, c.budgetText(p.Object, reason, pool.Allowed[reason]))
 	}
-	if texts[0] == texts[1] && texts[1] == texts[2] {
+	if len(slices.Compact(slices.Clone(texts))) == 1 {
 		a.fact("may be out", texts[0])
 		return
 	}

@@ -115,8 +115,8 @@ func label(n *world.Node, key string) string {
 	return v
 }
 
-// machine describes a node by type, zone, capacity type and price, as far as they are known.
-func machine(n *world.Node) string {
+// instance describes a node by type, zone, capacity type and price, as far as they are known.
+func instance(n *world.Node) string {
 	var out []string
 	for _, v := range []string{label(n, world.LabelInstanceType), label(n, world.LabelZone), n.CapacityType()} {
 		if v != "" {

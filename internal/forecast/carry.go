@@ -54,6 +54,10 @@ func (r *run) carryMoves(view *state.View, moves []*disrupt.Move) {
 		}
 		for _, i := range m.Remove {
 			n := view.Nodes[i]
+			if m.Reboot {
+				r.recovered(n)
+				continue
+			}
 			names[n.World.Name] = true
 			if n.Claim != nil {
 				claims[n.Claim.Name] = true
@@ -74,6 +78,13 @@ func (r *run) carryMoves(view *state.View, moves []*disrupt.Move) {
 	}
 	r.drop(names, claims)
 	r.acted = r.now
+}
+
+// recovered has a node that was rebooted be healthy again.
+func (r *run) recovered(n *state.Node) {
+	node := n.Object.DeepCopy()
+	node.Status.Conditions = ready()
+	r.put(node, n.Claim)
 }
 
 // pass lets time pass.

@@ -247,9 +247,9 @@ func TestTheSchedulerHasItsTurnFirst(t *testing.T) {
 // TestNodesOfOthersCostSomething: a node that no pool made costs what its type does, on-demand unless its labels say spot.
 func TestNodesOfOthersCostSomething(t *testing.T) {
 	for name, c := range map[string]struct {
-		labels map[string]string
-		market string
-		price  float64
+		labels       map[string]string
+		capacityType string
+		price        float64
 	}{
 		"nothing said":                {nil, "on-demand", 0.2},
 		"on-demand of EKS":            {map[string]string{"eks.amazonaws.com/capacityType": "ON_DEMAND"}, "on-demand", 0.2},
@@ -270,8 +270,8 @@ func TestNodesOfOthersCostSomething(t *testing.T) {
 				types.InstanceTypes[i].Offerings = append(types.InstanceTypes[i].Offerings, dump.CatalogOffering{Zone: "us-west-2a", CapacityType: "spot", Price: 0.07})
 			}
 			out := Run(s)
-			if out.Before.Price != c.price || out.Nodes[0].Price != c.price || out.Nodes[0].CapacityType != c.market {
-				t.Errorf("the fleet costs %v, its node is %+v; want %s for %v", out.Before.Price, out.Nodes[0], c.market, c.price)
+			if out.Before.Price != c.price || out.Nodes[0].Price != c.price || out.Nodes[0].CapacityType != c.capacityType {
+				t.Errorf("the fleet costs %v, its node is %+v; want %s for %v", out.Before.Price, out.Nodes[0], c.capacityType, c.price)
 			}
 		})
 	}

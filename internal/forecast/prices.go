@@ -118,7 +118,7 @@ func (p *Prices) apply(old *dump.Catalog) (*dump.Catalog, int) {
 }
 
 // place is an offering of a type.
-type place struct{ name, zone, market string }
+type place struct{ name, zone, capacityType string }
 
 // repriced is a catalogue with the prices and stock-outs that others have for the same offerings.
 func repriced(c *dump.Catalog, known map[string]*dump.Catalog) *dump.Catalog {

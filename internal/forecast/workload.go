@@ -20,6 +20,9 @@ type workload struct {
 	identity
 	replicas int
 	template *corev1.PodTemplateSpec
+	// selector is what picks its pods, revision the hash of the template in the pods of a Deployment.
+	selector *metav1.LabelSelector
+	revision string
 	// claims are volumes that each pod of a StatefulSet has for itself.
 	claims []corev1.PersistentVolumeClaim
 }
@@ -46,7 +49,7 @@ func (c *Change) workload(m map[string]any, id identity) error {
 
 // readWorkload reads how many pods of which template are asked for.
 func readWorkload(m map[string]any, id identity) (*workload, error) {
-	w := &workload{identity: id, replicas: 1}
+	w := &workload{identity: id, replicas: 1, revision: "new"}
 	count := func(n *int32) {
 		if n != nil {
 			w.replicas = max(0, int(*n))
@@ -58,21 +61,21 @@ func readWorkload(m map[string]any, id identity) (*workload, error) {
 		if err := decode(m, o, id); err != nil {
 			return nil, err
 		}
-		w.template = &o.Spec.Template
+		w.template, w.selector = &o.Spec.Template, o.Spec.Selector
 		count(o.Spec.Replicas)
 	case "ReplicaSet":
 		o := &appsv1.ReplicaSet{}
 		if err := decode(m, o, id); err != nil {
 			return nil, err
 		}
-		w.template = &o.Spec.Template
+		w.template, w.selector = &o.Spec.Template, o.Spec.Selector
 		count(o.Spec.Replicas)
 	case "StatefulSet":
 		o := &appsv1.StatefulSet{}
 		if err := decode(m, o, id); err != nil {
 			return nil, err
 		}
-		w.template, w.claims = &o.Spec.Template, o.Spec.VolumeClaimTemplates
+		w.template, w.selector, w.claims = &o.Spec.Template, o.Spec.Selector, o.Spec.VolumeClaimTemplates
 		count(o.Spec.Replicas)
 	case "Job":
 		o := &batchv1.Job{}
@@ -140,6 +143,10 @@ func (c *Change) scale(w *workload) {
 	}
 	w.rank(keep, c.Now)
 	keep = keep[:min(len(keep), w.replicas)]
+	if len(keep) > 0 { // more of the same
+		w.revision = cmp.Or(keep[0].Labels[appsv1.DefaultDeploymentUniqueLabelKey], w.revision)
+	}
+	c.own(w)
 	gone := map[*corev1.Pod]bool{}
 	for _, p := range have {
 		if !slices.Contains(keep, p) {
@@ -216,8 +223,8 @@ func (c *Change) add(w *workload, name string, ordinal int) {
 		p.Labels[k] = v
 	}
 	if w.kind == "Deployment" {
-		owner, kind = w.name+"-new", "ReplicaSet"
-		p.Labels[appsv1.DefaultDeploymentUniqueLabelKey] = "new"
+		owner, kind = w.name+"-"+w.revision, "ReplicaSet"
+		p.Labels[appsv1.DefaultDeploymentUniqueLabelKey] = w.revision
 	}
 	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: owner, Controller: new(true)}}
 	for i := range w.claims {
@@ -225,6 +232,29 @@ func (c *Change) add(w *workload, name string, ordinal int) {
 	}
 	p.Annotations = w.template.Annotations
 	c.wait(p, w.space, name)
+}
+
+// own adds what the pods of a workload will be owned by, as default topology spread goes by its selector (N1).
+func (c *Change) own(w *workload) {
+	meta := metav1.ObjectMeta{Namespace: w.space, Name: w.name}
+	selector := w.selector.DeepCopy()
+	switch {
+	case selector == nil:
+		return
+	case w.kind == "StatefulSet":
+		named := func(o *appsv1.StatefulSet) bool {
+			return o.Name == meta.Name && cmp.Or(o.Namespace, metav1.NamespaceDefault) == meta.Namespace
+		}
+		c.Objects.StatefulSet = append(slices.DeleteFunc(slices.Clone(c.Objects.StatefulSet), named), &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Selector: selector}})
+		return
+	case w.kind == "Deployment":
+		meta.Name += "-" + w.revision
+		metav1.AddLabelToSelector(selector, appsv1.DefaultDeploymentUniqueLabelKey, w.revision)
+	}
+	named := func(o *appsv1.ReplicaSet) bool {
+		return o.Name == meta.Name && cmp.Or(o.Namespace, metav1.NamespaceDefault) == meta.Namespace
+	}
+	c.Objects.ReplicaSets = append(slices.DeleteFunc(slices.Clone(c.Objects.ReplicaSets), named), &appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Selector: selector}})
 }
 
 // wait adds a pod that is pending.

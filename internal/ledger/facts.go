@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"karpenter/internal/engine/disrupt"
+	"karpenter/internal/engine/life"
 	"karpenter/internal/engine/world"
 	"karpenter/internal/state"
 )
@@ -32,6 +33,8 @@ type Facts struct {
 	Moved map[string]state.Moved `json:"moved,omitempty"`
 	// Coming says how many more pods like this one are known to come, by its UID.
 	Coming map[string]int `json:"coming,omitempty"`
+	// Repair says which node conditions condemn an instance; without any nothing is repaired.
+	Repair []life.RepairPolicy `json:"repair,omitempty"`
 	// Leaving names claims that are about to be deleted and do not show it; Resources is how resources were numbered. Both are part of
 	// the view.
 	Leaving   []string `json:"leaving,omitempty"`
@@ -102,6 +105,7 @@ func (f *Facts) Input(view *state.View, now time.Time) *disrupt.Input {
 		Past: past, Nominated: func(node string) time.Time { return f.Nominated[node] }, Busy: func(claim string) string { return f.Busy[claim] },
 		Moved: func(pod string) (state.Moved, bool) { m, ok := f.Moved[pod]; return m, ok },
 		Hold:  func(pool string) string { return f.Hold[pool] }, Turn: func(pool string) bool { return f.Turn[pool] }, Horizon: f.horizon,
+		Repair: f.Repair,
 	}, now)
 	in.World = f.World(view)
 	for i, n := range view.Nodes {
@@ -110,6 +114,9 @@ func (f *Facts) Input(view *state.View, now time.Time) *disrupt.Input {
 		}
 		if n.Claim != nil && in.Nodes[i].Fixed == "" {
 			in.Nodes[i].Fixed = f.Fixed[n.Claim.Name]
+		}
+		if ill := in.Nodes[i].Illness; ill != nil && ill.Fixed == "" {
+			ill.Fixed = f.Fixed[n.Claim.Name]
 		}
 	}
 	return in

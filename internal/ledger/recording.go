@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"karpenter/internal/engine/disrupt"
+	"karpenter/internal/engine/life"
 	"karpenter/internal/engine/pack"
 	"karpenter/internal/engine/world"
 	"karpenter/internal/state"
@@ -58,6 +59,9 @@ type Options struct {
 	// Quick says that pods could not wait for the best plan.
 	Quick      bool `json:"quick,omitempty"`
 	SpotToSpot bool `json:"spotToSpot,omitempty"`
+	// TerminateFirstDrift and TerminateFirstRepair let nodes in full reservations be removed first.
+	TerminateFirstDrift  bool `json:"terminateFirstDrift,omitempty"`
+	TerminateFirstRepair bool `json:"terminateFirstRepair,omitempty"`
 	// Turn counts decisions about nodes.
 	Turn int `json:"turn,omitempty"`
 }
@@ -67,6 +71,7 @@ func NewOptions(reading state.Options, o disrupt.Options) Options {
 	return Options{
 		Reading: reading, IgnorePreferences: o.Pack.IgnorePreferences, BestEffortMinValues: o.Pack.BestEffortMinValues,
 		MaxTypes: o.Pack.MaxTypes, Quick: o.Pack.Quick, SpotToSpot: o.SpotToSpot, Turn: o.Turn,
+		TerminateFirstDrift: o.TerminateFirstDrift, TerminateFirstRepair: o.TerminateFirstRepair,
 	}
 }
 
@@ -79,7 +84,9 @@ func (o Options) Pack() pack.Options {
 
 // Disrupt are the options of a decision about nodes.
 func (o Options) Disrupt() disrupt.Options {
-	return disrupt.Options{Pack: o.Pack(), SpotToSpot: o.SpotToSpot, Turn: o.Turn}
+	return disrupt.Options{
+		Pack: o.Pack(), SpotToSpot: o.SpotToSpot, Turn: o.Turn, TerminateFirstDrift: o.TerminateFirstDrift, TerminateFirstRepair: o.TerminateFirstRepair,
+	}
 }
 
 // NewRecording is a recording of a moment, without objects, classes and facts.
@@ -152,6 +159,9 @@ func Read(data []byte) (*Recording, error) {
 		return nil, fmt.Errorf("read recording: version is %d; this program reads up to %d", r.Version, RecordingVersion)
 	case len(r.Objects) == 0:
 		return nil, errors.New("read recording: it has no objects")
+	}
+	if _, err := life.NewRepairRules(r.Facts.Repair); err != nil {
+		return nil, fmt.Errorf("read recording: facts.repair: %w", err)
 	}
 	return r, nil
 }

@@ -26,6 +26,11 @@ const (
 	accessKey = "AKIAKARPENTERLOCAL00"
 )
 
+type realClock struct{}
+
+func (realClock) Now() time.Time                         { return time.Now() }
+func (realClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
+
 // awsSim is an AWS simulator that is served on a loopback port and keeps its state in a file.
 type awsSim struct {
 	*simaws.Sim
@@ -107,7 +112,7 @@ func bootTiming(boot time.Duration) simaws.Timing {
 	}
 	return simaws.Timing{
 		Pending: nothing(pending), Join: nothing(boot - pending),
-		ShuttingDown: nothing(min(boot, 10*time.Second)), Stopping: nothing(min(boot, 10*time.Second)),
+		ShuttingDown: nothing(min(boot, 10*time.Second)), Stopping: nothing(min(boot, 10*time.Second)), Reboot: nothing(boot),
 	}
 }
 

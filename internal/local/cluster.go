@@ -6,19 +6,21 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/discovery"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	awsv1 "karpenter/api/aws/v1"
+	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/cloud/simaws"
 	"karpenter/internal/local/kubelet"
 	"karpenter/internal/local/plane"
@@ -45,10 +47,12 @@ type Options struct {
 	SchedulerQPS, SchedulerBurst     int
 	// NoDefaults leaves out the default NodePool and EC2NodeClass.
 	NoDefaults bool
-	// NoKarpenter leaves out everything of Karpenter, kinds included, for somebody to install its charts. Their pods are run for real.
+	// NoKarpenter leaves out everything of Karpenter, kinds included, for somebody to install its charts.
 	NoKarpenter bool
-	// Controller is the command line of the controller; without one none is started. The charts' pods run its program.
-	Controller []string
+	// Program is what the chart's pods run.
+	Program string
+	// Settings are the controller's, by the names of their environment variables. They win over those in the environment.
+	Settings map[string]string
 	// Predict has Play hold what plan says of changes against what comes of them. Spot prices stand still then, and AWS has as much
 	// of one spot instance type as of the other: what it would give else nobody can know.
 	Predict bool
@@ -56,7 +60,7 @@ type Options struct {
 	Tell func(line string)
 }
 
-// Cluster is a whole cluster on this machine: control plane, AWS simulator, kubelets by kwok, and the controller.
+// Cluster is a whole cluster on this computer: control plane, AWS simulator, kubelets by kwok, and the pods of the chart.
 type Cluster struct {
 	// Config and Kubeconfig have an administrator's rights.
 	Config     *rest.Config
@@ -73,14 +77,12 @@ type Cluster struct {
 	opts   Options
 	folder io.Closer
 	plane  *plane.Plane
-	kinds  *Kinds
 	aws    *awsSim
 	nodes  *nodeKeeper
-	log    *kubelet.Log
-	child  *controller
-	// pods runs the pods of Karpenter's charts; the API server reaches them through gate, if it is set.
-	pods *kubelet.Kubelet
-	gate *gate
+	// pods runs the pods of Karpenter's charts. The API server may ask for them before there are any.
+	pods atomic.Pointer[kubelet.Kubelet]
+	// forwards lead to ports of the controller.
+	forwards []io.Closer
 
 	endWork context.CancelFunc
 	work    sync.WaitGroup
@@ -100,7 +102,7 @@ func Start(ctx context.Context, opts Options) (*Cluster, error) {
 	if c.folder, err = claimFolder(opts.Dir, opts.Fresh, opts.kind()); err != nil {
 		return nil, err
 	}
-	for _, step := range []func(context.Context) error{c.startPlane, c.startWorld, c.startNodes, c.startController} {
+	for _, step := range []func(context.Context) error{c.startPlane, c.startWorld, c.startNodes, c.awaitKarpenter} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, c.Stop())
 		}
@@ -112,17 +114,10 @@ func (c *Cluster) tell(format string, args ...any) { c.opts.Tell(fmt.Sprintf(for
 
 func (c *Cluster) startPlane(ctx context.Context) error {
 	var err error
-	opts := plane.Options{
-		Binary: c.opts.Binary, Dir: c.opts.Dir, Controllers: true, Scheduler: true, Progress: c.opts.Tell,
+	if c.plane, err = plane.Start(ctx, plane.Options{
+		Binary: c.opts.Binary, Dir: c.opts.Dir, Controllers: true, Scheduler: true, Dial: c.dial, Progress: c.opts.Tell,
 		ControllersQPS: c.opts.ControllersQPS, ControllersBurst: c.opts.ControllersBurst, SchedulerQPS: c.opts.SchedulerQPS, SchedulerBurst: c.opts.SchedulerBurst,
-	}
-	if c.opts.NoKarpenter {
-		if c.gate, err = newGate(c.opts.Dir); err != nil {
-			return err
-		}
-		opts.Gateway = c.gate.listener.Addr().String()
-	}
-	if c.plane, err = plane.Start(ctx, opts); err != nil {
+	}); err != nil {
 		return err
 	}
 	c.Config, c.Kubeconfig = c.plane.Config, c.plane.Kubeconfig
@@ -138,29 +133,30 @@ func (c *Cluster) startPlane(ctx context.Context) error {
 
 // startWorld starts what needs only the control plane: our kinds, the AWS simulator, kwok, and the cluster's own objects.
 func (c *Cluster) startWorld(ctx context.Context) error {
+	kinds, err := kubelet.Kinds()
+	if err != nil {
+		return err
+	}
 	manifests := []string{systemManifest}
 	if c.opts.NoKarpenter {
 		c.tell("starting the AWS simulator and kwok")
 	} else {
-		manifests = append(manifests, standinManifest)
-		c.tell("installing NodePool, NodeClaim and EC2NodeClass, starting the AWS simulator and kwok")
+		kinds = append(kinds, service.Definitions()...)
+		manifests = append(manifests, strings.NewReplacer("THIS-CLUSTER", c.opts.ClusterName, "https://THIS-ENDPOINT", c.plane.Endpoint()).Replace(karpenterManifest))
+		c.tell("installing Karpenter, starting the AWS simulator and kwok")
 	}
 	var version string
 	var port int
-	err := together(
+	err = together(
 		func() (err error) {
-			if c.opts.NoKarpenter {
-				return nil
+			if err := c.plane.Install(ctx, kinds); err != nil {
+				return err
 			}
-			c.kinds, err = ServeKinds(ctx, c.plane, slog.New(slog.DiscardHandler))
+			port, err = startKwok(c.plane, c.opts.Dir)
 			return err
 		},
 		func() (err error) {
 			version, err = serverVersion(c.Config)
-			return err
-		},
-		func() (err error) {
-			port, err = startKwok(ctx, c.plane, c.opts.Dir, c.opts.NoKarpenter)
 			return err
 		},
 		func() error { return applySystem(ctx, c.Client, manifests...) },
@@ -193,9 +189,9 @@ func (c *Cluster) startNodes(ctx context.Context) error {
 	working, end := context.WithCancel(context.WithoutCancel(ctx))
 	c.endWork = end
 	c.work.Go(func() { c.nodes.run(working) })
-	volumes, leases := &volumeKeeper{kube: c.Client}, &leaseKeeper{kube: c.Client}
+	volumes := &volumeKeeper{kube: c.Client}
 	c.work.Go(func() { volumes.run(working) })
-	c.work.Go(func() { leases.run(working) })
+	c.work.Go(func() { c.nodes.leases.run(working) })
 	if err := c.startPods(ctx); err != nil {
 		return err
 	}
@@ -213,43 +209,24 @@ func (c *Cluster) startNodes(ctx context.Context) error {
 	if err := c.aws.atOnce(func() error { return c.aws.launchSystem(c.aws.cluster, nodes) }); err != nil {
 		return err
 	}
-	return awaitSystem(ctx, c.Client)
+	return together(
+		func() error { return awaitSystem(ctx, c.Client) },
+		func() error {
+			if c.opts.NoKarpenter || c.opts.NoDefaults {
+				return nil
+			}
+			c.tell("creating NodePool default and EC2NodeClass default")
+			return createDefaults(ctx, c.Client, c.opts.ClusterName) // the API server holds up the first objects of a new kind for 2 s
+		},
+	)
 }
 
-func (c *Cluster) startController(ctx context.Context) error {
+func (c *Cluster) awaitKarpenter(ctx context.Context) error {
 	if c.opts.NoKarpenter {
 		return nil
 	}
-	if !c.opts.NoDefaults {
-		c.tell("creating NodePool default and EC2NodeClass default")
-		if err := createDefaults(ctx, c.Client, c.opts.ClusterName); err != nil {
-			return err
-		}
-	}
-	ports, err := plane.Ports(c.opts.Dir, "metrics", "health", "dashboard")
-	if err != nil {
-		return err
-	}
-	c.MetricsURL = fmt.Sprintf("http://127.0.0.1:%d/metrics", ports[0])
-	c.DashboardURL = fmt.Sprintf("http://127.0.0.1:%d/", ports[2])
-	if err := noteController(c.Kubeconfig, fmt.Sprintf("http://127.0.0.1:%d", ports[0])); err != nil {
-		return err
-	}
-	settings := controllerSettings(c, ports)
-	if err := writeSettings(filepath.Join(c.opts.Dir, "controller.env"), settings); err != nil {
-		return err
-	}
-	if c.log, err = kubelet.OpenLog(controllerLog(c.opts.Dir)); err != nil {
-		return err
-	}
-	if len(c.opts.Controller) == 0 {
-		return nil
-	}
-	c.tell("starting the controller")
-	settings[LifelineEnv] = "1"
-	c.child = &controller{command: c.opts.Controller, env: controllerEnv(os.Environ(), settings), log: c.log, tell: c.tell}
-	startController(ctx, c.child)
-	if err := c.child.awaitReady(ctx, fmt.Sprintf("http://127.0.0.1:%d/readyz", ports[1])); err != nil || c.opts.NoDefaults {
+	c.tell("waiting for the controller")
+	if err := awaitController(ctx, c.Client); err != nil || c.opts.NoDefaults {
 		return err
 	}
 	if err := awaitDefaults(ctx, c.Client); err != nil && ctx.Err() == nil {
@@ -260,11 +237,11 @@ func (c *Cluster) startController(ctx context.Context) error {
 
 // Stop ends everything, in order, and keeps the cluster in its folder.
 func (c *Cluster) Stop() error {
-	if c.child != nil {
-		c.child.Stop()
+	if pods := c.pods.Load(); pods != nil {
+		pods.Stop()
 	}
-	if c.pods != nil {
-		c.pods.Stop()
+	for _, listener := range c.forwards {
+		_ = listener.Close()
 	}
 	if c.aws != nil {
 		c.aws.Freeze()
@@ -277,17 +254,8 @@ func (c *Cluster) Stop() error {
 	if c.aws != nil {
 		err = c.aws.Close()
 	}
-	if c.kinds != nil {
-		c.kinds.Stop()
-	}
 	if c.plane != nil {
 		c.plane.Stop()
-	}
-	if c.gate != nil {
-		c.gate.close()
-	}
-	if c.log != nil {
-		err = errors.Join(err, c.log.Close())
 	}
 	return errors.Join(err, c.folder.Close())
 }
@@ -299,29 +267,9 @@ func (c *Cluster) Wait(ctx context.Context) error { return c.plane.Wait(ctx) }
 func (c *Cluster) Play(ctx context.Context, s *scenario.Scenario) error {
 	target := &scenario.Cluster{
 		Client: c.Client, Kubeconfig: c.Kubeconfig, AWS: c.AWS, AWSURL: c.AWSURL, Region: c.opts.Region, Kube: c.opts.Binary, Dir: c.opts.Dir,
-		Predict: c.opts.Predict, Tell: c.tell, Wait: c.Wait, Kill: c.KillController, LogTail: c.log.Tail, Launched: c.aws.launched, End: c.aws.end,
-	}
-	if len(c.opts.Controller) > 0 {
-		target.Program = c.opts.Controller[0]
+		Predict: c.opts.Predict, Program: c.opts.Program, Tell: c.tell, Wait: c.Wait, Kill: c.KillController, LogTail: c.LogTail, Launched: c.aws.launched, End: c.aws.end,
 	}
 	return s.Play(ctx, target)
-}
-
-// KillController ends the controller as a crash would. It is started again at once.
-func (c *Cluster) KillController() error {
-	if c.child == nil {
-		return errors.New("this cluster runs no controller")
-	}
-	return c.child.Kill()
-}
-
-// Pids are the process ids by program name, for those who measure or kill.
-func (c *Cluster) Pids() map[string]int {
-	pids := c.plane.Pids()
-	if c.child != nil {
-		pids["controller"] = c.child.Pid()
-	}
-	return pids
 }
 
 // together runs steps that do not need each other, and returns when all have ended.
@@ -347,16 +295,15 @@ func serverVersion(config *rest.Config) (string, error) {
 	return version.GitVersion, nil
 }
 
-// writeSettings writes the controller's environment to a file that a shell can read, for running it by hand.
-func writeSettings(file string, settings map[string]string) error {
-	var text []byte
-	for _, name := range slices.Sorted(maps.Keys(settings)) {
-		text = fmt.Appendf(text, "export %s='%s'\n", name, settings[name])
+// newScheme knows Kubernetes' own kinds and ours.
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, karpv1.AddToScheme, awsv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("building the scheme: %w", err)
+		}
 	}
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		return fmt.Errorf("writing the controller's environment: %w", err)
-	}
-	return nil
+	return scheme, nil
 }
 
 // minorOf is 1.37 of v1.37.1.

@@ -22,18 +22,17 @@ const defaultBootTime = 10 * time.Second
 // flags are the flags of the command.
 type flags struct {
 	Options
-	scenario     string
-	noController bool
-	kubeQPS      int
+	scenario string
+	kubeQPS  int
 }
 
-// NewCommand returns the command that runs a cluster on this machine until it is interrupted.
+// NewCommand returns the command that runs a cluster on this computer until it is interrupted.
 func NewCommand() *cobra.Command {
 	f := &flags{}
 	cmd := &cobra.Command{
 		Use:   "local",
-		Short: "Run a whole cluster on this machine",
-		Long: `Run a whole cluster on this machine, without a cloud account: a real Kubernetes control plane and scheduler, an AWS simulator
+		Short: "Run a whole cluster on this computer",
+		Long: `Run a whole cluster on this computer, without a cloud account: a real Kubernetes control plane and scheduler, an AWS simulator
 that launches instances, kwok as the kubelet of each, and Karpenter. Nodes and their pods are only simulated: nothing is
 computed on them, and all else is the real thing. Ctrl-C stops it; what is in the cluster is kept for the next time.
 
@@ -57,10 +56,9 @@ ends with an error if something that the script expects did not come true.`,
 	set.IntVar(&f.kubeQPS, "kube-qps", 0, "how many requests a second kube-scheduler and each controller of kube-controller-manager may send (default: as in any cluster, 50 and 20)")
 	set.BoolVar(&f.NoDefaults, "no-defaults", false, "do not create NodePool default and EC2NodeClass default")
 	set.BoolVar(&f.NoKarpenter, "no-karpenter", false, "leave out everything of Karpenter, to install it with helm: the pods of its chart are run for real")
-	set.BoolVar(&f.noController, "no-controller", false, "do not start the controller; controller.env in the folder has what one needs")
 	set.StringVar(&f.scenario, "scenario", "", "a script to play instead of waiting for Ctrl-C")
 	set.BoolVar(&f.Predict, "predict", false, "with --scenario: ask plan before each change, and fail if something else comes of it; spot prices stand still then")
-	for _, without := range []string{"no-controller", "no-defaults", "scenario"} {
+	for _, without := range []string{"no-defaults", "scenario"} {
 		cmd.MarkFlagsMutuallyExclusive("no-karpenter", without)
 	}
 	return cmd
@@ -152,19 +150,16 @@ Ctrl-C stops the cluster and keeps it in %s.
 // complete fills in what the flags left out, and returns how to remove what is only for this run.
 func (f *flags) complete(temporary bool) (tidy func(), err error) {
 	tidy = func() {}
-	self, err := os.Executable()
+	f.Program, err = os.Executable()
 	if err != nil {
 		return tidy, fmt.Errorf("finding this program's own file: %w", err)
 	}
 	if f.Binary == "" {
-		f.Binary = filepath.Join(filepath.Dir(self), "kube")
-	}
-	if !f.noController {
-		f.Controller = []string{self, "controller"}
+		f.Binary = filepath.Join(filepath.Dir(f.Program), "kube")
 	}
 	switch {
-	case f.Predict && (f.scenario == "" || f.noController):
-		return tidy, errors.New("--predict is about the changes of a scenario, and asks the controller: give it with --scenario and without --no-controller")
+	case f.Predict && f.scenario == "":
+		return tidy, errors.New("--predict is about the changes of a scenario: give it with --scenario")
 	case f.BootTime < 0:
 		return tidy, fmt.Errorf("--boot-time %v: it must not be negative", f.BootTime)
 	case f.Dir != "":
@@ -182,3 +177,17 @@ func (f *flags) complete(temporary bool) (tidy func(), err error) {
 	}
 	return tidy, nil
 }
+
+// greetWithout is what to do with a cluster that has no Karpenter yet.
+const greetWithout = `
+Karpenter is not in this cluster yet. In another terminal:
+
+  export KUBECONFIG=%s PATH=%s:$PATH
+  helm upgrade --install karpenter charts/karpenter --namespace kube-system --set settings.clusterName=%s --set settings.interruptionQueue=%[3]s --wait
+  kubectl get pods -n kube-system -l app.kubernetes.io/name=karpenter
+
+docs/start/helm.md goes on from there. The AWS simulator is at
+%s.
+Ctrl-C stops the cluster and keeps it in %s.
+
+`

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -71,10 +72,9 @@ func TestClaimFolder(t *testing.T) {
 	})
 }
 
-func TestControllerEnvLeadsNowhereElse(t *testing.T) {
-	env := controllerEnv([]string{"HOME=/home/me", "AWS_PROFILE=production", "KUBECONFIG=/home/me/.kube/config", "CLUSTER_NAME=production"},
-		map[string]string{"KUBECONFIG": "local", "CLUSTER_NAME": "my-cluster"})
-	if got, want := strings.Join(env, " "), "CLUSTER_NAME=my-cluster HOME=/home/me KUBECONFIG=local"; got != want {
-		t.Errorf("got %s, want %s", got, want)
+func TestSettingsLeadNowhereElse(t *testing.T) {
+	got := settingsIn([]string{"HOME=/home/me", "AWS_PROFILE=production", "KUBECONFIG=/home/me/.kube/config", "CLUSTER_NAME=production", "FEATURE_GATES=NodeRepair=true", "GOGC=50"})
+	if want := map[string]string{"FEATURE_GATES": "NodeRepair=true", "GOGC": "50"}; !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }

@@ -12,6 +12,17 @@ import (
 // marker is the file that says that a folder is one of ours, and that a running cluster holds a lock on.
 const marker = ".karpenter-local"
 
+// kindNoKarpenter marks the folder of a cluster without Karpenter in it.
+const kindNoKarpenter = "no-karpenter"
+
+// kind is what the folder of such a cluster is marked with.
+func (o *Options) kind() string {
+	if o.NoKarpenter {
+		return kindNoKarpenter
+	}
+	return ""
+}
+
 // claimFolder makes the folder of a cluster and holds it until the result is closed, so that two clusters never write
 // into one. With fresh, what is in it is dropped; a folder with other things in it is never touched. kind is which cluster it is for:
 // one does not become the other.

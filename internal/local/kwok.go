@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"karpenter/internal/local/kubelet"
 	"karpenter/internal/local/plane"
 )
 
@@ -23,26 +22,15 @@ var kwokManifest string
 const silenceLog = "2000-01-01T00:00:00Z stdout F kwok only simulates this container, so it has no output\n"
 
 // startKwok runs kwok, which plays the kubelets of the nodes that nodeKeeper registers, and returns the port where the
-// API server reaches them. With told, it is told while it runs where pods that are run for real have their log and ports.
-func startKwok(ctx context.Context, p *plane.Plane, dir string, told bool) (port int, err error) {
-	var extra []string
-	if told {
-		definitions, err := kubelet.Kinds()
-		if err != nil {
-			return 0, err
-		}
-		if err := p.Install(ctx, definitions); err != nil {
-			return 0, err
-		}
-		extra = []string{"--enable-crds=Logs,PortForward"}
-	}
+// API server reaches them. While it runs it is told where pods that are run for real have their log and ports.
+func startKwok(p *plane.Plane, dir string) (port int, err error) {
 	ports, err := plane.Ports(dir, "kwok")
 	if err != nil {
 		return 0, err
 	}
 	config := filepath.Join(dir, "kwok.yaml")
 	silence := filepath.Join(dir, "logs", "simulated.log")
-	text := strings.NewReplacer("LOGFILE", strconv.Quote(controllerLog(dir)), "SILENCE", strconv.Quote(silence)).Replace(kwokManifest)
+	text := strings.ReplaceAll(kwokManifest, "SILENCE", strconv.Quote(silence))
 	if err := os.WriteFile(silence, []byte(silenceLog), 0o600); err != nil {
 		return 0, fmt.Errorf("writing the log of pods that have none: %w", err)
 	}
@@ -50,16 +38,13 @@ func startKwok(ctx context.Context, p *plane.Plane, dir string, told bool) (port
 		return 0, fmt.Errorf("writing kwok's configuration: %w", err)
 	}
 	cert, key := p.ServingPair()
-	err = p.Run("kwok", append([]string{
-		"--kubeconfig=" + p.Kubeconfig, "--config=" + config,
+	err = p.Run("kwok",
+		"--kubeconfig="+p.Kubeconfig, "--config="+config,
 		fmt.Sprintf("--server-address=127.0.0.1:%d", ports[0]), fmt.Sprintf("--node-port=%d", ports[0]),
-		"--tls-cert-file=" + cert, "--tls-private-key-file=" + key,
-	}, extra...)...)
+		"--tls-cert-file="+cert, "--tls-private-key-file="+key, "--enable-crds=Logs,PortForward",
+	)
 	return ports[0], err
 }
-
-// controllerLog is the file that the controller's log is kept in.
-func controllerLog(dir string) string { return filepath.Join(dir, "logs", "karpenter.log") }
 
 // movePort writes a new port into the nodes of an earlier run, where that run's was another.
 func movePort(ctx context.Context, kube client.Client, port int32) error {

@@ -3,7 +3,7 @@ package local
 import (
 	"context"
 	"fmt"
-	"hash/fnv"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,36 +11,47 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 const (
 	// leaseSeconds is what kubelets say of their leases.
 	leaseSeconds = 40
-	// leaseTurns is after how many seconds a lease is renewed. kube-controller-manager gives a node up after 50.
-	leaseTurns = 15
+	// renewAfter is how old a lease is when it is renewed. kube-controller-manager gives a node up after 50 seconds, and says of
+	// its pods that they are not ready.
+	renewAfter = 12 * time.Second
+	// listEvery is how often it is looked up which nodes have a kubelet. Those that join meanwhile are known from nodeKeeper.
+	listEvery = 10 * time.Second
 	// leaseWorkers renew side by side.
-	leaseWorkers = 4
+	leaseWorkers = 16
 )
 
-// leaseKeeper renews the leases of the nodes whose machines run, so that kube-controller-manager knows them alive. kwok
+// leaseKeeper renews the leases of the nodes whose instances run, so that kube-controller-manager knows them alive. kwok
 // could do it too, but then misses pods that are bound before it has seen its own lease.
 type leaseKeeper struct {
 	kube client.Client
+
+	mu    sync.Mutex
+	known map[string]renewal
 }
 
-// run works until ctx ends. Every second it is the turn of another part of the nodes, so that a thousand are no burst.
-// What fails has two more turns before kube-controller-manager gives the node up.
+// renewal is when a node's lease was renewed last.
+type renewal struct {
+	node types.UID
+	at   time.Time
+}
+
+// run works until ctx ends.
 func (l *leaseKeeper) run(ctx context.Context) {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
-	var nodes metav1.PartialObjectMetadataList
-	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
-	for turn := 0; ; turn = (turn + 1) % leaseTurns {
-		if turn == 0 { // those that join meanwhile get their lease from nodeKeeper
-			_ = l.kube.List(ctx, &nodes)
+	var listed time.Time
+	for {
+		if now := time.Now(); now.Sub(listed) >= listEvery && l.list(ctx) == nil {
+			listed = now
 		}
-		l.renew(ctx, &nodes, turn)
+		l.renew(ctx, l.due(time.Now().Add(-renewAfter)))
 		select {
 		case <-ctx.Done():
 			return
@@ -49,31 +60,59 @@ func (l *leaseKeeper) run(ctx context.Context) {
 	}
 }
 
-// renew renews the leases whose turn it is.
-func (l *leaseKeeper) renew(ctx context.Context, nodes *metav1.PartialObjectMetadataList, turn int) {
-	work := make(chan *metav1.PartialObjectMetadata)
+// list finds out which nodes have a kubelet.
+func (l *leaseKeeper) list(ctx context.Context) error {
+	var nodes metav1.PartialObjectMetadataList
+	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
+	if err := l.kube.List(ctx, &nodes); err != nil {
+		return fmt.Errorf("listing nodes: %w", err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before := l.known
+	l.known = map[string]renewal{}
+	for i := range nodes.Items {
+		node := &nodes.Items[i]
+		if node.Annotations[kwokAnnotation] != managed {
+			continue
+		}
+		l.known[node.Name] = renewal{node: node.UID}
+		if last := before[node.Name]; last.node == node.UID {
+			l.known[node.Name] = last
+		}
+	}
+	return nil
+}
+
+// due are the nodes whose leases were not renewed since then, those that have waited longest first.
+func (l *leaseKeeper) due(since time.Time) (due []metav1.ObjectMeta) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for name, last := range l.known {
+		if last.at.Before(since) {
+			due = append(due, metav1.ObjectMeta{Name: name, UID: last.node})
+		}
+	}
+	slices.SortFunc(due, func(a, b metav1.ObjectMeta) int { return l.known[a.Name].at.Compare(l.known[b.Name].at) })
+	return due
+}
+
+// renew renews leases. What fails is due again a second later.
+func (l *leaseKeeper) renew(ctx context.Context, due []metav1.ObjectMeta) {
+	work := make(chan *metav1.ObjectMeta)
 	var workers sync.WaitGroup
 	for range leaseWorkers {
 		workers.Go(func() {
 			for node := range work {
-				_ = l.touch(ctx, &node.ObjectMeta)
+				_ = l.touch(ctx, node)
 			}
 		})
 	}
-	for i := range nodes.Items {
-		node := &nodes.Items[i]
-		if node.Annotations[kwokAnnotation] == managed && turnOf(node.Name) == turn {
-			work <- node
-		}
+	for i := range due {
+		work <- &due[i]
 	}
 	close(work)
 	workers.Wait()
-}
-
-func turnOf(name string) int {
-	hash := fnv.New32a()
-	_, _ = hash.Write([]byte(name))
-	return int(hash.Sum32() % leaseTurns)
 }
 
 // touch renews the lease of a node, or makes it.
@@ -96,5 +135,11 @@ func (l *leaseKeeper) touch(ctx context.Context, node *metav1.ObjectMeta) error 
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("renewing the lease of node %s: %w", node.Name, err)
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.known == nil {
+		l.known = map[string]renewal{}
+	}
+	l.known[node.Name] = renewal{node.UID, now.Time}
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// nodeWorkers register and remove nodes side by side: a few hundred machines may join within one second.
+	// nodeWorkers register and remove nodes side by side: a few hundred instances may join within one second.
 	nodeWorkers = 32
 	// nodeRetryFirst and nodeRetryMost bound how long a node that could not be registered or removed waits for the next try.
 	nodeRetryFirst = 50 * time.Millisecond
@@ -36,46 +36,47 @@ var shutdownTaint = corev1.Taint{Key: "node.cloudprovider.kubernetes.io/shutdown
 // the scheduler would still use the node.
 var unreachableTaint = corev1.Taint{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoSchedule}
 
-// machineEvent is the last that was heard of a machine.
-type machineEvent struct {
-	machine simaws.Machine
-	// left is why the machine is no longer in the cluster; empty while it is.
+// instanceEvent is the last that was heard of an instance.
+type instanceEvent struct {
+	instance simaws.Instance
+	// left is why the instance is no longer in the cluster; empty while it is.
 	left string
 }
 
 // nodeKeeper does what kubelets at their start and the cloud controller at an instance's end do: it makes and removes
-// Node objects as machines of the AWS simulator join and leave. It is a simaws.Watcher.
+// Node objects as instances of the AWS simulator join and leave. It is a simaws.Watcher.
 type nodeKeeper struct {
 	kube    client.Client
 	cluster string
 	kubelet kubeletFacts
+	leases  *leaseKeeper
 	// tell is told what happened, in one line.
 	tell func(format string, args ...any)
 
 	mu     sync.Mutex
-	latest map[string]machineEvent // by provider id
+	latest map[string]instanceEvent // by provider id
 	queue  workqueue.TypedRateLimitingInterface[string]
 }
 
 func newNodeKeeper(kube client.Client, cluster string, tell func(string, ...any)) *nodeKeeper {
 	return &nodeKeeper{
-		kube: kube, cluster: cluster, tell: tell, latest: map[string]machineEvent{},
+		kube: kube, cluster: cluster, leases: &leaseKeeper{kube: kube}, tell: tell, latest: map[string]instanceEvent{},
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](nodeRetryFirst, nodeRetryMost)),
 	}
 }
 
-// Joined notes that a machine's kubelet has come up.
-func (n *nodeKeeper) Joined(m simaws.Machine) { n.note(machineEvent{machine: m}) }
+// Joined notes that an instance's kubelet has come up.
+func (n *nodeKeeper) Joined(m simaws.Instance) { n.note(instanceEvent{instance: m}) }
 
-// Left notes that a machine has stopped or ended.
-func (n *nodeKeeper) Left(m simaws.Machine, reason string) { n.note(machineEvent{m, reason}) }
+// Left notes that an instance has stopped or ended.
+func (n *nodeKeeper) Left(m simaws.Instance, reason string) { n.note(instanceEvent{m, reason}) }
 
 // note puts the work aside: the AWS simulator waits for its watcher, and must not wait for the API server.
-func (n *nodeKeeper) note(event machineEvent) {
+func (n *nodeKeeper) note(event instanceEvent) {
 	n.mu.Lock()
-	n.latest[event.machine.ProviderID] = event
+	n.latest[event.instance.ProviderID] = event
 	n.mu.Unlock()
-	n.queue.Add(event.machine.ProviderID)
+	n.queue.Add(event.instance.ProviderID)
 }
 
 // run works until ctx ends, and then until what is in the queue has been tried once more.
@@ -111,17 +112,19 @@ func (n *nodeKeeper) handle(ctx context.Context, id string) {
 	}
 	var err error
 	switch {
-	case event.machine.Node.ClusterName != n.cluster && event.left == "":
+	case event.instance.Node.ClusterName != n.cluster && event.left == "":
 	case event.left == "":
-		err = n.register(ctx, &event.machine)
+		err = n.register(ctx, &event.instance)
 	case event.left == "stopped":
-		err = n.switchOff(ctx, &event.machine, true)
+		err = n.switchOff(ctx, &event.instance, true)
+	case event.left == "rebooting":
+		err = n.switchOff(ctx, &event.instance, false)
 	default:
-		err = n.remove(ctx, &event.machine)
+		err = n.remove(ctx, &event.instance)
 	}
 	if err != nil && ctx.Err() == nil {
 		if n.queue.NumRequeues(id) == nodeRetriesSilent {
-			n.tell("instance %s: %v", event.machine.InstanceID, err)
+			n.tell("instance %s: %v", event.instance.InstanceID, err)
 		}
 		n.queue.AddRateLimited(id)
 		return
@@ -134,8 +137,8 @@ func (n *nodeKeeper) handle(ctx context.Context, id string) {
 	n.mu.Unlock()
 }
 
-// register makes the Node object, or switches on the one that the machine had before it was stopped.
-func (n *nodeKeeper) register(ctx context.Context, m *simaws.Machine) error {
+// register makes the Node object, or switches on the one that the instance had before it was stopped.
+func (n *nodeKeeper) register(ctx context.Context, m *simaws.Instance) error {
 	node, err := registration(m, n.kubelet)
 	if err != nil {
 		return err
@@ -150,24 +153,23 @@ func (n *nodeKeeper) register(ctx context.Context, m *simaws.Machine) error {
 	if err := n.registerDriver(ctx, m, node); err != nil {
 		return err
 	}
-	leases := leaseKeeper{kube: n.kube}
-	if err := leases.touch(ctx, &node.ObjectMeta); err != nil {
+	if err := n.leases.touch(ctx, &node.ObjectMeta); err != nil {
 		return err
 	}
 	n.tell("node %s joined: %s", m.NodeName, describe(m))
 	return nil
 }
 
-func describe(m *simaws.Machine) string {
-	market := m.Lifecycle
-	if market == "" {
-		market = "on-demand"
+func describe(m *simaws.Instance) string {
+	capacityType := m.Lifecycle
+	if capacityType == "" {
+		capacityType = "on-demand"
 	}
-	return fmt.Sprintf("%s %s in %s", m.Type, market, m.Zone)
+	return fmt.Sprintf("%s %s in %s", m.Type, capacityType, m.Zone)
 }
 
 // registerDriver announces the driver for volumes on a node, as its pod there would.
-func (n *nodeKeeper) registerDriver(ctx context.Context, m *simaws.Machine, node *corev1.Node) error {
+func (n *nodeKeeper) registerDriver(ctx context.Context, m *simaws.Instance, node *corev1.Node) error {
 	driver := storagev1.CSINodeDriver{
 		Name: volumeDriver, NodeID: m.InstanceID, TopologyKeys: []string{corev1.LabelTopologyZone, volumeZoneLabel},
 		Allocatable: &storagev1.VolumeNodeResources{Count: new(volumesPerNode)},
@@ -184,8 +186,8 @@ func (n *nodeKeeper) registerDriver(ctx context.Context, m *simaws.Machine, node
 	return nil
 }
 
-// switchOn lets kwok have a node again whose machine was stopped and started.
-func (n *nodeKeeper) switchOn(ctx context.Context, m *simaws.Machine) error {
+// switchOn lets kwok have a node again whose instance was stopped and started, or rebooted.
+func (n *nodeKeeper) switchOn(ctx context.Context, m *simaws.Instance) error {
 	node, err := n.own(ctx, m)
 	if err != nil {
 		return err
@@ -196,9 +198,19 @@ func (n *nodeKeeper) switchOn(ctx context.Context, m *simaws.Machine) error {
 	if node.Annotations[kwokAnnotation] == managed {
 		return nil
 	}
+	if boot := bootID(m); node.Status.NodeInfo.BootID != boot {
+		status := node.DeepCopy()
+		status.Status.NodeInfo.BootID = boot
+		// Whatever else reports on the node begins anew with it.
+		status.Status.Conditions = conditions("KubeletNotReady", "container runtime network not ready", corev1.ConditionFalse, metav1.Now())
+		if err := n.kube.Status().Update(ctx, status); err != nil {
+			return fmt.Errorf("starting node %s: %w", node.Name, err)
+		}
+		node.ResourceVersion = status.ResourceVersion
+	}
 	before := node.DeepCopy()
 	metav1.SetMetaDataAnnotation(&node.ObjectMeta, kwokAnnotation, managed)
-	node.Spec.Taints = withoutTaint(node.Spec.Taints, shutdownTaint)
+	node.Spec.Taints = withoutTaint(withoutTaint(node.Spec.Taints, shutdownTaint), unreachableTaint)
 	if err := n.kube.Patch(ctx, node, client.StrategicMergeFrom(before)); err != nil {
 		return fmt.Errorf("switching on node %s: %w", node.Name, err)
 	}
@@ -207,7 +219,7 @@ func (n *nodeKeeper) switchOn(ctx context.Context, m *simaws.Machine) error {
 }
 
 // switchOff takes a node from kwok and shows it as one whose kubelet no longer reports.
-func (n *nodeKeeper) switchOff(ctx context.Context, m *simaws.Machine, kept bool) error {
+func (n *nodeKeeper) switchOff(ctx context.Context, m *simaws.Instance, kept bool) error {
 	node, err := n.own(ctx, m)
 	if err != nil || node == nil || node.Annotations[kwokAnnotation] == switchedOff {
 		return err
@@ -234,7 +246,7 @@ func (n *nodeKeeper) switchOff(ctx context.Context, m *simaws.Machine, kept bool
 
 // remove deletes the Node object of an instance that is no more, and the pods that were on it: nothing is left that
 // could end them in order.
-func (n *nodeKeeper) remove(ctx context.Context, m *simaws.Machine) error {
+func (n *nodeKeeper) remove(ctx context.Context, m *simaws.Instance) error {
 	if err := n.switchOff(ctx, m, false); err != nil {
 		return err
 	}
@@ -269,8 +281,8 @@ func (n *nodeKeeper) removePods(ctx context.Context, node string) error {
 	return nil
 }
 
-// own returns the Node object of a machine, or nil if there is none: addresses, and with them names, are used again.
-func (n *nodeKeeper) own(ctx context.Context, m *simaws.Machine) (*corev1.Node, error) {
+// own returns the Node object of an instance, or nil if there is none: addresses, and with them names, are used again.
+func (n *nodeKeeper) own(ctx context.Context, m *simaws.Instance) (*corev1.Node, error) {
 	node := &corev1.Node{}
 	err := n.kube.Get(ctx, client.ObjectKey{Name: m.NodeName}, node)
 	switch {
@@ -313,7 +325,7 @@ func (n *nodeKeeper) catchUp(ctx context.Context, aws *awsSim) error {
 		if node.Annotations[kwokAnnotation] == "" || alive[node.Spec.ProviderID] {
 			continue
 		}
-		n.Left(simaws.Machine{
+		n.Left(simaws.Instance{
 			NodeName: node.Name, ProviderID: node.Spec.ProviderID, Type: node.Labels[corev1.LabelInstanceTypeStable], Zone: node.Labels[corev1.LabelTopologyZone],
 		}, "terminated")
 	}

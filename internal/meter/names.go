@@ -21,6 +21,9 @@ const (
 	NodesTerminated          Name = "nodes_terminated_total"
 	NodesTerminationDuration Name = "nodes_termination_duration_seconds"
 	NodesDrained             Name = "nodes_drained_total"
+	NodesReboots             Name = "nodes_reboots_total"
+	NodesRebootDuration      Name = "nodes_reboot_duration_seconds"
+	NodesRebootRecovery      Name = "nodes_reboot_recovery_duration_seconds"
 	NodesLifetimeDuration    Name = "nodes_lifetime_duration_seconds"
 	NodesAllocatable         Name = "nodes_allocatable"
 	NodesTotalPodRequests    Name = "nodes_total_pod_requests"
@@ -85,6 +88,7 @@ const (
 // Disruption (O34–O41).
 const (
 	DisruptionEvaluationDuration    Name = "voluntary_disruption_decision_evaluation_duration_seconds"
+	TerminateFirstDecisions         Name = "voluntary_disruption_terminate_first_decisions_total"
 	DisruptionDecisions             Name = "voluntary_disruption_decisions_total"
 	DisruptionDecisionsByPool       Name = "voluntary_disruption_decisions_by_nodepool_total"
 	DisruptionEligibleNodes         Name = "voluntary_disruption_eligible_nodes"

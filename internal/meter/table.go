@@ -36,7 +36,7 @@ func claimMetrics() []Metric {
 			Help: "Time from the first request to end an instance until the cloud said that it had ended.",
 		},
 		{
-			Name: NodeClaimsUnhealthyDisrupted, Kind: Counter, ID: "O8", Labels: []string{"nodepool", "condition", "capacity_type", "image_id"},
+			Name: NodeClaimsUnhealthyDisrupted, Kind: Counter, ID: "O8", Labels: []string{"nodepool", "condition", "capacity_type", "image_id", "termination_mode"},
 			Help: "Claims ended because their node stayed unhealthy, by the node condition that said so.",
 		},
 	}
@@ -56,6 +56,18 @@ func nodeMetrics() []Metric {
 			Help: "Time from the deletion of a node until its finalizer was removed.",
 		},
 		{Name: NodesDrained, Kind: Counter, ID: "O10", Labels: []string{"nodepool"}, Help: "Nodes that were drained."},
+		{
+			Name: NodesReboots, Kind: Counter, ID: "N7", Labels: []string{"result"},
+			Help: "Reboots of unhealthy nodes that have ended, by what came of them: succeeded, provider_error, recovery_timeout or invalid_request.",
+		},
+		{
+			Name: NodesRebootDuration, Kind: Histogram, ID: "N7", Labels: []string{"result"}, Buckets: doubling(1, 12),
+			Help: "Time from the decision to reboot a node until it was back or given up.",
+		},
+		{
+			Name: NodesRebootRecovery, Kind: Histogram, ID: "N7", Buckets: doubling(1, 12),
+			Help: "Time from the moment at which the cloud accepted a reboot until the node was back.",
+		},
 		{
 			Name: NodesLifetimeDuration, Kind: Histogram, ID: "O11", Labels: []string{"nodepool"}, Buckets: lifetimes(),
 			Help: "How old nodes were when they were deleted.",

@@ -17,14 +17,19 @@ var update = flag.Bool("update", false, "rewrite docs/reference/metrics.md")
 // golden are the names that dashboards rely on, with kind and labels, by feature. Of metrics by node only the labels that
 // are not those of the node are listed.
 var golden = map[string][]string{
-	"O1":  {"karpenter_nodeclaims_created_total counter min_values_relaxed,nodepool,reason"},
-	"O2":  {"karpenter_nodeclaims_terminated_total counter capacity_type,nodepool,zone"},
-	"O3":  {"karpenter_nodeclaims_disrupted_total counter capacity_type,consolidation_policy,nodepool,reason,termination_mode"},
-	"O4":  {"karpenter_pods_disruption_initiated_total counter capacity_type,consolidation_policy,nodepool,reason,termination_mode"},
-	"O5":  {"karpenter_nodes_created_total counter nodepool,zone", "karpenter_nodes_terminated_total counter nodepool,zone"},
-	"O6":  {"karpenter_nodeclaims_termination_duration_seconds histogram nodepool"},
-	"O7":  {"karpenter_nodeclaims_instance_termination_duration_seconds histogram nodepool"},
-	"O8":  {"karpenter_nodeclaims_unhealthy_disrupted_total counter capacity_type,condition,image_id,nodepool"},
+	"O1": {"karpenter_nodeclaims_created_total counter min_values_relaxed,nodepool,reason"},
+	"O2": {"karpenter_nodeclaims_terminated_total counter capacity_type,nodepool,zone"},
+	"O3": {"karpenter_nodeclaims_disrupted_total counter capacity_type,consolidation_policy,nodepool,reason,termination_mode"},
+	"O4": {"karpenter_pods_disruption_initiated_total counter capacity_type,consolidation_policy,nodepool,reason,termination_mode"},
+	"O5": {"karpenter_nodes_created_total counter nodepool,zone", "karpenter_nodes_terminated_total counter nodepool,zone"},
+	"O6": {"karpenter_nodeclaims_termination_duration_seconds histogram nodepool"},
+	"O7": {"karpenter_nodeclaims_instance_termination_duration_seconds histogram nodepool"},
+	"N8": {"karpenter_voluntary_disruption_terminate_first_decisions_total counter nodepool,reason,terminate_first_reason"},
+	"N7": {
+		"karpenter_nodes_reboots_total counter result", "karpenter_nodes_reboot_duration_seconds histogram result",
+		"karpenter_nodes_reboot_recovery_duration_seconds histogram",
+	},
+	"O8":  {"karpenter_nodeclaims_unhealthy_disrupted_total counter capacity_type,condition,image_id,nodepool,termination_mode"},
 	"O9":  {"karpenter_nodes_termination_duration_seconds summary nodepool"},
 	"O10": {"karpenter_nodes_drained_total counter nodepool"},
 	"O11": {"karpenter_nodes_lifetime_duration_seconds histogram nodepool"},

@@ -25,7 +25,11 @@ func disruptionMetrics() []Metric {
 			Name: DisruptionEvaluationDuration, Kind: Histogram, ID: "O34", Labels: []string{"reason", "consolidation_type"}, Buckets: durations(),
 			Help: "Time that looking for nodes to disrupt took.",
 		},
-		{Name: DisruptionDecisions, Kind: Counter, ID: "O35", Labels: decision, Help: "Disruptions decided on: to delete or to replace."},
+		{Name: DisruptionDecisions, Kind: Counter, ID: "O35", Labels: decision, Help: "Disruptions decided on: to delete, to replace, to reboot, or to terminate first."},
+		{
+			Name: TerminateFirstDecisions, Kind: Counter, ID: "N8", Labels: []string{"nodepool", "reason", "terminate_first_reason"},
+			Help: "Nodes that are removed before their replacement is launched, because it needs their place.",
+		},
 		{
 			Name: DisruptionDecisionsByPool, Kind: Counter, ID: "O36", Labels: []string{"nodepool", "decision", "reason", "consolidation_type"},
 			Help: "Disruptions decided on, by pool of the nodes.",

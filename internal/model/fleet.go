@@ -18,7 +18,7 @@ import (
 // HoursPerMonth is what monthly figures are made with: a twelfth of a year.
 const HoursPerMonth = 730
 
-// Fleet is the nodes of a cluster at one moment, a row for each, and what pods wait for. It has no pods of nodes, only how many
+// Fleet is the nodes of a cluster at one moment, a row for each, and the pending pods. It has no pods of nodes, only how many
 // there are, so that it stays small.
 type Fleet struct {
 	Type

@@ -39,10 +39,14 @@ type Decision struct {
 
 // Move is nodes that are removed together, and where their pods are placed.
 type Move struct {
-	Reason string        `json:"reason"`
-	Remove []string      `json:"remove"`
-	Add    []PlannedNode `json:"add"`
-	Filled []PlannedNode `json:"filled"`
+	Reason string `json:"reason"`
+	// Reboot says that the nodes are rebooted and stay.
+	Reboot bool `json:"reboot,omitempty"`
+	// TerminateFirst says that the nodes are removed before what is added is launched, because it needs their place.
+	TerminateFirst bool          `json:"terminateFirst,omitempty"`
+	Remove         []string      `json:"remove"`
+	Add            []PlannedNode `json:"add"`
+	Filled         []PlannedNode `json:"filled"`
 	// Evicts is how many pods restart, Saves what the fleet costs less an hour.
 	Evicts int        `json:"evicts"`
 	Saves  float64    `json:"savesPerHour"`
@@ -81,7 +85,7 @@ func NewDecision(s *world.Snapshot, d *disrupt.Decision, types int) *Decision {
 
 // NewMove writes a move down.
 func NewMove(s *world.Snapshot, m *disrupt.Move, types int) Move {
-	return Move{Reason: string(m.Reason), Remove: m.Nodes, Add: NewNodes(s, m.Add, types), Filled: Filled(s, m.Filled), Evicts: m.Evicts, Saves: m.Saves, Why: m.Why}
+	return Move{Reason: string(m.Reason), Reboot: m.Reboot, TerminateFirst: m.TerminateFirst, Remove: m.Nodes, Add: NewNodes(s, m.Add, types), Filled: Filled(s, m.Filled), Evicts: m.Evicts, Saves: m.Saves, Why: m.Why}
 }
 
 // NewNodes writes nodes down that a plan launches.

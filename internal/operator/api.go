@@ -29,14 +29,20 @@ func (w *wiring) openLedger() (closed func()) {
 
 // dashboards opens the JSON API and, if asked to, the dashboard. It returns what ends the latter.
 func (w *wiring) dashboards(ctx context.Context, kube kubernetes.Interface) (stop func(), err error) {
+	history := &web.History{}
+	if w.options.DecisionAPI || w.options.DashboardAddress != "" {
+		if err := w.keepHistory(history); err != nil {
+			return nil, err
+		}
+	}
 	led := &leader{kube: kube, options: w.options, elected: w.m.Elected(), now: w.clock.Now}
 	if w.options.DecisionAPI {
-		w.api.open(web.Handler(w.source, web.Options{}), led.other)
+		w.api.open(web.Handler(w.source, web.Options{History: history}), led.other)
 	}
 	if w.options.DashboardAddress == "" {
 		return func() {}, nil
 	}
-	opt, proxy := web.Options{Dashboard: true}, &leaderProxy{}
+	opt, proxy := web.Options{Dashboard: true, History: history}, &leaderProxy{}
 	if !loopback(w.options.DashboardAddress) {
 		reviews, err := reviewClient(w.config)
 		if err != nil {
@@ -55,7 +61,7 @@ func (w *wiring) dashboards(ctx context.Context, kube kubernetes.Interface) (sto
 	return stop, err
 }
 
-// loopback says whether only this machine can reach an address.
+// loopback says whether only this computer can reach an address.
 func loopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -93,14 +92,19 @@ func (a *auditor) loop() *control.Loop {
 	return &control.Loop{Name: "state.audit", Clock: a.clock, Log: a.log, Do: func(ctx context.Context) (time.Duration, error) {
 		if !waited { // nothing can have gone astray yet
 			waited = true
-			return wait.Jitter(auditEvery, 0.5), nil
+			return a.rest(), nil
 		}
 		done, err := a.step(ctx)
 		if done && len(a.suspects) == 0 {
-			return wait.Jitter(auditEvery, 0.5), err
+			return a.rest(), err
 		}
 		return auditPause, err
 	}}
+}
+
+// rest is how long after one audit the next begins.
+func (a *auditor) rest() time.Duration {
+	return auditEvery + time.Duration(a.clock.Now().UnixNano())%(auditEvery/2)
 }
 
 // step looks at one slice. done says that a walk over everything has ended with it.

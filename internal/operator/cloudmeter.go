@@ -51,6 +51,14 @@ func (m metered) Delete(ctx context.Context, id string) error {
 	return err
 }
 
+// Reboot implements cloud.Rebooter.
+func (m metered) Reboot(ctx context.Context, claim *karpv1.NodeClaim, operation string) error {
+	defer m.time("Reboot")()
+	err := m.Provider.Reboot(ctx, claim, operation)
+	m.count("Reboot", err)
+	return err
+}
+
 // Drifted implements cloud.Judge.
 func (m metered) Drifted(ctx context.Context, claim *karpv1.NodeClaim) (string, error) {
 	defer m.time("IsDrifted")()

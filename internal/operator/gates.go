@@ -9,10 +9,11 @@ import (
 // Gates are features that can be turned on and off (O63).
 type Gates struct {
 	NodeRepair, ReservedCapacity, SpotToSpotConsolidation, NodeOverlay, StaticCapacity, CapacityBuffer, PodDeletionCostManagement bool
+	TerminateFirstDrift, TerminateFirstRepair                                                                                     bool
 }
 
 // AWSGates are those of the AWS provider.
-type AWSGates struct{ NodeClassCEL bool }
+type AWSGates struct{ NodeClassCEL, DRANVIDIAGPU, DRAEFA, RebootForRepair bool }
 
 // gate is a feature that can be named in a list.
 type gate struct {
@@ -32,12 +33,23 @@ func gates() []gate {
 		{name: "StaticCapacity", of: func(o *Options) *bool { return &o.Gates.StaticCapacity }, absent: true},
 		{name: "CapacityBuffer", of: func(o *Options) *bool { return &o.Gates.CapacityBuffer }, absent: true},
 		{name: "PodDeletionCostManagement", of: func(o *Options) *bool { return &o.Gates.PodDeletionCostManagement }},
+		{name: "TerminateFirstDrift", of: func(o *Options) *bool { return &o.Gates.TerminateFirstDrift }},
+		{name: "TerminateFirstRepair", of: func(o *Options) *bool { return &o.Gates.TerminateFirstRepair }},
 	}
 }
 
-func gatesDefault() string {
+func awsGates() []gate {
+	return []gate{
+		{name: "NodeClassCEL", of: func(o *Options) *bool { return &o.AWSGates.NodeClassCEL }},
+		{name: "DRANVIDIAGPU", of: func(o *Options) *bool { return &o.AWSGates.DRANVIDIAGPU }, absent: true},
+		{name: "DRAEFA", of: func(o *Options) *bool { return &o.AWSGates.DRAEFA }, absent: true},
+		{name: "RebootForRepair", of: func(o *Options) *bool { return &o.AWSGates.RebootForRepair }},
+	}
+}
+
+func gatesDefault(known []gate) string {
 	var list []string
-	for _, g := range gates() {
+	for _, g := range known {
 		list = append(list, fmt.Sprintf("%s=%t", g.name, g.on))
 	}
 	return strings.Join(list, ",")
@@ -46,9 +58,7 @@ func gatesDefault() string {
 func setGates(o *Options, v string) error { return readGates(o, v, "FEATURE_GATES", gates()) }
 
 func setAWSGates(o *Options, v string) error {
-	return readGates(o, v, "AWS_FEATURE_GATES", []gate{
-		{name: "NodeClassCEL", of: func(o *Options) *bool { return &o.AWSGates.NodeClassCEL }},
-	})
+	return readGates(o, v, "AWS_FEATURE_GATES", awsGates())
 }
 
 func readGates(o *Options, v, variable string, known []gate) error {
@@ -67,7 +77,11 @@ func readGates(o *Options, v, variable string, known []gate) error {
 		i := slices.IndexFunc(known, func(g gate) bool { return g.name == name })
 		switch {
 		case i < 0:
-			o.Warnings = append(o.Warnings, fmt.Sprintf("%s: there is no feature %s; it is ignored", variable, name))
+			names := make([]string, len(known))
+			for i, g := range known {
+				names[i] = g.name
+			}
+			o.Warnings = append(o.Warnings, fmt.Sprintf("%s: there is no feature %s; it is ignored. Features are %s", variable, name, strings.Join(names, ", ")))
 			continue
 		case on && known[i].absent:
 			o.Warnings = append(o.Warnings, fmt.Sprintf("%s: %s is not part of this version; it has no effect", variable, name))

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"testing"
+
+	"k8s.io/utils/clock"
 )
 
 // TestHeadStart: what is begun early is not done a second time when its turn comes, and its failure is not lost.
@@ -15,7 +17,7 @@ func TestHeadStart(t *testing.T) {
 		calls <- n
 		return <-let
 	}
-	again, first := headStart(t.Context(), do)
+	again, first := headStart(t.Context(), clock.RealClock{}, do)
 	<-calls // without anybody asking
 	failure := errors.New("AWS is away")
 	let <- failure
@@ -29,7 +31,7 @@ func TestHeadStart(t *testing.T) {
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
-	waits, _ := headStart(t.Context(), func(ctx context.Context) error { <-ctx.Done(); return nil })
+	waits, _ := headStart(t.Context(), clock.RealClock{}, func(ctx context.Context) error { <-ctx.Done(); return nil })
 	if err := waits(ended); !errors.Is(err, context.Canceled) {
 		t.Errorf("a process that ends: %v", err)
 	}

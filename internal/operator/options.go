@@ -30,6 +30,8 @@ type Options struct {
 	MinValuesPolicy                     MinValuesPolicy
 	Gates                               Gates
 	IgnoreDRARequests, NominatePods     bool
+	// LegacyNodeRepair replaces unhealthy nodes as releases before 1.15 did.
+	LegacyNodeRepair bool
 	// DefaultSpread is for pods without spread constraints of their own (SCHEDULER_CONFIG).
 	DefaultSpread []corev1.TopologySpreadConstraint
 
@@ -61,6 +63,7 @@ type Options struct {
 	ReservedENIs                              int64
 	DisableDryRun, EnableZonalShift           bool
 	AMIRefreshInterval, SubnetRefreshInterval time.Duration
+	SecurityGroupRefreshInterval              time.Duration
 	AWSGates                                  AWSGates
 
 	// Warnings tell of settings that are understood and have no effect.
@@ -102,6 +105,9 @@ func ParseOptions(from Source) (*Options, error) {
 // contradictions are settings that are right each by itself and wrong together.
 func (o *Options) contradictions() []error {
 	var wrong []error
+	if o.Gates.TerminateFirstRepair && !o.Gates.NodeRepair {
+		wrong = append(wrong, errors.New("FEATURE_GATES: TerminateFirstRepair=true needs NodeRepair=true: nothing is repaired without it; set both, or neither"))
+	}
 	if o.BatchIdleDuration > o.BatchMaxDuration {
 		wrong = append(wrong, fmt.Errorf("BATCH_IDLE_DURATION=%v is longer than BATCH_MAX_DURATION=%v: a batch would end before it is idle; make it shorter",
 			o.BatchIdleDuration, o.BatchMaxDuration))

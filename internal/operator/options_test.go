@@ -34,7 +34,7 @@ func TestO60_O73_Defaults(t *testing.T) {
 		Gates: Gates{ReservedCapacity: true}, IgnoreDRARequests: true, NominatePods: true, CPURequests: 1000, MemoryLimitBytes: -1, KubeClientQPS: 200, KubeClientBurst: 300,
 		MetricsPort: 8080, HealthProbePort: 8081, DecisionAPI: true, LeaderElectionName: "karpenter-leader-election", DisableControllerWarmup: true,
 		LogLevel: "info", LogEncoding: "json", LogOutputPaths: []string{"stdout"}, LogErrorOutputPaths: []string{"stderr"}, SystemNamespace: "kube-system",
-		WebhookPort: 8443, ClusterName: "c", VMMemoryOverheadPercent: 0.075, AMIRefreshInterval: time.Minute, SubnetRefreshInterval: time.Minute,
+		WebhookPort: 8443, ClusterName: "c", VMMemoryOverheadPercent: 0.075, AMIRefreshInterval: time.Minute, SubnetRefreshInterval: time.Minute, SecurityGroupRefreshInterval: time.Minute,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("defaults (-want +got):\n%s", diff)
@@ -82,11 +82,15 @@ func TestO74_WrongSettingsAreNamed(t *testing.T) {
 		{"PREFERENCE_POLICY", "respect", `PREFERENCE_POLICY="respect": must be Respect or Ignore`},
 		{"MIN_VALUES_POLICY", "x", `MIN_VALUES_POLICY="x": must be Strict or BestEffort`},
 		{"FEATURE_GATES", "NodeRepair", `FEATURE_GATES="NodeRepair": "NodeRepair": must be a list such as NodeRepair=true`},
+		{"FEATURE_GATES", "TerminateFirstRepair=true", "TerminateFirstRepair=true needs NodeRepair=true"},
 		{"FEATURE_GATES", "NodeRepair=on", `must be a list such as NodeRepair=true`},
 		{"IGNORE_DRA_REQUESTS", "1", `IGNORE_DRA_REQUESTS="1": must be true or false`},
 		{"ISOLATED_VPC", "True", `ISOLATED_VPC="True": must be true or false`},
 		{"SCHEDULER_CONFIG", "podTopologySpread: {defaultConstraints: [{maxSkew: 0, topologyKey: a, whenUnsatisfiable: DoNotSchedule}]}", "defaultConstraints[0]: maxSkew 0: must be 1 or more"},
-		{"SCHEDULER_CONFIG", "podTopologySpread: {defaults: []}", "unknown field"},
+		{"SCHEDULER_CONFIG", "podTopologySpread: {defaults: []}", `unknown field "defaults"`},
+		{"SCHEDULER_CONFIG", "podTopologySpread: []", "must be YAML or JSON with podTopologySpread.defaultConstraints, such as {"},
+		{"SCHEDULER_CONFIG", `{"podTopologySpread":{"defaultConstraints":[{"maxSkew":1,"topologyKey":"a","whenUnsatisfiable":"ScheduleAnyway","minDomains":2}]}}`, "defaultConstraints[0]: minDomains 2: must be left out unless"},
+		{"SCHEDULER_CONFIG", `{"podTopologySpread":{"defaultConstraints":[{"maxSkew":1,"topologyKey":"a","whenUnsatisfiable":"DoNotSchedule","nodeTaintsPolicy":"Maybe"}]}}`, `nodeTaintsPolicy "Maybe": must be Honor or Ignore`},
 		{"SCHEDULER_CONFIG", `{"podTopologySpread":{"defaultConstraints":[{"maxSkew":1,"topologyKey":"a","whenUnsatisfiable":"DoNotSchedule"},{"maxSkew":2,"topologyKey":"a","whenUnsatisfiable":"DoNotSchedule"}]}}`, "defaultConstraints[1]: another has topologyKey a"},
 		{"SCHEDULER_CONFIG", `{"podTopologySpread":{"defaultConstraints":[{"maxSkew":1,"topologyKey":"a b","whenUnsatisfiable":"DoNotSchedule"}]}}`, `topologyKey "a b"`},
 		{"SCHEDULER_CONFIG", `{"podTopologySpread":{"defaultConstraints":[{"maxSkew":1,"topologyKey":"a","whenUnsatisfiable":"Never"}]}}`, `whenUnsatisfiable "Never"`},
@@ -111,6 +115,7 @@ func TestO74_WrongSettingsAreNamed(t *testing.T) {
 		{"RESERVED_ENIS", "-1", `RESERVED_ENIS="-1": must be a whole number from 0`},
 		{"AMI_REFRESH_INTERVAL", "30s", `AMI_REFRESH_INTERVAL="30s": must be at least 1m0s`},
 		{"SUBNET_REFRESH_INTERVAL", "1", `SUBNET_REFRESH_INTERVAL="1": must be a duration`},
+		{"SECURITY_GROUP_REFRESH_INTERVAL", "30s", `SECURITY_GROUP_REFRESH_INTERVAL="30s": must be at least 1m0s`},
 		{"AWS_FEATURE_GATES", "a", "must be a list such as NodeClassCEL=true"},
 	} {
 		if _, err := parse(map[string]string{c.env: c.value}, nil); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -127,19 +132,21 @@ func TestO74_WrongSettingsAreNamed(t *testing.T) {
 }
 
 func TestO63_Gates(t *testing.T) {
-	got, err := parse(map[string]string{"FEATURE_GATES": " NodeRepair=true, ReservedCapacity=false,Flying=true,NodeOverlay=true", "AWS_FEATURE_GATES": "Other=true,NodeClassCEL=true"}, nil)
+	got, err := parse(map[string]string{"FEATURE_GATES": " NodeRepair=true, ReservedCapacity=false,Flying=true,NodeOverlay=true", "AWS_FEATURE_GATES": "Other=true,NodeClassCEL=true,DRANVIDIAGPU=true,DRAEFA=false"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(Gates{NodeRepair: true, NodeOverlay: true}, got.Gates); diff != "" {
 		t.Errorf("gates (-want +got):\n%s", diff)
 	}
-	if !got.AWSGates.NodeClassCEL {
-		t.Error("NodeClassCEL is off")
+	if diff := cmp.Diff(AWSGates{NodeClassCEL: true, DRANVIDIAGPU: true}, got.AWSGates); diff != "" {
+		t.Errorf("AWS gates (-want +got):\n%s", diff)
 	}
 	want := []string{
-		"FEATURE_GATES: there is no feature Flying; it is ignored", "FEATURE_GATES: NodeOverlay is not part of this version; it has no effect",
-		"AWS_FEATURE_GATES: there is no feature Other; it is ignored",
+		"FEATURE_GATES: there is no feature Flying; it is ignored. Features are NodeRepair, ReservedCapacity, SpotToSpotConsolidation, NodeOverlay, StaticCapacity, CapacityBuffer, PodDeletionCostManagement",
+		"FEATURE_GATES: NodeOverlay is not part of this version; it has no effect",
+		"AWS_FEATURE_GATES: there is no feature Other; it is ignored. Features are NodeClassCEL, DRANVIDIAGPU, DRAEFA, RebootForRepair",
+		"AWS_FEATURE_GATES: DRANVIDIAGPU is not part of this version; it has no effect",
 	}
 	if diff := cmp.Diff(want, got.Warnings); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)

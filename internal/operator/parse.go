@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// minRefresh is how often AWS is asked for images and subnets at most.
+// minRefresh is how often AWS is asked for images, subnets and security groups at most.
 const minRefresh = time.Minute
 
 type pDuration = *time.Duration

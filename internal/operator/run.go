@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"runtime"
@@ -16,7 +15,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -263,7 +261,7 @@ func (p *process) lock(config *rest.Config, events record.EventRecorder) (resour
 	}, nil
 }
 
-// hostName is the name of this pod. HOSTNAME comes before the name of the instance: in a container both are the pod's, and where a pod
+// hostName is the name of this pod. HOSTNAME comes before the name of the computer: in a container both are the pod's, and where a pod
 // is run as a process only the former is.
 func hostName() string {
 	if name := os.Getenv("HOSTNAME"); name != "" {
@@ -282,21 +280,10 @@ func (w *wiring) webhook() error {
 	if !o.webhook() {
 		return nil
 	}
-	uncached, err := client.New(w.config, client.Options{Scheme: w.m.GetScheme()})
+	target := webhook.Target{ServiceNamespace: o.SystemNamespace, ServiceName: o.KarpenterService, ServicePort: o.webhookServicePort()}
+	server, err := webhook.Listen(w.config, target, webhook.Options{Clock: w.clock, Log: w.log}, o.WebhookPort)
 	if err != nil {
-		return fmt.Errorf("making a client for the conversion webhook: %w", err)
-	}
-	listener, err := net.Listen("tcp", fmt.Sprintf(":%d", o.WebhookPort))
-	if err != nil {
-		return fmt.Errorf("WEBHOOK_PORT=%d: %w; give it a port that is free", o.WebhookPort, err)
-	}
-	server, err := webhook.NewServer(webhook.Options{
-		Client: uncached, Clock: w.clock, Log: w.log, Listener: listener,
-		Secret: types.NamespacedName{Namespace: o.SystemNamespace, Name: o.KarpenterService + "-conversion"},
-		Target: webhook.Target{ServiceNamespace: o.SystemNamespace, ServiceName: o.KarpenterService, ServicePort: o.webhookServicePort()},
-	})
-	if err != nil {
-		return errors.Join(err, listener.Close())
+		return fmt.Errorf("WEBHOOK_PORT=%d: %w", o.WebhookPort, err)
 	}
 	if err := w.m.Add(server); err != nil {
 		return fmt.Errorf("adding the conversion webhook: %w", err)

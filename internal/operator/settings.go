@@ -38,8 +38,12 @@ func coreSettings() []Setting {
 			set: choice(func(o *Options, v string) { o.MinValuesPolicy = MinValuesPolicy(v) }, string(MinValuesStrict), string(MinValuesBestEffort)),
 		},
 		{
-			Env: "FEATURE_GATES", ID: "O63", Default: gatesDefault(), Help: "features to turn on or off, as Name=true,Name=false; those not named keep their default, unknown ones are ignored",
+			Env: "FEATURE_GATES", ID: "O63", Default: gatesDefault(gates()), Help: "features to turn on or off, as Name=true,Name=false; those not named keep their default, unknown ones are ignored",
 			set: setGates,
+		},
+		{
+			Env: "LEGACY_NODE_REPAIR", ID: "N6", Default: "false", Bool: true, Help: "with the feature NodeRepair, replace unhealthy nodes as releases before 1.15 did: at once, without waiting for a replacement and without budgets",
+			set: boolean(func(o *Options) *bool { return &o.LegacyNodeRepair }),
 		},
 		{
 			Env: "IGNORE_DRA_REQUESTS", ID: "O64", Default: "true", Bool: true, Help: "leave pods with dynamic resource claims alone",
@@ -212,7 +216,11 @@ func awsSettings() []Setting {
 			set: duration(minRefresh, func(o *Options) pDuration { return &o.SubnetRefreshInterval }),
 		},
 		{
-			Env: "AWS_FEATURE_GATES", ID: "aws-7.3", Default: "NodeClassCEL=false", Help: "features of the AWS provider to turn on or off; unknown ones are ignored",
+			Env: "SECURITY_GROUP_REFRESH_INTERVAL", ID: "aws-7.3", Default: "1m", Help: "how often security groups are looked up; a minute or more",
+			set: duration(minRefresh, func(o *Options) pDuration { return &o.SecurityGroupRefreshInterval }),
+		},
+		{
+			Env: "AWS_FEATURE_GATES", ID: "aws-7.3", Default: gatesDefault(awsGates()), Help: "features of the AWS provider to turn on or off, as FEATURE_GATES",
 			set: setAWSGates,
 		},
 	}

@@ -185,9 +185,14 @@ func (w *wiring) packing() pack.Options {
 
 func (w *wiring) disruption(context.Context) error {
 	c := w.m.GetClient()
+	policies, err := w.repairPolicies()
+	if err != nil {
+		return err
+	}
 	w.source.loop = &disruption.Loop{
+		Repair: policies,
 		Client: c, Live: w.m.GetAPIReader(), Mirror: w.mirror, Creator: w.creator, Turn: &w.turn, Nominated: w.provisioner.NominatedUntil, Arrivals: w.provisioner,
-		ClassVersion: w.classes.Version, Gate: w.health, Options: disrupt.Options{Pack: w.packing(), SpotToSpot: w.options.Gates.SpotToSpotConsolidation},
+		ClassVersion: w.classes.Version, Gate: w.health, Options: disrupt.Options{Pack: w.packing(), SpotToSpot: w.options.Gates.SpotToSpotConsolidation, TerminateFirstDrift: w.options.Gates.TerminateFirstDrift, TerminateFirstRepair: w.options.Gates.TerminateFirstRepair},
 		Clock: w.clock, Log: w.log.With("controller", "disruption"), Recorder: w.recorder, Meter: w.set, Beat: w.dog.Beat,
 		Ledger: w.ledger, Reading: w.reading(), Decided: w.source.decided,
 	}
@@ -223,7 +228,7 @@ func (w *wiring) claims(context.Context) error {
 	w.lifecycle = &claim.Lifecycle{
 		Limits: w.limits(),
 		Client: c, Live: w.m.GetAPIReader(), Launcher: w.as("nodeclaim.lifecycle"), InstanceID: aws.ParseProviderID, Class: served, Quota: w.quota,
-		Hooks: []claim.Hook{class.Partitions{Partitioner: w.provider}}, Health: w.health, Wrote: func(o client.Object) { w.mirror.Wrote(o) }, Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log, Ledger: w.ledger,
+		Hooks: []claim.Hook{class.Partitions{Partitioner: w.provider}}, Health: w.health, Waiting: w.provisioner, Wrote: func(o client.Object) { w.mirror.Wrote(o) }, Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log, Ledger: w.ledger,
 	}
 	w.lifecycle.Opener, w.nominator.Wake = w.nominator, w.lifecycle.Wake
 	if !w.options.IgnoreDRARequests {
@@ -246,6 +251,7 @@ func (w *wiring) claims(context.Context) error {
 
 func (w *wiring) termination(context.Context) error {
 	return w.add(&drain.Drainer{
+		Rebooter: w.as("nodeclaim.reboot"), Ledger: w.ledger, Wrote: func(o client.Object) { w.mirror.Wrote(o) },
 		Client: w.m.GetClient(), Live: w.m.GetAPIReader(), Fleet: w.as("node.termination"), InstanceID: aws.ParseProviderID, Class: served,
 		Launches: w.lifecycle, Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log,
 	})
@@ -253,7 +259,7 @@ func (w *wiring) termination(context.Context) error {
 
 func (w *wiring) pools(context.Context) error {
 	c := w.m.GetClient()
-	if err := w.add(&pool.Ready{Client: c, Rules: awsv1.LabelRules(), Now: w.clock.Now}, &pool.Hash{Client: c}, w.health); err != nil {
+	if err := w.add(&pool.Ready{Client: c, Rules: awsv1.LabelRules(), Clock: w.clock}, &pool.Hash{Client: c, Clock: w.clock}, w.health); err != nil {
 		return err
 	}
 	return w.loops((&pool.Count{
@@ -264,9 +270,9 @@ func (w *wiring) pools(context.Context) error {
 func (w *wiring) nodeClasses(context.Context) error {
 	c := w.m.GetClient()
 	err := w.add(
-		&class.Status{Client: c, Resolver: calmer{w.provider, w.options}, Recorder: w.recorder},
-		&class.Hash{Client: c, CABundle: w.cluster.CABundle},
-		&class.Memory{Client: c, Learn: w.provider.LearnMemory},
+		&class.Status{Client: c, Resolver: calmer{w.provider, w.options}, Recorder: w.recorder, Clock: w.clock},
+		&class.Hash{Client: c, CABundle: w.cluster.CABundle, Clock: w.clock},
+		&class.Memory{Client: c, Learn: w.provider.LearnMemory, Clock: w.clock},
 		&class.Tags{Client: c, Tagger: w.provider, Cluster: w.cluster.Name, InstanceID: aws.ParseProviderID, Clock: w.clock},
 	)
 	if err != nil {
@@ -300,8 +306,21 @@ func (w *wiring) interruption(context.Context) error {
 	}).Loops(nil)...)
 }
 
+// repairPolicies are those that disruption goes by; none if it repairs nothing. A set that is wrong ends the start (N6).
+func (w *wiring) repairPolicies() ([]life.RepairPolicy, error) {
+	if !w.options.Gates.NodeRepair || w.options.LegacyNodeRepair {
+		return nil, nil
+	}
+	list := control.RepairPolicies(w.provider.RepairPolicies())
+	if _, err := life.NewRepairRules(list); err != nil {
+		return nil, fmt.Errorf("repair policies of provider %s: %w", w.provider.Name(), err)
+	}
+	return list, nil
+}
+
+// repair is that of releases before 1.15; otherwise it is part of disruption.
 func (w *wiring) repair(context.Context) error {
-	if !w.options.Gates.NodeRepair {
+	if !w.options.Gates.NodeRepair || !w.options.LegacyNodeRepair {
 		return nil
 	}
 	return w.add(&repair.Repair{

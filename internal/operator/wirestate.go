@@ -22,6 +22,7 @@ import (
 	"karpenter/internal/meter"
 	"karpenter/internal/state"
 	"karpenter/internal/state/trim"
+	"karpenter/internal/wait"
 )
 
 // How often what AWS has is looked up. Spot prices move within hours, and a stale one sends pods to the wrong capacity type; what
@@ -126,7 +127,7 @@ func (w *wiring) cloud(ctx context.Context) error {
 		}
 		do := refresh.do
 		if refresh.first {
-			again, first := headStart(ctx, do)
+			again, first := headStart(ctx, w.clock, do)
 			do, w.asked = again, append(w.asked, first)
 		}
 		loop := &control.Loop{Name: refresh.name, Clock: w.clock, Log: w.log.With("controller", refresh.name), Do: func(ctx context.Context) (time.Duration, error) {
@@ -145,25 +146,23 @@ func (w *wiring) cloud(ctx context.Context) error {
 
 // headStart does something at once, in the background. The first call of again waits for that and returns its error, later ones do it
 // again; first is closed when it has been done for the first time, with or without success.
-func headStart(ctx context.Context, do func(context.Context) error) (again func(context.Context) error, first <-chan struct{}) {
+func headStart(ctx context.Context, clock control.Clock, do func(context.Context) error) (again func(context.Context) error, first <-chan struct{}) {
 	done := make(chan struct{})
 	var err error
-	go func() {
+	wait.Go(clock, func() {
 		defer close(done)
 		err = do(ctx)
-	}()
+	})
 	waited := false
 	return func(ctx context.Context) error {
 		if waited {
 			return do(ctx)
 		}
 		waited = true
-		select {
-		case <-done:
-			return err
-		case <-ctx.Done():
+		if _, ok := wait.Receive(ctx, clock, wait.Forever, done); !ok {
 			return context.Cause(ctx)
 		}
+		return err
 	}, done
 }
 
@@ -172,7 +171,7 @@ func (p *process) awsOptions(clients aws.Clients, cluster aws.Cluster) aws.Optio
 	return aws.Options{
 		Clients: clients, Clock: p.clock, Region: p.sdk.Region, Cluster: cluster,
 		MemoryOverhead: o.VMMemoryOverheadPercent, ReservedENIs: o.ReservedENIs, ReservedCapacity: o.Gates.ReservedCapacity,
-		KubeletExpressions: o.AWSGates.NodeClassCEL, DisableDryRun: o.DisableDryRun, IsolatedVPC: o.IsolatedVPC, ZonalShift: o.EnableZonalShift,
+		RebootForRepair: o.AWSGates.RebootForRepair, KubeletExpressions: o.AWSGates.NodeClassCEL, DisableDryRun: o.DisableDryRun, IsolatedVPC: o.IsolatedVPC, ZonalShift: o.EnableZonalShift,
 	}
 }
 
@@ -194,7 +193,7 @@ func (c calmer) Reconcile(ctx context.Context, class *awsv1.EC2NodeClass) time.D
 	if class.StatusConditions(c.options.Gates.ReservedCapacity).Root().Status != "True" {
 		return again
 	}
-	return max(again, min(c.options.AMIRefreshInterval, c.options.SubnetRefreshInterval))
+	return max(again, min(c.options.AMIRefreshInterval, c.options.SubnetRefreshInterval, c.options.SecurityGroupRefreshInterval))
 }
 
 // reading says how objects are read.
@@ -255,17 +254,11 @@ func (w *wiring) awaitFed(ctx context.Context, begin time.Time, fed []toolscache
 		}
 		return errors.New("the caches did not fill")
 	}
-	patience := w.clock.NewTimer(cloudPatience - w.clock.Since(begin))
-	defer patience.Stop()
 	for _, first := range w.asked {
-		select {
-		case <-first:
-			continue
-		case <-patience.C():
-		case <-ctx.Done():
-			return nil
-		}
-		break
+		wait.Receive(ctx, w.clock, max(0, cloudPatience-w.clock.Since(begin)), first)
+	}
+	if ctx.Err() != nil {
+		return nil
 	}
 	w.mirror.SetSynced()
 	w.set.Set(meter.ClusterStateSynced, 1)

@@ -24,7 +24,7 @@ func (v *View) Objects() *dump.Objects {
 		Pods: slices.Clone(from.idle), Nodes: slices.Clone(from.nodes), Claims: slices.Clone(from.claims), Ignored: map[string]int{},
 		DaemonSets: sorted(from.daemons), Volumes: sorted(from.volumes), VolumeUses: sorted(from.uses), Storage: sorted(from.storage),
 		CSINodes: sorted(from.csiNodes), Namespaces: sorted(from.spaces), Services: sorted(from.services),
-		ReplicaSets: sorted(from.replicaSets), StatefulSet: sorted(from.statefulSets),
+		Controllers: sorted(from.controllers), ReplicaSets: sorted(from.replicaSets), StatefulSet: sorted(from.statefulSets),
 	}
 	seated := map[*corev1.Pod]bool{}
 	for _, n := range v.Nominees {

@@ -36,6 +36,7 @@ func (m *Mirror) load(obj *dump.Objects) (problems []dump.Problem) {
 	sortObjects(obj)
 	feed(m, obj.Namespaces)
 	feed(m, obj.Services)
+	feed(m, obj.Controllers)
 	feed(m, obj.ReplicaSets)
 	feed(m, obj.StatefulSet)
 	feed(m, obj.Pools)

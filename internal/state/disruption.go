@@ -9,6 +9,7 @@ import (
 
 	v1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/disrupt"
+	"karpenter/internal/engine/life"
 	"karpenter/internal/state/toworld"
 )
 
@@ -27,6 +28,8 @@ type DisruptionOptions struct {
 	Horizon func(pool string) float64
 	// Busy says what a claim is already part of, by its name; "" is nothing. nil knows of nothing.
 	Busy func(claim string) string
+	// Repair says which node conditions condemn an instance; without any nothing is repaired. They must be right (life.NewRepairRules).
+	Repair []life.RepairPolicy
 }
 
 // Moved is what is remembered of a pod that was moved for its cost: how often that has happened of late, when last, and when its
@@ -40,7 +43,7 @@ type Moved struct {
 
 // Disruption is everything that a decision about taking nodes away is made from. It reads nothing but the view.
 func (v *View) Disruption(opt DisruptionOptions, now time.Time) *disrupt.Input {
-	r := &disruptionReader{v: v, opt: opt, now: now, cover: v.newCover()}
+	r := &disruptionReader{v: v, opt: opt, now: now, cover: v.newCover(), rules: rules(opt.Repair)}
 	in := &disrupt.Input{World: v.World, Nodes: make([]disrupt.Node, len(v.Nodes)), Past: opt.Past}
 	counts := map[string]*poolCount{}
 	for i, n := range v.Nodes {
@@ -62,6 +65,7 @@ type disruptionReader struct {
 	opt   DisruptionOptions
 	now   time.Time
 	cover *cover
+	rules *life.RepairRules
 }
 
 // node is what is known of a node besides what the world says.
@@ -72,6 +76,7 @@ func (r *disruptionReader) node(n *Node) disrupt.Node {
 		return out
 	}
 	out.Deadline = n.Claim.Spec.TerminationGracePeriod != nil
+	out.Illness = r.illness(n)
 	if from, moved := n.Claim.Annotations[v1.MovedFromAnnotationKey]; moved {
 		out.Made = n.Claim.CreationTimestamp.Time
 		out.From = origin(from)
@@ -121,6 +126,8 @@ func (r *disruptionReader) fixed(n *Node) string {
 		return "no NodeClaim stands behind it"
 	case w.InFlight:
 		return "it has not joined the cluster yet"
+	case toworld.Holds(n.Claim, v1.ConditionRebooting):
+		return beingRebooted
 	case !w.Initialized:
 		return "it is not initialized yet"
 	case w.Pool == "":

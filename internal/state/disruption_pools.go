@@ -10,12 +10,21 @@ import (
 	"karpenter/internal/state/toworld"
 )
 
-// poolCount counts nodes of a pool as budgets do: those that are up, and those of them that are out already (D14, D16).
-type poolCount struct{ nodes, out int }
+// poolCount counts nodes of a pool as budgets do: those that are up, those of them that are out already (D14, D16), and of these those
+// that are being disrupted: nodes that are not Ready leave room for their own repair (N6).
+type poolCount struct{ nodes, out, going int }
+
+// outFor is how many nodes are out already, for a reason.
+func (c *poolCount) outFor(reason disrupt.Reason) int {
+	if reason == disrupt.Unhealthy {
+		return c.going
+	}
+	return c.out
+}
 
 // count adds a node. Nodes that are starting, that no pool made or whose instance is being ended count nowhere.
 func (r *disruptionReader) count(counts map[string]*poolCount, n *Node) {
-	if n.Claim == nil || n.Object == nil || n.World.Pool == "" || !n.World.Initialized || toworld.Holds(n.Claim, v1.ConditionInstanceTerminating) {
+	if !n.Counts() {
 		return
 	}
 	c := counts[n.World.Pool]
@@ -24,9 +33,19 @@ func (r *disruptionReader) count(counts map[string]*poolCount, n *Node) {
 		counts[n.World.Pool] = c
 	}
 	c.nodes++
-	if n.World.Deleting || !nodeReady(n.Object) || r.opt.Busy != nil && r.opt.Busy(n.Claim.Name) != "" {
+	going := n.World.Deleting || toworld.Holds(n.Claim, v1.ConditionRebooting) || r.opt.Busy != nil && r.opt.Busy(n.Claim.Name) != ""
+	if going {
+		c.going++
+	}
+	if going || !nodeReady(n.Object) {
 		c.out++
 	}
+}
+
+// Counts says whether budgets count a node: it has been up, and its instance is not being ended.
+func (n *Node) Counts() bool {
+	return n.Claim != nil && n.Object != nil && n.World.Pool != "" && !toworld.Holds(n.Claim, v1.ConditionInstanceTerminating) &&
+		(n.World.Initialized || toworld.Holds(n.Claim, v1.ConditionRebooting))
 }
 
 func nodeReady(n *corev1.Node) bool {
@@ -58,9 +77,9 @@ func (r *disruptionReader) pool(p *Pool, c *poolCount) disrupt.Pool {
 	if c == nil {
 		c = &poolCount{}
 	}
-	for _, reason := range []disrupt.Reason{disrupt.Empty, disrupt.Drifted, disrupt.Underutilized} {
+	for _, reason := range disrupt.Reasons() {
 		allowed, err := p.Object.AllowedDisruptions(v1.DisruptionReason(reason), c.nodes, r.now)
-		out.Allowed[reason] = max(0, allowed-c.out)
+		out.Allowed[reason] = max(0, allowed-c.outFor(reason))
 		if err != nil && out.Trouble == "" {
 			out.Trouble = err.Error()
 		}

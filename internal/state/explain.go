@@ -188,8 +188,8 @@ func Leaving(pod *corev1.Pod) life.Pod {
 	return p
 }
 
-// BudgetNodes counts a pool's nodes as its budgets do: those that are up, and those of them that are out already.
-func (v *View) BudgetNodes(pool string) (nodes, out int) {
+// BudgetNodes counts a pool's nodes as its budgets for a reason do: those that are up, and those of them that are out already.
+func (v *View) BudgetNodes(pool string, reason disrupt.Reason) (nodes, out int) {
 	r := &disruptionReader{v: v}
 	counts := map[string]*poolCount{}
 	for _, n := range v.Nodes {
@@ -198,7 +198,7 @@ func (v *View) BudgetNodes(pool string) (nodes, out int) {
 		}
 	}
 	if c := counts[pool]; c != nil {
-		return c.nodes, c.out
+		return c.nodes, c.outFor(reason)
 	}
 	return 0, 0
 }

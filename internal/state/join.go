@@ -227,7 +227,7 @@ func (m *Mirror) ownerOf(provider string) *claimEntry {
 }
 
 // nodeOf is the host whose node stands for a claim: the one that it was registered with, or else the oldest that shows the claim's
-// machine. A node under another name than the registered one is never joined, whatever it says it is.
+// instance. A node under another name than the registered one is never joined, whatever it says it is.
 func (m *Mirror) nodeOf(c *claimEntry) *host {
 	id, name := c.obj.Status.ProviderID, c.obj.Status.NodeName
 	if id != "" && m.ownerOf(id) != c {

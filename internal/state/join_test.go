@@ -9,7 +9,7 @@ import (
 	v1 "karpenter/api/karpenter/v1"
 )
 
-func TestP114_JoinByMachine(t *testing.T) {
+func TestP114_JoinByInstance(t *testing.T) {
 	l := newLab()
 	c := l.launched(l.claim("general-1"), "cloud/1")
 	check(t, l.put(c), "general-1(general-1) in flight")
@@ -48,7 +48,7 @@ func TestP116_W1_NothingHoldsEverythingUp(t *testing.T) {
 	l.SetSynced()
 	v := l.put(l.claim("stuck"), l.pod("p", ""), l.node("host-1", "cloud/1"))
 	if !l.Synced() {
-		t.Error("a claim without a machine holds everything up")
+		t.Error("a claim without an instance holds everything up")
 	}
 	check(t, v, "host-1; stuck(stuck) in flight; pending p")
 }
@@ -127,8 +127,8 @@ func TestP117_PodsUnderOneName(t *testing.T) {
 	check(t, l.put(young), "host-1; host-2 p") // a list that was behind has taken it away by mistake
 }
 
-func TestP117_MachinesAndNames(t *testing.T) {
-	t.Run("a node that shows another claim's machine is not joined", func(t *testing.T) {
+func TestP117_InstancesAndNames(t *testing.T) {
+	t.Run("a node that shows another claim's instance is not joined", func(t *testing.T) {
 		l := newLab()
 		c := l.launched(l.claim("general-1"), "cloud/1")
 		c.Status.NodeName = "host-1"
@@ -144,7 +144,7 @@ func TestP117_MachinesAndNames(t *testing.T) {
 		l.Drop(liar)
 		check(t, l.View(), "host-1(general-1)")
 	})
-	t.Run("of two nodes with one machine the older is joined", func(t *testing.T) {
+	t.Run("of two nodes with one instance the older is joined", func(t *testing.T) {
 		l := newLab()
 		old, young := l.node("zzz", "cloud/1"), l.node("aaa", "cloud/1")
 		young.CreationTimestamp = at(5)
@@ -152,7 +152,7 @@ func TestP117_MachinesAndNames(t *testing.T) {
 		l.Drop(old)
 		check(t, l.View(), "aaa(general-1)")
 	})
-	t.Run("of two claims with one machine the older counts", func(t *testing.T) {
+	t.Run("of two claims with one instance the older counts", func(t *testing.T) {
 		l := newLab()
 		young := l.launched(l.claim("aaa"), "cloud/1")
 		young.CreationTimestamp = at(5)
@@ -161,7 +161,7 @@ func TestP117_MachinesAndNames(t *testing.T) {
 		l.Drop(old)
 		check(t, l.View(), "host-1(aaa)")
 	})
-	t.Run("a machine that changes", func(t *testing.T) {
+	t.Run("an instance that changes", func(t *testing.T) {
 		l := newLab()
 		c := l.launched(l.claim("general-1"), "cloud/1")
 		check(t, l.put(l.node("host-1", "cloud/1"), l.node("host-2", "cloud/2"), c), "host-1(general-1); host-2")

@@ -9,7 +9,7 @@ import (
 	"karpenter/internal/engine/world"
 )
 
-// TestA68_PoolsWithKubeletSettingsHaveTypesOfTheirOwn: what v1beta1 pools say of the kubelet decides how much room their machines
+// TestA68_PoolsWithKubeletSettingsHaveTypesOfTheirOwn: what v1beta1 pools say of the kubelet decides how much room their instances
 // have, for the pool and for its claims, and pools without are not touched by it.
 func TestA68_PoolsWithKubeletSettingsHaveTypesOfTheirOwn(t *testing.T) {
 	room := map[string]int64{"": 29, `{"maxPods":17}`: 17, `{"maxPods":18}`: 18}

@@ -159,7 +159,7 @@ func (m *Mirror) Kinds() []Object {
 		&corev1.PersistentVolumeClaim{}, &storagev1.StorageClass{}, &storagev1.CSINode{}, &corev1.Namespace{},
 	}
 	if len(m.opt.DefaultSpread) > 0 {
-		out = append(out, &corev1.Service{}, &appsv1.ReplicaSet{}, &appsv1.StatefulSet{})
+		out = append(out, &corev1.Service{}, &corev1.ReplicationController{}, &appsv1.ReplicaSet{}, &appsv1.StatefulSet{})
 	}
 	return out
 }
@@ -231,7 +231,9 @@ func (m *Mirror) put(obj Object) {
 		m.putCSINode(o)
 	case *corev1.Namespace:
 		m.putNamespace(o)
-	case *corev1.Service, *appsv1.ReplicaSet, *appsv1.StatefulSet:
+	case *corev1.Service:
+		m.putService(o)
+	case *corev1.ReplicationController, *appsv1.ReplicaSet, *appsv1.StatefulSet:
 		m.putWorkload(obj)
 	}
 }
@@ -274,7 +276,9 @@ func (m *Mirror) Drop(obj Object) {
 		m.dropCSINode(o)
 	case *corev1.Namespace:
 		m.dropNamespace(o)
-	case *corev1.Service, *appsv1.ReplicaSet, *appsv1.StatefulSet:
+	case *corev1.Service:
+		m.dropService(o)
+	case *corev1.ReplicationController, *appsv1.ReplicaSet, *appsv1.StatefulSet:
 		m.dropWorkload(obj)
 	}
 }

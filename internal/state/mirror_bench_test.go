@@ -175,7 +175,7 @@ func BenchmarkRenumber(b *testing.B) {
 	}
 }
 
-// median reports what most rounds take; the mean also counts what else the machine was doing.
+// median reports what most rounds take; the mean also counts what else the computer was doing.
 func median(b *testing.B, round func(i int)) {
 	took := make([]time.Duration, b.N)
 	for i := range took {

@@ -59,10 +59,10 @@ func (l *lab) pod(name, node string) *corev1.Pod {
 	return p
 }
 
-func (l *lab) node(name, machine string) *corev1.Node {
+func (l *lab) node(name, instance string) *corev1.Node {
 	n := &corev1.Node{ObjectMeta: l.meta(name)}
 	n.Namespace = ""
-	n.Spec.ProviderID = machine
+	n.Spec.ProviderID = instance
 	n.Status.Capacity, n.Status.Allocatable = amounts("8", "32Gi"), amounts("7", "30Gi")
 	return n
 }
@@ -81,10 +81,10 @@ func (l *lab) claim(name string) *v1.NodeClaim {
 	return c
 }
 
-// launched is the claim with a machine.
-func (l *lab) launched(c *v1.NodeClaim, machine string) *v1.NodeClaim {
+// launched is the claim with an instance.
+func (l *lab) launched(c *v1.NodeClaim, instance string) *v1.NodeClaim {
 	return again(l, c, func(c *v1.NodeClaim) {
-		c.Status.ProviderID, c.Status.Capacity, c.Status.Allocatable = machine, amounts("8", "32Gi"), amounts("7", "30Gi")
+		c.Status.ProviderID, c.Status.Capacity, c.Status.Allocatable = instance, amounts("8", "32Gi"), amounts("7", "30Gi")
 		c.Labels[corev1.LabelInstanceTypeStable], c.Labels[v1.CapacityTypeLabelKey] = "large", "spot"
 	})
 }
@@ -143,8 +143,8 @@ func TestP6_ClaimsCountBeforeAnyWatchShowsThem(t *testing.T) {
 		t.Error("the claim is not the one that was assumed")
 	}
 	// Node before claim: both count, and for a moment there is more room than there will be.
-	machine := l.node("host-1", "cloud/1")
-	check(t, l.put(machine), "host-1; general-1(general-1) in flight; pending p")
+	instance := l.node("host-1", "cloud/1")
+	check(t, l.put(instance), "host-1; general-1(general-1) in flight; pending p")
 	// The pod is seen bound before its node's claim is: it is on its node all the same.
 	check(t, l.put(again(l, l.pod("p", ""), func(p *corev1.Pod) { p.Spec.NodeName = "host-1" })), "host-1 p; general-1(general-1) in flight")
 	check(t, l.put(l.launched(c, "cloud/1")), "host-1(general-1) p")

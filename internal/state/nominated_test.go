@@ -21,8 +21,8 @@ func (l *lab) nominee(name, node, cpu string, priority int32) *corev1.Pod {
 }
 
 // roomy is a node with 7 CPUs for any number of pods.
-func (l *lab) roomy(name, machine string) *corev1.Node {
-	n := l.node(name, machine)
+func (l *lab) roomy(name, instance string) *corev1.Node {
+	n := l.node(name, instance)
 	n.Status.Capacity["pods"], n.Status.Allocatable["pods"] = resource.MustParse("100"), resource.MustParse("100")
 	return n
 }

@@ -267,7 +267,7 @@ func checkEmpty(t *rapid.T, m *Mirror) {
 	for what, n := range map[string]int{
 		"classes": len(m.classes.index), "drafts": len(m.drafts.ByKey), "read labels": len(m.drafts.Reads), "drafts by namespace": m.drafts.Spaces,
 		"hosts": len(m.hosts), "claims": len(m.claims), "pods": len(m.pods), "wakes": len(m.wakes), "users of volumes": len(m.volumes.users),
-		"claim infos": len(m.volumes.info), "claims by volume": len(m.volumes.named), "hosts by machine": len(m.hostsBy), "claims by machine": len(m.claimsBy),
+		"claim infos": len(m.volumes.info), "claims by volume": len(m.volumes.named), "hosts by instance": len(m.hostsBy), "claims by instance": len(m.claimsBy),
 		"claims by node": len(m.claimsAt), "problems": len(m.problems), "budgets": len(m.budgets), "queue": len(m.queue),
 		"idle pods": len(m.idle), "objects set aside": len(m.unshown),
 	} {

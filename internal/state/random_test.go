@@ -168,12 +168,12 @@ func (h *history) pod(meta metav1.ObjectMeta, kind string) *corev1.Pod {
 	return p
 }
 
-// machine is a provider ID; several nodes and claims have the same.
-func (h *history) machine() string {
+// instance is a provider ID; several nodes and claims have the same.
+func (h *history) instance() string {
 	if h.chance(15) {
 		return ""
 	}
-	return fmt.Sprintf("cloud/%d", h.pick("machine", 5))
+	return fmt.Sprintf("cloud/%d", h.pick("instance", 5))
 }
 
 func (h *history) node(meta metav1.ObjectMeta) *corev1.Node {
@@ -187,7 +187,7 @@ func (h *history) node(meta metav1.ObjectMeta) *corev1.Node {
 		}
 	}
 	n := &corev1.Node{ObjectMeta: meta}
-	n.Spec.ProviderID = h.machine()
+	n.Spec.ProviderID = h.instance()
 	n.Status.Capacity = corev1.ResourceList{"cpu": resource.MustParse(fmt.Sprint(h.pick("cpu", 9) - 1)), "memory": resource.MustParse("4Gi"), "pods": resource.MustParse(fmt.Sprint(h.pick("slots", 9)))}
 	n.Status.Allocatable = n.Status.Capacity
 	if h.chance(20) {
@@ -204,7 +204,7 @@ func (h *history) claim(meta metav1.ObjectMeta) *v1.NodeClaim {
 	c.Spec.Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse("1")}
 	c.Spec.Requirements = []v1.NodeSelectorRequirementWithMinValues{{Key: corev1.LabelInstanceTypeStable, Operator: "In", Values: []string{"small", "large"}[:1+h.pick("types", 2)]}}
 	if h.chance(70) {
-		c.Status.ProviderID, c.Status.Allocatable = h.machine(), amounts("4", "6Gi")
+		c.Status.ProviderID, c.Status.Allocatable = h.instance(), amounts("4", "6Gi")
 		c.Status.Capacity = c.Status.Allocatable
 	}
 	if h.chance(40) {

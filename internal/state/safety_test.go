@@ -133,12 +133,12 @@ func (j *judge) breach(move *disrupt.Move) string {
 }
 
 // out says whether a node is on its way out already.
-func (j *judge) out(m *machine) bool {
+func (j *judge) out(m *instance) bool {
 	return j.leaving[m.node.Name] || m.begun || m.claim.DeletionTimestamp != nil || m.node.DeletionTimestamp != nil
 }
 
 // reasonBreach says whether the reason of the move does not hold for the node.
-func (j *judge) reasonBreach(move *disrupt.Move, m *machine, pool *v1.NodePool) string {
+func (j *judge) reasonBreach(move *disrupt.Move, m *instance, pool *v1.NodePool) string {
 	d := pool.Spec.Disruption
 	if move.Reason == disrupt.Drifted {
 		if !hasCondition(m.claim, v1.ConditionDrifted) {
@@ -176,7 +176,7 @@ func (j *judge) stuck(p *corev1.Pod) bool {
 // budgetBreach counts the pool's nodes as its budgets do.
 func (j *judge) budgetBreach(move *disrupt.Move, pool *v1.NodePool, taken map[string]bool) string {
 	total, out := 0, 0
-	for _, m := range j.machines {
+	for _, m := range j.instances {
 		if m.node.Labels[v1.NodePoolLabelKey] != pool.Name || !initialized(m.claim) {
 			continue
 		}
@@ -214,7 +214,7 @@ func (j *judge) open(b v1.Budget) bool {
 }
 
 // podBreach looks at the pods of a node: none may be protected, and each needs a place.
-func (j *judge) podBreach(move *disrupt.Move, m *machine) string {
+func (j *judge) podBreach(move *disrupt.Move, m *instance) string {
 	forced := forced(move, m)
 	for _, p := range j.pods {
 		if p.Spec.NodeName != m.node.Name || p.DeletionTimestamp != nil {
@@ -232,7 +232,7 @@ func (j *judge) podBreach(move *disrupt.Move, m *machine) string {
 }
 
 // forced says whether the move gets past pods that forbid it.
-func forced(move *disrupt.Move, m *machine) bool {
+func forced(move *disrupt.Move, m *instance) bool {
 	return move.Reason == disrupt.Drifted && m.claim.Spec.TerminationGracePeriod != nil
 }
 
@@ -252,7 +252,7 @@ func (j *judge) guardBreach(move *disrupt.Move, rest []string, taken map[string]
 	return why
 }
 
-func (j *judge) nodeGuards(move *disrupt.Move, m *machine, taken map[string]bool) string {
+func (j *judge) nodeGuards(move *disrupt.Move, m *instance, taken map[string]bool) string {
 	if forced(move, m) {
 		return ""
 	}

@@ -28,19 +28,19 @@ const (
 // theatre is a small cluster in which anything may happen between a decision and its being carried out. It keeps objects of its
 // own, so that what was let through can be judged without the code that let it through.
 type theatre struct {
-	rng      *rand.Rand
-	mirror   *state.Mirror
-	now      time.Time
-	serial   int
-	pools    []*v1.NodePool
-	machines []*machine
-	pods     []*corev1.Pod
-	guards   []*policyv1.PodDisruptionBudget
+	rng       *rand.Rand
+	mirror    *state.Mirror
+	now       time.Time
+	serial    int
+	pools     []*v1.NodePool
+	instances []*instance
+	pods      []*corev1.Pod
+	guards    []*policyv1.PodDisruptionBudget
 }
 
-// machine is a node with its claim. One that a move takes away waits for what replaces it, if anything, then its claim is
+// instance is a node with its claim. One that a move takes away waits for what replaces it, if anything, then its claim is
 // deleted, then it is gone.
-type machine struct {
+type instance struct {
 	node  *corev1.Node
 	claim *v1.NodeClaim
 	// begun is set when a move takes it away; left is for how many more rounds it waits.
@@ -147,8 +147,8 @@ func (t *theatre) newGuard(i int) {
 	t.put(b)
 }
 
-// newMachine adds a node of a type, up unless it is to start.
-func (t *theatre) newMachine(typ int, starts bool) *machine {
+// newInstance adds a node of a type, up unless it is to start.
+func (t *theatre) newInstance(typ int, starts bool) *instance {
 	meta := t.meta("n", "")
 	size := int64(2) << typ
 	meta.Labels = map[string]string{
@@ -158,7 +158,7 @@ func (t *theatre) newMachine(typ int, starts bool) *machine {
 	room := corev1.ResourceList{
 		"cpu": *resource.NewQuantity(size, resource.DecimalSI), "memory": *resource.NewQuantity(size*4<<30, resource.BinarySI), "pods": *resource.NewQuantity(20, resource.DecimalSI),
 	}
-	m := &machine{claim: &v1.NodeClaim{ObjectMeta: meta}, node: &corev1.Node{ObjectMeta: meta}, left: 1 + t.rng.Intn(3)}
+	m := &instance{claim: &v1.NodeClaim{ObjectMeta: meta}, node: &corev1.Node{ObjectMeta: meta}, left: 1 + t.rng.Intn(3)}
 	m.claim.Status.ProviderID, m.claim.Status.NodeName, m.claim.Status.Capacity, m.claim.Status.Allocatable = "p/"+meta.Name, meta.Name, room, room
 	m.node.Spec.ProviderID, m.node.Status.Capacity, m.node.Status.Allocatable = "p/"+meta.Name, room, room
 	m.node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
@@ -167,7 +167,7 @@ func (t *theatre) newMachine(typ int, starts bool) *machine {
 	if !starts {
 		t.condition(m.claim, v1.ConditionInitialized, "")
 	}
-	t.machines = append(t.machines, m)
+	t.instances = append(t.instances, m)
 	t.put(m.claim)
 	t.put(m.node)
 	return m
@@ -178,7 +178,7 @@ func (t *theatre) condition(c *v1.NodeClaim, kind, reason string) {
 }
 
 // newPod puts a pod onto a node.
-func (t *theatre) newPod(m *machine) {
+func (t *theatre) newPod(m *instance) {
 	p := &corev1.Pod{ObjectMeta: t.meta("w", one(t, "default", "default", "default", "other"))}
 	p.Labels = map[string]string{"app": strconv.Itoa(t.rng.Intn(4))}
 	if t.chance(10) {
@@ -208,11 +208,11 @@ func (t *theatre) protect(p *corev1.Pod) {
 
 // refill keeps the cluster from running dry, and from coming to rest: now and then a node is lost.
 func (t *theatre) refill() {
-	if m := t.machines; len(m) > 0 && t.chance(4) {
+	if m := t.instances; len(m) > 0 && t.chance(4) {
 		t.delete(m[0])
 	}
-	for len(t.machines) < fewestNodes || len(t.machines) < mostNodes && t.chance(2) {
-		m := t.newMachine(t.rng.Intn(3), false)
+	for len(t.instances) < fewestNodes || len(t.instances) < mostNodes && t.chance(2) {
+		m := t.newInstance(t.rng.Intn(3), false)
 		for range t.rng.Intn(podsPerNode + 1) {
 			t.newPod(m)
 		}
@@ -221,7 +221,7 @@ func (t *theatre) refill() {
 
 // happen changes something, mostly on one of some nodes if there are any.
 func (t *theatre) happen(focus ...string) {
-	m := one(t, t.machines...)
+	m := one(t, t.instances...)
 	if len(focus) > 0 && !t.chance(3) {
 		if x := t.find(one(t, focus...)); x != nil {
 			m = x
@@ -229,7 +229,7 @@ func (t *theatre) happen(focus ...string) {
 	}
 	switch t.rng.Intn(12) {
 	case 0, 1:
-		if len(t.pods) < podsPerNode*len(t.machines) {
+		if len(t.pods) < podsPerNode*len(t.instances) {
 			t.newPod(m)
 		}
 	case 2:
@@ -257,7 +257,7 @@ func (t *theatre) dropPod(i int) {
 }
 
 // podChanges changes a pod of a node, or any other if it has none: its protection, whether it is ready, or that it is told to go.
-func (t *theatre) podChanges(m *machine) {
+func (t *theatre) podChanges(m *instance) {
 	if len(t.pods) == 0 {
 		return
 	}
@@ -278,7 +278,7 @@ func (t *theatre) podChanges(m *machine) {
 	t.put(p)
 }
 
-func (t *theatre) nodeChanges(m *machine) {
+func (t *theatre) nodeChanges(m *instance) {
 	n := m.node.DeepCopy()
 	n.Annotations = map[string]string{v1.DoNotDisruptAnnotationKey: one(t, "true", "false", "1h", "", "")}
 	n.Status.Conditions[0].Status = one(t, corev1.ConditionTrue, corev1.ConditionTrue, corev1.ConditionTrue, corev1.ConditionFalse)
@@ -287,7 +287,7 @@ func (t *theatre) nodeChanges(m *machine) {
 }
 
 // claimChanges makes a claim drift, protects it, gives it a grace period, or has somebody delete it.
-func (t *theatre) claimChanges(m *machine) {
+func (t *theatre) claimChanges(m *instance) {
 	c := m.claim.DeepCopy()
 	switch t.rng.Intn(8) {
 	case 0, 1, 2:
@@ -318,13 +318,13 @@ func (t *theatre) begin(move *disrupt.Move) {
 		}
 	}
 	for _, n := range move.Add {
-		if len(t.machines) < mostNodes {
-			t.newMachine(int(n.Choices[0].Type.Name[1]-'0'), true)
+		if len(t.instances) < mostNodes {
+			t.newInstance(int(n.Choices[0].Type.Name[1]-'0'), true)
 		}
 	}
 }
 
-func (t *theatre) delete(m *machine) {
+func (t *theatre) delete(m *instance) {
 	c := m.claim.DeepCopy()
 	c.DeletionTimestamp = &metav1.Time{Time: t.now}
 	m.claim = c
@@ -333,12 +333,12 @@ func (t *theatre) delete(m *machine) {
 
 // goOn lets what is under way get on: nodes come up, claims of tainted nodes are deleted, deleted ones go with their pods.
 func (t *theatre) goOn() {
-	list := t.machines
-	t.machines = nil
+	list := t.instances
+	t.instances = nil
 	for _, m := range list {
 		leaving := m.claim.DeletionTimestamp != nil
 		if m.left--; m.left > 0 || !leaving && !m.begun && initialized(m.claim) {
-			t.machines = append(t.machines, m)
+			t.instances = append(t.instances, m)
 			continue
 		}
 		switch {
@@ -360,13 +360,13 @@ func (t *theatre) goOn() {
 			m.claim = c
 			t.put(c)
 		}
-		t.machines = append(t.machines, m)
+		t.instances = append(t.instances, m)
 	}
 	t.refill()
 }
 
-func (t *theatre) find(name string) *machine {
-	for _, m := range t.machines {
+func (t *theatre) find(name string) *instance {
+	for _, m := range t.instances {
 		if m.node.Name == name {
 			return m
 		}

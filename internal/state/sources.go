@@ -3,7 +3,6 @@ package state
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +28,7 @@ type sources struct {
 	csiNodes     []*storagev1.CSINode
 	spaces       []*corev1.Namespace
 	services     []*corev1.Service
+	controllers  []*corev1.ReplicationController
 	replicaSets  []*appsv1.ReplicaSet
 	statefulSets []*appsv1.StatefulSet
 
@@ -73,7 +73,7 @@ func (m *Mirror) markStale(obj Object) {
 		m.stale |= staleCSINodes
 	case *corev1.Namespace:
 		m.stale |= staleSpaces
-	case *corev1.Service, *appsv1.ReplicaSet, *appsv1.StatefulSet:
+	case *corev1.Service, *corev1.ReplicationController, *appsv1.ReplicaSet, *appsv1.StatefulSet:
 		m.stale |= staleWorkloads
 	}
 }
@@ -188,20 +188,21 @@ func (m *Mirror) refreshUnshown(b *sources) {
 
 // refreshWorkloads writes down what is remembered of services and workloads, which is their selectors.
 func (m *Mirror) refreshWorkloads(b *sources) {
-	b.services, b.replicaSets, b.statefulSets = nil, nil, nil
+	b.services, b.controllers, b.replicaSets, b.statefulSets = nil, nil, nil, nil
 	for space, list := range m.conv.Services {
 		for _, s := range list {
-			b.services = append(b.services, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: space, Name: s.Name}, Spec: corev1.ServiceSpec{Selector: s.Labels}})
+			b.services = append(b.services, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: space, Name: s.Name}, Spec: corev1.ServiceSpec{Selector: s.Selector}})
 		}
 	}
-	for key, selector := range m.conv.Workloads {
-		kind, rest, _ := strings.Cut(key, "/")
-		space, name, _ := strings.Cut(rest, "/")
-		meta := metav1.ObjectMeta{Namespace: space, Name: name}
-		if kind == "StatefulSet" {
-			b.statefulSets = append(b.statefulSets, &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Selector: selector}})
-		} else {
-			b.replicaSets = append(b.replicaSets, &appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Selector: selector}})
+	for key, w := range m.conv.Workloads {
+		meta := metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}
+		switch key.Kind {
+		case "StatefulSet":
+			b.statefulSets = append(b.statefulSets, &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Selector: w.Selector}})
+		case "ReplicaSet":
+			b.replicaSets = append(b.replicaSets, &appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Selector: w.Selector}})
+		default:
+			b.controllers = append(b.controllers, &corev1.ReplicationController{ObjectMeta: meta, Spec: corev1.ReplicationControllerSpec{Selector: w.Selector.MatchLabels}})
 		}
 	}
 }

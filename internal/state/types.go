@@ -204,6 +204,18 @@ func (m *Mirror) price(n *world.Node, claim *v1.NodeClaim) float64 {
 	return 0
 }
 
+// attachFallback gives a node of a claim the volume limits of what was launched for it, where no driver has said its own.
+func (m *Mirror) attachFallback(w *world.Node, claim *v1.NodeClaim) {
+	if claim == nil {
+		return
+	}
+	list := m.typesOf(claimClass(claim)).list
+	name, _ := w.Labels.Get(world.LabelInstanceType)
+	if i, ok := slices.BinarySearchFunc(list, name, func(t *world.InstanceType, s string) int { return strings.Compare(t.Name, s) }); ok {
+		m.conv.AttachFallback(w, list[i])
+	}
+}
+
 // priceIn is the price of what the node is, in its own zone or in any.
 func priceIn(types []*world.InstanceType, n *world.Node, here bool) float64 {
 	name, _ := n.Labels.Get(world.LabelInstanceType)

@@ -9,7 +9,6 @@ import (
 
 	v1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/world"
-	"karpenter/internal/state/toworld"
 )
 
 // unitEdit is a node of the view that has come, changed or gone.
@@ -177,10 +176,11 @@ func (m *Mirror) claimUnit(c *claimEntry) *Node {
 
 func (m *Mirror) nodeFacts(n *corev1.Node, claim *v1.NodeClaim) (w *world.Node, err error) {
 	defer recovered(&err)
-	w, err = m.conv.Node(n, claim, toworld.AttachLimits(m.csiNodes[n.Name]))
+	w, err = m.conv.Node(n, claim, m.csiNodes[n.Name])
 	if err != nil {
 		return nil, err
 	}
+	m.attachFallback(w, claim)
 	w.Deleting = w.Deleting || (claim != nil && m.isLeaving(claim.Name))
 	w.Price = m.price(w, claim)
 	return w, nil
@@ -191,6 +191,9 @@ func (m *Mirror) claimFacts(c *v1.NodeClaim) (w *world.Node, err error) {
 	w, err = m.conv.InFlight(c, m.largest)
 	if err != nil {
 		return nil, err
+	}
+	if len(c.Status.Allocatable) > 0 { // else it has room for the pods that it was made for, and no others
+		m.attachFallback(w, c)
 	}
 	w.Deleting = w.Deleting || m.isLeaving(c.Name)
 	w.Price = m.price(w, c)

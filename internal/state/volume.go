@@ -147,7 +147,7 @@ func (m *Mirror) podVolumes(e *podEntry, bound bool) *podVolumes {
 	if len(e.claims) == 0 {
 		return nil
 	}
-	out := &podVolumes{attach: func(driver string) int { return m.conv.Names.Index(world.AttachPrefix + "csi-" + driver) }}
+	out := &podVolumes{attach: func(driver string) int { return m.conv.Names.Index(world.AttachResource(driver)) }}
 	for _, full := range e.claims {
 		info, ok := m.volumes.info[full]
 		if !ok {

@@ -3,9 +3,9 @@ package state
 import (
 	"maps"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
 	"karpenter/internal/state/toworld"
 )
 
@@ -32,50 +32,48 @@ func (m *Mirror) spacesChanged() {
 	}
 }
 
-// putWorkload learns the selector of a workload, which default topology spread goes by.
-func (m *Mirror) putWorkload(obj Object) {
+// putService looks again at the pods that a Service has picked or picks now: default topology spread goes by its selector (N1).
+func (m *Mirror) putService(svc *corev1.Service) {
 	if len(m.opt.DefaultSpread) == 0 {
 		return
 	}
-	switch o := obj.(type) {
-	case *corev1.Service:
-		m.conv.PutService(o)
-	case *appsv1.ReplicaSet:
-		if !m.learnSelector("ReplicaSet/"+spaced(o), o.Spec.Selector) {
-			return
-		}
-	case *appsv1.StatefulSet:
-		if !m.learnSelector("StatefulSet/"+spaced(o), o.Spec.Selector) {
-			return
-		}
+	if was, is := m.conv.PutService(svc); was != nil || is != nil {
+		m.rereadSpace(toworld.Space(svc), func(p *corev1.Pod) bool { return was.Concerns(p.Labels) || is.Concerns(p.Labels) })
 	}
-	m.rereadSpace(toworld.Space(obj))
+}
+
+func (m *Mirror) dropService(svc *corev1.Service) {
+	if was := m.conv.DropService(svc); was != nil {
+		m.rereadSpace(toworld.Space(svc), func(p *corev1.Pod) bool { return was.Concerns(p.Labels) })
+	}
+}
+
+// putWorkload looks again at the pods of a workload whose selector is news.
+func (m *Mirror) putWorkload(obj Object) {
+	key, now, ok := toworld.KeyOf(obj)
+	if !ok || len(m.opt.DefaultSpread) == 0 {
+		return
+	}
+	was, known := m.conv.Workloads[key]
+	m.conv.Workloads[key] = now
+	if !known || !equality.Semantic.DeepEqual(was.Selector, now.Selector) {
+		m.rereadSpace(key.Namespace, func(p *corev1.Pod) bool { return toworld.OwnerKey(p) == key })
+	}
 }
 
 func (m *Mirror) dropWorkload(obj Object) {
-	if len(m.opt.DefaultSpread) == 0 {
-		return
+	key, gone, _ := toworld.KeyOf(obj)
+	if was, known := m.conv.Workloads[key]; known && was.UID == gone.UID {
+		delete(m.conv.Workloads, key)
+		m.rereadSpace(key.Namespace, func(p *corev1.Pod) bool { return toworld.OwnerKey(p) == key })
 	}
-	switch o := obj.(type) {
-	case *corev1.Service:
-		m.conv.DropService(o)
-	case *appsv1.ReplicaSet:
-		delete(m.conv.Workloads, "ReplicaSet/"+spaced(o))
-	case *appsv1.StatefulSet:
-		delete(m.conv.Workloads, "StatefulSet/"+spaced(o))
-	}
-	m.rereadSpace(toworld.Space(obj))
 }
 
-// learnSelector says whether the selector was news; that of a workload never changes.
-func (m *Mirror) learnSelector(key string, s *metav1.LabelSelector) bool {
-	_, known := m.conv.Workloads[key]
-	m.conv.Workloads[key] = s
-	return !known
-}
-
-func (m *Mirror) rereadSpace(space string) {
+// rereadSpace looks again at pods of a namespace that have no spread constraints of their own.
+func (m *Mirror) rereadSpace(space string, is func(*corev1.Pod) bool) {
 	for _, e := range m.pods[space] {
-		m.enqueue(e, reread)
+		if e.pod != nil && len(e.pod.Spec.TopologySpreadConstraints) == 0 && is(e.pod) {
+			m.enqueue(e, reread)
+		}
 	}
 }

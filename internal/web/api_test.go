@@ -27,21 +27,21 @@ func sunday() time.Time  { return time.Date(2026, 3, 8, 10, 30, 0, 0, time.UTC) 
 // decisions puts one of each kind into the ledger.
 func decisions(c *cluster) {
 	nodes := c.View().Nodes
-	machine := func(i int) model.Node {
+	instance := func(i int) model.Node {
 		w := nodes[i].World
 		return model.Node{Claim: w.Claim, Node: w.Name, Pool: w.Pool, Type: "m6i.large", Zone: "us-west-2a", CapacityType: "spot", Price: w.Price, Pods: []string{"shop/" + w.Pods[0].Name}}
 	}
 	about := func(i int) []ledger.Ref { return []ledger.Ref{{Kind: "Node", Name: nodes[i].World.Name}} }
-	c.ledger.Add(ledger.Entry{Kind: ledger.Plan, Summary: "6 pods get 2 new nodes at $0.2304/h", Add: []model.Node{machine(0), machine(1)}, Why: []why.Reason{
+	c.ledger.Add(ledger.Entry{Kind: ledger.Plan, Summary: "6 pods get 2 new nodes at $0.2304/h", Add: []model.Node{instance(0), instance(1)}, Why: []why.Reason{
 		why.New(why.Chosen, "m6i.2xlarge spot in us-west-2b is the cheapest that fits 3 of the pods"),
 		{Code: why.NextBest, Text: "r6i.2xlarge would cost $0.0408/h more", Because: []why.Reason{why.Counted(why.Stock, 2, 6, "offerings are out of stock")}},
 	}})
-	c.ledger.Add(ledger.Entry{Kind: ledger.Launch, Reason: "Launched", Summary: "m6i.2xlarge spot in us-west-2b asked for", Add: []model.Node{machine(0)}, About: about(0), Outcome: ledger.Done})
-	id := c.ledger.Add(ledger.Entry{Kind: ledger.Move, Reason: "Underutilized", Summary: "2 nodes make way for 1, which saves $0.1544/h", Remove: []model.Node{machine(2), machine(3)}, Add: []model.Node{machine(4)}, Evicts: 11, Saves: 0.1544, Outcome: ledger.Open, About: about(2)})
+	c.ledger.Add(ledger.Entry{Kind: ledger.Launch, Reason: "Launched", Summary: "m6i.2xlarge spot in us-west-2b asked for", Add: []model.Node{instance(0)}, About: about(0), Outcome: ledger.Done})
+	id := c.ledger.Add(ledger.Entry{Kind: ledger.Move, Reason: "Underutilized", Summary: "2 nodes make way for 1, which saves $0.1544/h", Remove: []model.Node{instance(2), instance(3)}, Add: []model.Node{instance(4)}, Evicts: 11, Saves: 0.1544, Outcome: ledger.Open, About: about(2)})
 	c.ledger.Settle(id, ledger.Done, "done after 94 s")
 	c.ledger.Add(ledger.Entry{Kind: ledger.Refusal, Summary: "1 pod is unschedulable: no type has 64 CPU", About: []ledger.Ref{{Kind: "Pod", Namespace: "shop", Name: "report-7c5d8f9b6d-000de"}}, Why: []why.Reason{why.New(why.Resource, "no type has 64 CPU; the largest has 16")}})
 	c.ledger.Add(ledger.Entry{Kind: ledger.Failure, Reason: "InsufficientCapacity", Summary: "m6i.4xlarge spot in us-west-2c is out of stock; the next offering is tried"})
-	c.ledger.Add(ledger.Entry{Kind: ledger.Interruption, Reason: "SpotInterrupted", Summary: "spot takes " + nodes[5].World.Name + " away in two minutes; a replacement is being launched", About: about(5), Remove: []model.Node{machine(5)}})
+	c.ledger.Add(ledger.Entry{Kind: ledger.Interruption, Reason: "SpotInterrupted", Summary: "spot takes " + nodes[5].World.Name + " away in two minutes; a replacement is being launched", About: about(5), Remove: []model.Node{instance(5)}})
 }
 
 func get(t *testing.T, h http.Handler, path string) *httptest.ResponseRecorder {

@@ -21,7 +21,7 @@ type asset struct {
 	tag  string
 }
 
-// types are the content types of the page's files. They are not left to the instance's own table, which may be wrong or missing.
+// types are the content types of the page's files. They are not left to the computer's own table, which may be wrong or missing.
 var types = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".css":  "text/css; charset=utf-8",

@@ -165,14 +165,14 @@ func (c *cluster) addPool(name string, weight int32) {
 
 // addNode adds a node of a pool with its claim.
 func (c *cluster) addNode(i int, pool string) string {
-	s, zone, market := shapes[(i*7+i/5)%len(shapes)], zones[i%3], "spot"
+	s, zone, capacityType := shapes[(i*7+i/5)%len(shapes)], zones[i%3], "spot"
 	if i%3 == 1 {
-		market = "on-demand"
+		capacityType = "on-demand"
 	}
 	name := fmt.Sprintf("ip-10-0-%d-%d.us-west-2.compute.internal", i/250, i%250)
 	labels := map[string]string{
 		v1.NodePoolLabelKey: pool, corev1.LabelHostname: name, corev1.LabelInstanceTypeStable: s.name, corev1.LabelTopologyZone: zone,
-		v1.CapacityTypeLabelKey: market, v1.NodeRegisteredLabelKey: "true", v1.NodeInitializedLabelKey: "true", corev1.LabelArchStable: "amd64", corev1.LabelOSStable: "linux",
+		v1.CapacityTypeLabelKey: capacityType, v1.NodeRegisteredLabelKey: "true", v1.NodeInitializedLabelKey: "true", corev1.LabelArchStable: "amd64", corev1.LabelOSStable: "linux",
 	}
 	made := metav1.NewTime(c.start.Add(-time.Duration(3600+i*977%900000) * time.Second))
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("node-" + name), Labels: labels, CreationTimestamp: made}}

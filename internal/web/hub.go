@@ -36,7 +36,8 @@ const (
 type hub struct {
 	src     Source
 	run     string
-	samples samples
+	history *History
+	aboutAt time.Time // when the source was last asked what it is about
 	watch   <-chan *ledger.Entry
 
 	mu       sync.Mutex
@@ -66,10 +67,13 @@ type change struct {
 	sections [len(sectionNames)]bool
 }
 
-func newHub(src Source) *hub {
+func newHub(src Source, history *History) *hub {
 	watch, _ := src.Ledger().Watch()
 	started := src.About().Started
-	return &hub{src: src, run: strconv.FormatInt(started.UnixNano(), 36), watch: watch, nodes: map[string]*hubNode{}, totals: &model.Totals{}}
+	if history == nil {
+		history = &History{}
+	}
+	return &hub{src: src, history: history, run: strconv.FormatInt(started.UnixNano(), 36), watch: watch, nodes: map[string]*hubNode{}, totals: &model.Totals{}}
 }
 
 // refresh looks at the source and returns the version of the model. It costs what has changed.
@@ -98,8 +102,11 @@ func (h *hub) refresh() uint64 {
 		h.counter.count(h.src.Ledger(), now)
 		h.set(&c, sectionSavings, h.counter.savings)
 	}
-	if h.samples.due(now) {
-		h.samples.add(now, sampleOf(now, h.totals), h.totals.Nodes+h.totals.Pending > 0)
+	if h.history.due(now) {
+		h.history.add(now, h.totals)
+	}
+	if h.aboutAt.IsZero() || now.Sub(h.aboutAt) >= SampleEvery {
+		h.aboutAt = now
 		h.set(&c, sectionAbout, h.src.About())
 	}
 	h.keep(c)

@@ -94,7 +94,7 @@ func (x *next) moves(v *state.View, d *disrupt.Decision, s *world.Snapshot) {
 		if slices.ContainsFunc(m.Remove, func(i int32) bool { return !here[keyOf(s.Nodes[i])] }) {
 			continue
 		}
-		out := plannedMove{Move: model.Move{Reason: string(m.Reason), Remove: m.Nodes, Evicts: m.Evicts, Saves: m.Saves, Why: m.Why}}
+		out := plannedMove{Move: model.Move{Reason: string(m.Reason), Reboot: m.Reboot, TerminateFirst: m.TerminateFirst, Remove: m.Nodes, Evicts: m.Evicts, Saves: m.Saves, Why: m.Why}}
 		for _, n := range m.Add {
 			out.Add = append(out.Add, newPlannedNode(s, n, n.Pods))
 		}

@@ -138,7 +138,7 @@ func modelPool(v *state.View, p *state.Pool, now time.Time) *poolModel {
 	for _, t := range p.World.Taints {
 		m.Taints = append(m.Taints, t.String())
 	}
-	nodes, _ := v.BudgetNodes(o.Name)
+	nodes, _ := v.BudgetNodes(o.Name, disrupt.Underutilized)
 	m.Budgets, m.Allowed = budgets(o, nodes, now)
 	return m
 }
@@ -209,7 +209,7 @@ func budgets(o *v1.NodePool, nodes int, now time.Time) ([]budgetModel, []allowan
 // allowances says how many nodes may be going, for each reason.
 func allowances(o *v1.NodePool, nodes int, now, end time.Time) []allowance {
 	var out []allowance
-	for _, reason := range []disrupt.Reason{disrupt.Underutilized, disrupt.Empty, disrupt.Drifted} {
+	for _, reason := range []disrupt.Reason{disrupt.Underutilized, disrupt.Empty, disrupt.Drifted, disrupt.Unhealthy} {
 		a := allowance{Reason: string(reason)}
 		for _, w := range explain.BudgetWindows(o, reason, nodes, [2]time.Time{now, end}) {
 			n := w.Allowed

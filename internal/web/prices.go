@@ -66,7 +66,7 @@ func modelPrices(v *state.View) []*priceModel {
 			for _, o := range t.Offerings {
 				if !seen[o] {
 					seen[o] = true
-					m.Offers = append(m.Offers, offerModel{Zone: o.Zone, CapacityType: o.CapacityType, Price: o.Price, OutOfStock: !o.Available})
+					m.Offers = append(m.Offers, offerModel{Zone: o.Zone, CapacityType: o.CapacityType, Price: o.Price, OutOfStock: !o.Launchable()})
 				}
 			}
 		}

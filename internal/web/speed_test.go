@@ -17,11 +17,11 @@ import (
 // The bars for a thousand nodes and twenty thousand pods: until the first data is on the screen, and from a change in the cluster
 // until it is there.
 //
-// A clock on the wall also counts what else the machine does: with the rest of the suite on two cores a single page may wait for
+// A clock on the wall also counts what else the computer does: with the rest of the suite on two cores a single page may wait for
 // a processor for longer than either bar. So the suite asserts, at the median of all updates, what is the dashboard's own and the same
-// on any machine of this speed: the longest that a change waits for the next look, the frames of the screen that it waits for, and
+// on any computer of this speed: the longest that a change waits for the next look, the frames of the screen that it waits for, and
 // all processor time that server and page take for it, as if nothing of that went on at the same time. The wall is held
-// against the bars themselves, worst case and all, where the machine is known to be quiet (KARPENTER_TEST_LONG=1); elsewhere
+// against the bars themselves, worst case and all, where the computer is known to be quiet (KARPENTER_TEST_LONG=1); elsewhere
 // only its median is, against six times the bars, so that a dashboard that waits without need is found too.
 const (
 	barPaint  = time.Second
@@ -47,10 +47,10 @@ func (f figures) hold(t *testing.T, what string, bar time.Duration) {
 	t.Logf("%s: %v", what, f)
 	if os.Getenv(quiet) != "" {
 		if f.worst() > bar {
-			t.Errorf("%s: %v on a quiet machine, at most %v", what, f, bar)
+			t.Errorf("%s: %v on a quiet computer, at most %v", what, f, bar)
 		}
 	} else if f.median() > busy*bar {
-		t.Errorf("%s: %v, the median at most %v even on a busy machine", what, f, busy*bar)
+		t.Errorf("%s: %v, the median at most %v even on a busy computer", what, f, busy*bar)
 	}
 }
 
@@ -127,7 +127,7 @@ func updates(t *testing.T, x *browser.Tab, c *cluster) {
 	t.Logf("processor time of an update in the page: %v", drawn)
 	t.Logf("an update in the page, from its arrival to the screen: %v", inPage)
 	t.Logf("an update by itself, the longest waits and all processor time: %v", own)
-	took := own.median() // on a machine that is shared, processor time counts what others have taken of it
+	took := own.median() // on an instance that is shared, processor time counts what others have taken of it
 	if os.Getenv(quiet) != "" {
 		took = own.worst()
 	}

@@ -18,7 +18,7 @@ const (
 	// an update may take to the eye.
 	lookEvery = 50 * time.Millisecond
 	// workShare is the part of the time that a stream may look, one in so many, and workBurst what it may take of that in advance:
-	// one look that takes long, because much has changed or the instance is busy, does not hold up the next.
+	// one look that takes long, because much has changed or the computer is busy, does not hold up the next.
 	workShare = 10
 	workBurst = 100 * time.Millisecond
 	// aliveEvery keeps proxies from closing a silent stream, and tells the page that the line is up.

@@ -67,6 +67,8 @@ type Options struct {
 	// Authorize says whether a request may see data; nil allows everything. An error that is ErrForbidden is answered with 403,
 	// one that is ErrUnasked with 503, any other with 401, upon which the page asks for a token.
 	Authorize func(*http.Request) error
+	// History is what charts show; nil for one of the handler's own, which begins with it.
+	History *History
 }
 
 // What Authorize returns, wrapped or not: ErrForbidden about somebody who is known and may not look, ErrUnasked when it could not
@@ -79,9 +81,6 @@ var (
 // maxHeavy is how many explanations and recordings are made at once: each can cost as much as a decision, and decisions come
 // first.
 const maxHeavy = 2
-
-// sampleEvery is how often figures are taken for charts.
-const sampleEvery = 10 * time.Second
 
 // Server is the handler that Handler makes.
 type Server struct {
@@ -96,7 +95,7 @@ type Server struct {
 
 // Handler serves what the source says.
 func Handler(src Source, opt Options) *Server {
-	s := &Server{src: src, opt: opt, mux: http.NewServeMux(), hub: newHub(src), heavy: make(chan struct{}, maxHeavy)}
+	s := &Server{src: src, opt: opt, mux: http.NewServeMux(), hub: newHub(src, opt.History), heavy: make(chan struct{}, maxHeavy)}
 	for pattern, answer := range map[string]http.HandlerFunc{
 		"/api/v1/fleet":                    s.fleet,
 		"/api/v1/fleet/nodes":              s.fleetNodes,
@@ -122,9 +121,9 @@ func Handler(src Source, opt Options) *Server {
 	return s
 }
 
-// Run takes figures for charts until the context ends. Without it they are taken only while somebody looks.
+// Run looks at the source until the context ends: figures for charts are taken and savings counted while nobody asks.
 func (s *Server) Run(ctx context.Context) {
-	tick := time.NewTicker(sampleEvery)
+	tick := time.NewTicker(SampleEvery)
 	defer tick.Stop()
 	for {
 		s.hub.refresh()

@@ -40,6 +40,8 @@ type world struct {
 	coming  []*corev1.Pod    // daemon pods that nodes do not have yet, though they will
 	others  []runtime.Object // namespaces and storage
 	volumes int
+	// defaults are spread constraints for pods without any.
+	defaults []corev1.TopologySpreadConstraint
 }
 
 // generate makes a cluster from a seed: some instance types, pools and nodes, and pods with every kind of constraint.
@@ -183,11 +185,15 @@ func (w *world) makeNode(name string) {
 	}
 	w.nodes = append(w.nodes, n)
 	if w.chance(40) {
-		count := int32(1 + w.IntN(3))
-		w.others = append(w.others, &storagev1.CSINode{
-			TypeMeta: metav1.TypeMeta{APIVersion: "storage.k8s.io/v1", Kind: "CSINode"}, ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: csiDriver, NodeID: name, Allocatable: &storagev1.VolumeNodeResources{Count: &count}}}},
-		})
+		w.others = append(w.others, csiNode(name, int32(1+w.IntN(3))))
+	}
+}
+
+// csiNode says how many volumes a node takes.
+func csiNode(name string, count int32) *storagev1.CSINode {
+	return &storagev1.CSINode{
+		TypeMeta: metav1.TypeMeta{APIVersion: "storage.k8s.io/v1", Kind: "CSINode"}, ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: csiDriver, NodeID: name, Allocatable: &storagev1.VolumeNodeResources{Count: &count}}}},
 	}
 }
 

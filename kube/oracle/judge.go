@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -32,12 +33,17 @@ type Judge struct {
 }
 
 // NewJudge loads a cluster. Pods are those with a node; objects are namespaces, volumes, their claims and classes,
-// CSI nodes and drivers. The context ends what runs in the background.
-func NewJudge(ctx context.Context, nodes []*corev1.Node, pods []*corev1.Pod, objects []runtime.Object) (*Judge, error) {
+// CSI nodes and drivers, and, with default spread constraints, Services and owners of pods. The context ends what runs in the background.
+func NewJudge(ctx context.Context, nodes []*corev1.Node, pods []*corev1.Pod, objects []runtime.Object, spread ...corev1.TopologySpreadConstraint) (*Judge, error) {
 	metrics.Register()
 	profile, err := defaultProfile()
 	if err != nil {
 		return nil, err
+	}
+	for i := range profile.PluginConfig {
+		if args, ok := profile.PluginConfig[i].Args.(*config.PodTopologySpreadArgs); ok && len(spread) > 0 {
+			args.DefaultConstraints, args.DefaultingType = spread, config.ListDefaulting
+		}
 	}
 	client := fake.NewClientset(objects...)
 	factory := informers.NewSharedInformerFactory(client, 0)
@@ -140,6 +146,12 @@ func fill(factory informers.SharedInformerFactory, objects []runtime.Object) err
 			err = factory.Core().V1().Namespaces().Informer().GetIndexer().Add(object)
 		case *corev1.Service:
 			err = factory.Core().V1().Services().Informer().GetIndexer().Add(object)
+		case *corev1.ReplicationController:
+			err = factory.Core().V1().ReplicationControllers().Informer().GetIndexer().Add(object)
+		case *appsv1.ReplicaSet:
+			err = factory.Apps().V1().ReplicaSets().Informer().GetIndexer().Add(object)
+		case *appsv1.StatefulSet:
+			err = factory.Apps().V1().StatefulSets().Informer().GetIndexer().Add(object)
 		}
 		if err != nil {
 			return fmt.Errorf("loading an object: %w", err)

@@ -69,7 +69,7 @@ func judge(ctx context.Context, seed uint64) (breaches []string, answers int) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	w := generate(seed)
-	snapshot, problems, err := w.snapshot()
+	snapshot, problems, err := w.snapshot(state.Options{})
 	if err != nil || len(problems) > 0 {
 		return []string{fmt.Sprintf("loading: %v %v", err, problems)}, 0
 	}
@@ -84,7 +84,7 @@ func judge(ctx context.Context, seed uint64) (breaches []string, answers int) {
 	return breaches, answers
 }
 
-func (w *world) snapshot() (*engine.Snapshot, []dump.Problem, error) {
+func (w *world) snapshot(options state.Options) (*engine.Snapshot, []dump.Problem, error) {
 	var list struct {
 		Items []runtime.Object `json:"items"`
 	}
@@ -97,7 +97,7 @@ func (w *world) snapshot() (*engine.Snapshot, []dump.Problem, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	snapshot, more := state.Build(objects, w.catalog, state.Options{})
+	snapshot, more := state.Build(objects, w.catalog, options)
 	return snapshot, append(problems, more...), nil
 }
 
@@ -140,6 +140,7 @@ type carried struct {
 	snapshot     *engine.Snapshot
 	nodes        []*corev1.Node
 	daemons      []*corev1.Pod          // on new nodes
+	drivers      []runtime.Object       // what the volume driver says on them
 	pods         map[string]*corev1.Pod // those that are placed, with their node
 	placed, left []*corev1.Pod
 	strayed      bool                     // a node is not the first choice
@@ -168,6 +169,9 @@ func (w *world) carryOut(snapshot *engine.Snapshot, plan *pack.Plan, choose func
 		c.strayed = c.strayed || choice != n.Choices[0]
 		node := launch(snapshot, n, choice)
 		c.nodes = append(c.nodes, node)
+		if at := slices.Index(snapshot.Resources, engine.AttachResource(csiDriver)); at >= 0 && choice.Type.Allocatable.Get(at) != 0 {
+			c.drivers = append(c.drivers, csiNode(n.Name, int32(max(choice.Type.Allocatable.Get(at), 0))))
+		}
 		c.fresh[n.Name] = true
 		c.daemons = append(c.daemons, w.daemonsOn(node, w.daemons...)...)
 		for _, p := range n.Pods {
@@ -189,7 +193,7 @@ func (w *world) carryOut(snapshot *engine.Snapshot, plan *pack.Plan, choose func
 
 // bind binds the pods in the order of the plan and notes what the filters say against it.
 func (c *carried) bind(ctx context.Context, w *world, plan *pack.Plan) (err error) {
-	if c.judge, err = NewJudge(ctx, c.nodes, slices.Concat(c.placed, w.bound, w.coming, c.daemons), w.others); err != nil {
+	if c.judge, err = NewJudge(ctx, c.nodes, slices.Concat(c.placed, w.bound, w.coming, c.daemons), slices.Concat(w.others, c.drivers), w.defaults...); err != nil {
 		return err
 	}
 	for _, p := range c.placed {

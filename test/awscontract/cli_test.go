@@ -30,7 +30,7 @@ func findCLI() string {
 }
 
 // scriptTime is how long a script may take; each aws command takes a second of
-// processor time, and machines are busy.
+// processor time, and computers are busy.
 const scriptTime = 10 * time.Minute
 
 // runScript runs a shell script of testdata with the aws command against a

@@ -71,17 +71,17 @@ func (w *world) template(name string, edit func(*types.RequestLaunchTemplateData
 	}))
 }
 
-func fleetInput(template, market string, n int32, overrides ...types.FleetLaunchTemplateOverridesRequest) *ec2.CreateFleetInput {
+func fleetInput(template, capacityType string, n int32, overrides ...types.FleetLaunchTemplateOverridesRequest) *ec2.CreateFleetInput {
 	in := &ec2.CreateFleetInput{
 		Type: "instant",
 		LaunchTemplateConfigs: []types.FleetLaunchTemplateConfigRequest{{
 			LaunchTemplateSpecification: &types.FleetLaunchTemplateSpecificationRequest{LaunchTemplateName: aws.String(template), Version: aws.String("$Latest")},
 			Overrides:                   overrides,
 		}},
-		TargetCapacitySpecification: &types.TargetCapacitySpecificationRequest{TotalTargetCapacity: aws.Int32(n), DefaultTargetCapacityType: types.DefaultTargetCapacityType(market)},
+		TargetCapacitySpecification: &types.TargetCapacitySpecificationRequest{TotalTargetCapacity: aws.Int32(n), DefaultTargetCapacityType: types.DefaultTargetCapacityType(capacityType)},
 		TagSpecifications:           []types.TagSpecification{tagSpec("instance", "karpenter.sh/nodepool", "default", "Name", "n"), tagSpec("volume", "v", "1"), tagSpec("fleet", "f", "1")},
 	}
-	if market == "spot" {
+	if capacityType == "spot" {
 		in.SpotOptions = &types.SpotOptionsRequest{AllocationStrategy: "price-capacity-optimized"}
 	} else {
 		in.OnDemandOptions = &types.OnDemandOptionsRequest{AllocationStrategy: "lowest-price"}
@@ -124,7 +124,7 @@ func TestSDKLaunchTemplates(t *testing.T) {
 }
 
 func TestSDKFleetLifeCycle(t *testing.T) {
-	joined := make(chan simaws.Machine, 10)
+	joined := make(chan simaws.Instance, 10)
 	left := make(chan string, 10)
 	w := newWorld(t, "sdk", func(o *simaws.Options) { o.Watcher = watcher{joined, left} })
 	w.nodeProfile()
@@ -160,11 +160,12 @@ func TestSDKFleetLifeCycle(t *testing.T) {
 	must[*ec2.DescribeFleetsOutput](t)(w.ec2.DescribeFleets(w.ctx, &ec2.DescribeFleetsInput{FleetIds: []string{*out.FleetId}}))
 
 	w.bootAndTag(id, joined)
+	w.reboot(id, joined, left)
 	w.stopAndTerminate(id, left)
 }
 
 // bootAndTag follows an instance to its node and tags it.
-func (w *world) bootAndTag(id string, joined chan simaws.Machine) {
+func (w *world) bootAndTag(id string, joined chan simaws.Instance) {
 	t := w.t
 	t.Helper()
 	w.advance(simaws.DefaultTiming.Pending)
@@ -173,7 +174,7 @@ func (w *world) bootAndTag(id string, joined chan simaws.Machine) {
 	}
 	w.advance(simaws.DefaultTiming.Join)
 	if m := <-joined; m.InstanceID != id || m.Node.MaxPods != 29 || m.Node.Labels["karpenter.sh/nodepool"] != "default" || m.ProviderID != "aws:///us-west-2a/"+id || m.Info.VCPUs != 2 {
-		t.Errorf("machine: %+v", m)
+		t.Errorf("instance: %+v", m)
 	}
 	ua := must[*ec2.DescribeInstanceAttributeOutput](t)(w.ec2.DescribeInstanceAttribute(w.ctx, &ec2.DescribeInstanceAttributeInput{InstanceId: &id, Attribute: "userData"}))
 	if raw, _ := base64.StdEncoding.DecodeString(*ua.UserData.Value); string(raw) != nodeConfig {
@@ -191,6 +192,29 @@ func (w *world) bootAndTag(id string, joined chan simaws.Machine) {
 		t.Errorf("tags: %+v", tags.Tags)
 	}
 	must[*ec2.DeleteTagsOutput](t)(w.ec2.DeleteTags(w.ctx, &ec2.DeleteTagsInput{Resources: []string{id}, Tags: []types.Tag{{Key: aws.String("Name")}}}))
+}
+
+// reboot restarts an instance: it leaves its cluster for a while and keeps running (N7).
+func (w *world) reboot(id string, joined chan simaws.Instance, left chan string) {
+	t := w.t
+	t.Helper()
+	_, err := w.ec2.RebootInstances(w.ctx, &ec2.RebootInstancesInput{InstanceIds: []string{id}, DryRun: aws.Bool(true)})
+	refuses(t, err, "DryRunOperation")
+	for range 2 { // the second comes while it is down
+		must[*ec2.RebootInstancesOutput](t)(w.ec2.RebootInstances(w.ctx, &ec2.RebootInstancesInput{InstanceIds: []string{id}}))
+	}
+	if reason := <-left; reason != id+" rebooting" {
+		t.Errorf("left: %s", reason)
+	}
+	if i := w.instance(id); i.State.Name != "running" {
+		t.Errorf("while it reboots the state is %s", i.State.Name)
+	}
+	w.advance(simaws.DefaultTiming.Reboot)
+	if m := <-joined; m.InstanceID != id || m.Boot != 1 {
+		t.Errorf("after a reboot: %s, boot %d", m.InstanceID, m.Boot)
+	}
+	_, err = w.ec2.RebootInstances(w.ctx, &ec2.RebootInstancesInput{InstanceIds: []string{"i-0123456789abcdef0"}})
+	refuses(t, err, "InvalidInstanceID.NotFound")
 }
 
 // stopAndTerminate takes an instance to its end.
@@ -217,12 +241,12 @@ func (w *world) stopAndTerminate(id string, left chan string) {
 }
 
 type watcher struct {
-	joined chan simaws.Machine
+	joined chan simaws.Instance
 	left   chan string
 }
 
-func (w watcher) Joined(m simaws.Machine)              { w.joined <- m }
-func (w watcher) Left(m simaws.Machine, reason string) { w.left <- m.InstanceID + " " + reason }
+func (w watcher) Joined(m simaws.Instance)              { w.joined <- m }
+func (w watcher) Left(m simaws.Instance, reason string) { w.left <- m.InstanceID + " " + reason }
 
 func TestSDKRunInstances(t *testing.T) {
 	w := newWorld(t, "sdk", nil)

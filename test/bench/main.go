@@ -1,5 +1,5 @@
 // Command bench packs snapshots of generated clusters with this planner and, where it has been built, with upstream
-// Karpenter's own scheduler, in one run on one machine, and consolidates fleets. It prints speed, cost, memory and the
+// Karpenter's own scheduler, in one run on one instance, and consolidates fleets. It prints speed, cost, memory and the
 // ratios, keeps a copy as JSON, and says of each bar whether it holds.
 //
 //	go run ./test/bench [--quick] [--fleet] [--seed 7] [--material DIR] [--peer BINARY] [--json FILE]

@@ -227,7 +227,7 @@ func (x *Tab) Settle() {
 	}
 }
 
-// Busy is how long the page's process has had a processor so far: what it takes, however busy the machine is with other things.
+// Busy is how long the page's process has had a processor so far: what it takes, however busy the instance is with other things.
 func (x *Tab) Busy() time.Duration {
 	x.T.Helper()
 	ctx, cancel := context.WithTimeout(x.ctx, patience)

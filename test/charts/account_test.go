@@ -76,7 +76,7 @@ func account(t *testing.T, s *site) {
 	claim := s.provision(t)
 	s.unplan(t, "pending") // it would be planned for again when its node goes
 	s.join(t, claim)
-	// AWS calls the machine back: its node is drained and goes.
+	// AWS calls the instance back: its node is drained and goes.
 	id := claim.Status.ProviderID[strings.LastIndexByte(claim.Status.ProviderID, '/')+1:]
 	if err := world.Sim.SendHealthEvent(world.Config.Region, "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED", id); err != nil {
 		t.Fatal(err)
@@ -84,8 +84,9 @@ func account(t *testing.T, s *site) {
 	s.kill(t, "slow")
 	s.left(t, claim)
 	s.disrupt(t)
-	s.audited(t)
 	text := controller.Scrape()
+	controller.Stop() // the dashboard's history is written when it ends
+	s.audited(t)
 	if refused := regexp.MustCompile(`(?m)^client_go_request_total\{code="403".*$`).FindString(text); refused != "" || !strings.Contains(text, `client_go_request_total{code="20`) {
 		t.Errorf("the API server has refused something: %q", refused)
 	}

@@ -38,13 +38,14 @@ type request struct {
 
 // unused are rights that the test does not come to use, with the reason why they are granted.
 var unused = map[string]string{
-	"update karpenter.sh/nodeclaims/finalizers":        "asked for by the admission plugin OwnerReferencesPermissionEnforcement when a node gets its owner",
-	"update karpenter.sh/nodepools/finalizers":         "the same, when a claim gets its owner",
-	"get networking.k8s.io/servicecidrs kubernetes":    "asked where EKS does not say it: clusters that are not EKS's",
-	"update /secrets karpenter-conversion kube-system": "the webhook's certificate is renewed after months; test/conversion has its clock do so",
-	"get karpenter.sh/nodeclaims":                      "a claim that somebody else was faster to change is read again, which depends on chance",
-	"get /nodes":                                       "the same, with a node",
-	"patch /events":                                    "an event that is told again is counted",
+	"update karpenter.sh/nodeclaims/finalizers":                  "asked for by the admission plugin OwnerReferencesPermissionEnforcement when a node gets its owner",
+	"update karpenter.sh/nodepools/finalizers":                   "the same, when a claim gets its owner",
+	"get networking.k8s.io/servicecidrs kubernetes":              "asked where EKS does not say it: clusters that are not EKS's",
+	"update /secrets karpenter-conversion kube-system":           "the webhook's certificate is renewed after months; test/conversion has its clock do so",
+	"get karpenter.sh/nodeclaims":                                "a claim that somebody else was faster to change is read again, which depends on chance",
+	"get /nodes":                                                 "the same, with a node",
+	"patch /events":                                              "an event that is told again is counted",
+	"update /configmaps karpenter-dashboard-history kube-system": "written by the second process that has the right; TestTheHistoryOutlivesTheController has three",
 }
 
 // audited fails if the API server has refused the controller anything, or if its roles grant what it has not asked for.

@@ -104,6 +104,20 @@ func TestTheDashboardIsOpenedByItsAddressAlone(t *testing.T) {
 	}
 }
 
+// Rights on the ConfigMap of the dashboard's history come with what shows it.
+func TestTheHistoryIsKeptWhereItIsShown(t *testing.T) {
+	h := newHelm(t, "")
+	for set, want := range map[string]bool{
+		"": true, ",settings.decisionAPI=false": false, ",settings.decisionAPI=false,settings.dashboardAddress=127.0.0.1:8082": true,
+	} {
+		objects := h.render(t, "karpenter", "--namespace", "kube-system", "--kube-version", "1.37.0", "--set", "settings.clusterName=c"+set)
+		granted := slices.ContainsFunc(pick(t, objects, "Role", "karpenter", &rbacv1.Role{}).Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "configmaps") })
+		if policy := slices.Contains(objects.names(), "ValidatingAdmissionPolicy karpenter-history"); granted != want || policy != want {
+			t.Errorf("%q: rights %t, policy %t, want %t", set, granted, policy, want)
+		}
+	}
+}
+
 // openDashboard upgrades the installation by a dashboard for everybody with a token, and runs the controller under its account: the
 // rights that come with it do, and are gone when it goes back to the pod's own address.
 func openDashboard(t *testing.T, s *site, install []string) {

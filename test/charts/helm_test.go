@@ -304,7 +304,7 @@ func TestEverythingOn(t *testing.T) {
 		}
 	}
 	rules := pick(t, objects, "ClusterRole", "mine-core", &rbacv1.ClusterRole{}).Rules
-	for _, resource := range []string{"resourceslices", "statefulsets", "leftovers"} {
+	for _, resource := range []string{"resourceslices", "services", "replicationcontrollers", "replicasets", "statefulsets", "leftovers"} {
 		if !slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, resource) }) {
 			t.Errorf("no rule for %s", resource)
 		}

@@ -21,7 +21,7 @@ import (
 	"karpenter/test/harness/program"
 )
 
-// installTime is more than an installation needs on a busy machine.
+// installTime is more than an installation needs on a busy computer.
 const installTime = "3m"
 
 // site is a cluster that charts are installed in.
@@ -118,7 +118,7 @@ func TestInstallUpgradeUninstall(t *testing.T) {
 	s := newSite(t)
 	s.restrict("kube-system")
 	s.kubelets()
-	port := "webhook.port=" + program.FreePort(t) // the controller will listen there, on this machine
+	port := "webhook.port=" + program.FreePort(t) // the controller will listen there, on this computer
 	s.h.must(t, "upgrade", "--install", "karpenter-crd", "karpenter-crd", "--namespace", "kube-system", "--set", port, "--wait", "--timeout", installTime)
 	install := append([]string{"upgrade", "--install", "karpenter", "karpenter", "--set", port, "--wait", "--timeout", installTime}, sets["eks-node-provisioning"]...)
 	s.h.must(t, install...)

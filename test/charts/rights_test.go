@@ -58,6 +58,8 @@ create                     coordination.k8s.io/leases * kube-system
 get,update                 coordination.k8s.io/leases karpenter-leader-election kube-system
 create                     /secrets * kube-system
 get,update                 /secrets karpenter-conversion kube-system
+create                     /configmaps * kube-system
+get,update                 /configmaps karpenter-dashboard-history kube-system
 `
 
 // granted spells out the rules of the account's roles in the form of needs, one verb a line.
@@ -120,7 +122,7 @@ func rights(t *testing.T, s *site) {
 			t.Errorf("granted and not needed: %s", line)
 		}
 	}
-	for _, line := range []string{"get /secrets other kube-system", "list /secrets", "create /pods", "create /nodes", "patch /pods", "delete karpenter.sh/nodepools", "create rbac.authorization.k8s.io/clusterroles", "update /nodes"} {
+	for _, line := range []string{"get /secrets other kube-system", "list /secrets", "get /configmaps other kube-system", "update /configmaps other kube-system", "create /pods", "create /nodes", "patch /pods", "delete karpenter.sh/nodepools", "create rbac.authorization.k8s.io/clusterroles", "update /nodes"} {
 		fields := append(strings.Fields(line), "", "")
 		if allowed(t, s, fields[0], fields[1:]) {
 			t.Errorf("the account may %s", line)
@@ -154,6 +156,9 @@ func policies(t *testing.T, s *site) {
 	pod := func(name, node string) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
 	}
+	named := func(name string) *corev1.ConfigMap {
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name}}
+	}
 	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "general"}}
 	pool.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: awsv1.Group, Kind: awsv1.EC2NodeClassKind, Name: "default"}
 	pool.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{{Key: "kubernetes.io/arch", Operator: "In", Values: []string{"amd64"}}}
@@ -179,6 +184,7 @@ func policies(t *testing.T, s *site) {
 			func() error { return ours.Delete(ctx, node("foreign", nil), client.DryRunAll) },
 			func() error { return ours.Delete(ctx, pod("on-foreign", ""), client.DryRunAll) },
 			func() error { return ours.Patch(ctx, pool.DeepCopy(), heavier, client.DryRunAll) },
+			func() error { return ours.Create(ctx, named("other"), client.DryRunAll) },
 			func() error { return ours.Status().Patch(ctx, pod("nominee", ""), unscheduled, client.DryRunAll) })
 	}
 	for _, c := range []struct {
@@ -217,6 +223,8 @@ func policies(t *testing.T, s *site) {
 		{"change the spec of a class", false, func() error {
 			return ours.Patch(ctx, class("default"), patch(t, map[string]any{"spec": map[string]any{"userData": "x"}}))
 		}},
+		{"keep the dashboard's history", true, func() error { return ours.Create(ctx, named("karpenter-dashboard-history"), client.DryRunAll) }},
+		{"create another ConfigMap", false, func() error { return ours.Create(ctx, named("other"), client.DryRunAll) }},
 		{"the administrator's node", true, func() error { return s.Client.Patch(ctx, node("foreign", nil), note) }},
 	} {
 		if !c.ok && !guarded {

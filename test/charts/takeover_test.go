@@ -90,8 +90,7 @@ func theirValues(t *testing.T) map[string]any {
 	}
 	for path, value := range map[string]any{
 		"controller.image.repository": "public.ecr.aws/karpenter/controller", "controller.image.tag": "1.15.0", "controller.image.digest": "sha256:" + strings.Repeat("b", 64),
-		"controller.resources": map[string]any{}, "settings.enableDRA": false, "settings.legacyNodeRepair": false, "settings.schedulerConfig": "",
-		"settings.awsFeatureGates.rebootForRepair": false,
+		"controller.resources": map[string]any{}, "settings.enableDRA": false, "settings.schedulerConfig": "",
 	} {
 		put(path, value)
 	}
@@ -326,8 +325,7 @@ settings: {clusterName: my-cluster, assumeRoleARN: "arn:aws:iam::111122223333:ro
 		"1.15": {
 			values: `
 settings: {clusterName: my-cluster, featureGates: {podDeletionCostManagement: true, terminateFirstDrift: true, nodeRepair: true}}`,
-			env:   map[string]string{"FEATURE_GATES": "CapacityBuffer=false,NodeOverlay=false,NodeRepair=true,PodDeletionCostManagement=true,ReservedCapacity=true,SpotToSpotConsolidation=false,StaticCapacity=false,TerminateFirstDrift=true"},
-			notes: []string{"  settings.featureGates.terminateFirstDrift\n"},
+			env: map[string]string{"FEATURE_GATES": "CapacityBuffer=false,NodeOverlay=false,NodeRepair=true,PodDeletionCostManagement=true,ReservedCapacity=true,SpotToSpotConsolidation=false,StaticCapacity=false,TerminateFirstDrift=true,TerminateFirstRepair=false"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

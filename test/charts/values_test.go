@@ -110,6 +110,7 @@ serviceMonitor.relabelings []
 serviceMonitor.sampleLimit null
 settings.amiRefreshInterval "1m"
 settings.awsFeatureGates.nodeClassCEL false
+settings.awsFeatureGates.rebootForRepair false
 settings.batchIdleDuration "1s"
 settings.batchMaxDuration "10s"
 settings.clusterCABundle ""
@@ -126,9 +127,12 @@ settings.featureGates.podDeletionCostManagement false
 settings.featureGates.reservedCapacity true
 settings.featureGates.spotToSpotConsolidation false
 settings.featureGates.staticCapacity false
+settings.featureGates.terminateFirstDrift false
+settings.featureGates.terminateFirstRepair false
 settings.ignoreDRARequests true
 settings.interruptionQueue ""
 settings.isolatedVPC false
+settings.legacyNodeRepair false
 settings.minValuesPolicy "Strict"
 settings.preferencePolicy "Respect"
 settings.reservedENIs "0"

@@ -4,24 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
-	"io"
-	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"karpenter/api/crds"
-	"karpenter/internal/operator/webhook"
 	"karpenter/test/harness"
 )
 
@@ -47,79 +38,6 @@ type cluster struct{ *harness.Cluster }
 func own(t *testing.T) *cluster {
 	t.Helper()
 	return &cluster{Cluster: harness.Start(t, harness.Options{NoCRDs: true})}
-}
-
-// serve installs the definitions as a chart should, pointing to a webhook that does not run yet, starts one with a clock of the
-// test's, and returns a function that stops it. awaitBeta waits until it is trusted.
-func (c *cluster) serve(ctx context.Context, clock webhook.Clock) (stop func(), err error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	target := webhook.Target{URL: "https://" + listener.Addr().String()}
-	if err := c.install(ctx, target); err != nil {
-		return nil, err
-	}
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "karpenter"}}
-	if err := c.Client.Create(ctx, namespace); err != nil && !apierrors.IsAlreadyExists(err) {
-		return nil, err
-	}
-	server, err := webhook.NewServer(webhook.Options{
-		Client: c.Client, Clock: clock, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Secret: types.NamespacedName{Namespace: "karpenter", Name: "karpenter-conversion"}, Target: target, Listener: listener,
-	})
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = server.Start(ctx)
-	}()
-	return func() { cancel(); <-ended }, nil
-}
-
-// install puts the definitions into the cluster. One that is there already gets its versions and its conversion in a single
-// write: with the new versions and without the conversion, objects would be shown unconverted for a moment.
-func (c *cluster) install(ctx context.Context, target webhook.Target) error {
-	definitions := crds.Objects()
-	for _, definition := range definitions {
-		if len(definition.Spec.Versions) > 1 {
-			definition.Spec.Conversion = target.Conversion(definition.Spec.Names.Plural, nil)
-		}
-		current := definition.DeepCopy()
-		err := c.Client.Get(ctx, client.ObjectKeyFromObject(current), current)
-		if err == nil {
-			current.Spec = definition.Spec
-			err = c.Client.Update(ctx, current)
-		}
-		if client.IgnoreNotFound(err) != nil {
-			return err
-		}
-	}
-	return c.Plane.Install(ctx, definitions)
-}
-
-// awaitBeta waits until the API server has seen whom to trust, for every kind.
-func (c *cluster) awaitBeta(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
-	defer cancel()
-	for _, probe := range []*unstructured.Unstructured{
-		object("karpenter.sh/v1beta1", "NodePool", "probe", tree{"template": tree{"spec": tree{"requirements": []any{}}}}),
-		object("karpenter.sh/v1beta1", "NodeClaim", "probe", tree{"requirements": []any{}}),
-		object("karpenter.k8s.aws/v1beta1", "EC2NodeClass", "probe", tree{
-			"amiFamily": "AL2", "role": "r", "subnetSelectorTerms": []any{tree{"id": "subnet-1"}}, "securityGroupSelectorTerms": []any{tree{"id": "sg-1"}},
-		}),
-	} {
-		for c.Client.Create(ctx, probe.DeepCopy()) != nil && ctx.Err() == nil {
-			time.Sleep(20 * time.Millisecond)
-		}
-		if err := c.Client.Delete(ctx, probe); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func object(apiVersion, kind, name string, spec tree) *unstructured.Unstructured {

@@ -63,16 +63,14 @@ func TestRotation_WhileConversionsRun(t *testing.T) {
 	// 241 days after the beginning the fourth certificate has just been made, which is still good today; on day 245 the authority
 	// is renewed, and on day 300 the certificate, by the new authority.
 	clock := &clock{now: time.Now().Add(-301 * day)}
-	stop, err := c.serve(t.Context(), clock)
-	if err != nil {
+	if err := c.StartConversion(t.Context(), clock); err != nil {
 		t.Fatal(err)
 	}
-	defer stop()
 	// Nobody can connect while the clock is that far behind.
 	for range 242 {
 		clock.step(day)
 	}
-	if err := c.awaitBeta(t.Context()); err != nil {
+	if err := c.AwaitConversion(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	one := object("karpenter.sh/v1beta1", "NodePool", "rotation", tree{"template": tree{"spec": tree{"requirements": []any{}}}})
@@ -116,7 +114,7 @@ func state(t *testing.T, c *cluster) (bundle, certificate []byte) {
 	if err := c.Client.Get(t.Context(), client.ObjectKey{Name: "nodepools.karpenter.sh"}, definition); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Client.Get(t.Context(), client.ObjectKey{Namespace: "karpenter", Name: "karpenter-conversion"}, secret); err != nil {
+	if err := c.Client.Get(t.Context(), client.ObjectKey{Namespace: "kube-system", Name: "karpenter-conversion"}, secret); err != nil {
 		t.Fatal(err)
 	}
 	return definition.Spec.Conversion.Webhook.ClientConfig.CABundle, secret.Data["tls.crt"]

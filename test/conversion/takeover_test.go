@@ -3,18 +3,13 @@ package conversion
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	wall "k8s.io/utils/clock"
 
 	"karpenter/api/crds"
 )
-
-type wallClock struct{}
-
-func (wallClock) Now() time.Time                         { return time.Now() }
-func (wallClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
 
 // TestTakeOver_StoredInBeta begins with a cluster whose definitions know v1beta1 only, and has ours take it over: etcd still holds
 // v1beta1 then, and every v1 read goes through the conversion.
@@ -48,12 +43,10 @@ func TestTakeOver_StoredInBeta(t *testing.T) {
 		}
 	}
 
-	stop, err := c.serve(t.Context(), wallClock{})
-	if err != nil {
+	if err := c.StartConversion(t.Context(), wall.RealClock{}); err != nil {
 		t.Fatal(err)
 	}
-	defer stop()
-	if err := c.awaitBeta(t.Context()); err != nil {
+	if err := c.AwaitConversion(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for _, one := range objects {

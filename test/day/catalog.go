@@ -50,7 +50,7 @@ func instanceType(t *catalog.Type, table *catalog.Region, o catalog.Offer) *worl
 	if t == nil || t.BareMetal || t.VCPUs >= belowCPU || !(o.OnDemand > 0) || len(t.Network.Cards) == 0 {
 		return nil
 	}
-	m := &shape.Machine{
+	m := &shape.Type{
 		Name: t.Name, Arch: shape.AMD64, Hypervisor: t.Hypervisor, VCPUs: int64(t.VCPUs), MemoryMiB: int64(t.MemoryMiB),
 		IPv4PerENI: int64(t.Network.IPv4PerENI), DefaultCard: t.Network.DefaultCard,
 	}

@@ -80,7 +80,7 @@ func newSim(set Settings) (*sim, error) {
 	if s.sets, s.classes, err = workloads(set.Workload, s.rng); err != nil {
 		return nil, err
 	}
-	market, err := req.New(world.LabelCapacityType, req.In, world.CapacityOnDemand)
+	capacityType, err := req.New(world.LabelCapacityType, req.In, world.CapacityOnDemand)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func newSim(set Settings) (*sim, error) {
 	}
 	slices.Sort(s.zones)
 	s.pool = &world.Pool{
-		Name: poolName, MaxNodes: -1, Types: types, Need: req.NewSet(req.Is(world.LabelPool, poolName), market),
+		Name: poolName, MaxNodes: -1, Types: types, Need: req.NewSet(req.Is(world.LabelPool, poolName), capacityType),
 		Labels: world.NewLabels(map[string]string{world.LabelPool: poolName}),
 	}
 	return s, nil

@@ -1,6 +1,8 @@
 package docs
 
 import (
+	"encoding/json"
+	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -82,6 +84,32 @@ func TestEveryDependencyHasAReason(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestEveryPackageOfJavaScriptHasAReason(t *testing.T) {
+	var has struct {
+		DevDependencies map[string]string `json:"devDependencies"`
+	}
+	folder := filepath.Join(root, "tools", "javascript")
+	if err := json.Unmarshal([]byte(read(t, filepath.Join(folder, "package.json"))), &has); err != nil {
+		t.Fatal(err)
+	}
+	var listed []string
+	for _, row := range moduleRow.FindAllStringSubmatch(section(t, read(t, filepath.Join(root, "docs", "design", "dependencies.md")), "JavaScript (tools/javascript/package.json)"), -1) {
+		listed = append(listed, strings.Split(strings.Trim(row[1], "`"), "`, `")...)
+	}
+	slices.Sort(listed)
+	if used := slices.Sorted(maps.Keys(has.DevDependencies)); !slices.Equal(used, listed) {
+		t.Errorf("tools/javascript/package.json has %q, docs/design/dependencies.md gives reasons for %q", used, listed)
+	}
+	for name, version := range has.DevDependencies {
+		if !regexp.MustCompile(`^\d+\.\d+\.\d+$`).MatchString(version) {
+			t.Errorf("tools/javascript/package.json: %s %s is not pinned; name one version", name, version)
+		}
+	}
+	if lock := read(t, filepath.Join(folder, "package-lock.json")); strings.Contains(lock, `"resolved"`) || !strings.Contains(lock, `"integrity"`) {
+		t.Error("tools/javascript/package-lock.json names a registry, or has no checksums; make it anew with npm install --package-lock-only")
 	}
 }
 

@@ -64,7 +64,7 @@ func (w *world) placed() (pods map[string]map[string]bool, costs map[string]int)
 // first: the one with fewer pods, which it would spare if it were not told. Nothing is evicted, and the other node keeps its pods.
 func TestN9_AScaleDownEmptiesTheNodeThatIsToGo(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, karpv1.NewNillableDuration(time.Hour), "--feature-gates=PodDeletionCostManagement=true")
+	w := newWorld(t, karpv1.NewNillableDuration(time.Hour), "PodDeletionCostManagement=true")
 	w.must(w.Client.Patch(t.Context(), &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"template":{"spec":{"requirements":[
 		{"key":"node.kubernetes.io/instance-type","operator":"In","values":["c5.2xlarge"]},{"key":"karpenter.sh/capacity-type","operator":"In","values":["on-demand"]}]}}}}`))))
 	w.scale(7)

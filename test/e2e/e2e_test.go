@@ -64,7 +64,7 @@ func play(t *testing.T, karpenter, kube, file string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, karpenter, "local", "--kube", kube, "--boot-time", "3s", "--scenario", file, "--predict")
-	// Where the machine has no time, the pods of one change come seconds apart; plan counts on their being planned together.
+	// Where the computer has no time, the pods of one change come seconds apart; plan counts on their being planned together.
 	cmd.Env = append(os.Environ(), "BATCH_IDLE_DURATION=3s", "BATCH_MAX_DURATION=1m")
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 20 * time.Second

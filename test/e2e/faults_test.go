@@ -11,7 +11,7 @@ import (
 	karpv1 "karpenter/api/karpenter/v1"
 )
 
-// TestT1_KilledAtRandom kills the controller fifty times while load swings and nodes are taken away: no machine is left
+// TestT1_KilledAtRandom kills the controller fifty times while load swings and nodes are taken away: no instance is left
 // over or launched twice, and soon after the last time everything is in order.
 func TestT1_KilledAtRandom(t *testing.T) {
 	t.Parallel()
@@ -19,7 +19,7 @@ func TestT1_KilledAtRandom(t *testing.T) {
 		kills, most, last = 50, 60, 24
 		seed              = 7
 	)
-	w := newWorld(t, karpv1.NewNillableDuration(0))
+	w := newWorld(t, karpv1.NewNillableDuration(0), "")
 	random := rand.New(rand.NewPCG(seed, 0))
 	for i := range kills {
 		w.scale(random.IntN(most + 1))
@@ -47,10 +47,10 @@ func (w *world) deleteClaim(random *rand.Rand) {
 }
 
 // TestT13_APIServerAway takes the API server away, makes it stutter, and lets the controller wake up with an old picture of the
-// cluster: none of it is a reason to end a machine.
+// cluster: none of it is a reason to end an instance.
 func TestT13_APIServerAway(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, karpv1.NeverDuration())
+	w := newWorld(t, karpv1.NeverDuration(), "")
 	w.scale(20)
 	w.awaitSettled(20)
 	for _, fault := range []struct {

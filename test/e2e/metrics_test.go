@@ -41,8 +41,12 @@ var chance = []meter.Name{meter.DisruptionFailedValidations}
 
 // elsewhere are the metrics of features that are off in this cluster, and the test that looks at them.
 var elsewhere = map[meter.Name]string{
-	meter.DeletionCostPending: "TestN9_AScaleDownEmptiesTheNodeThatIsToGo",
-	meter.DeletionCostWrites:  "TestN9_AScaleDownEmptiesTheNodeThatIsToGo",
+	meter.DeletionCostPending:     "TestN9_AScaleDownEmptiesTheNodeThatIsToGo",
+	meter.DeletionCostWrites:      "TestN9_AScaleDownEmptiesTheNodeThatIsToGo",
+	meter.NodesReboots:            "TestN6_N7_RepairOnTheWholeProduct",
+	meter.NodesRebootDuration:     "TestN6_N7_RepairOnTheWholeProduct",
+	meter.NodesRebootRecovery:     "TestN6_N7_RepairOnTheWholeProduct",
+	meter.TerminateFirstDecisions: "TestN8_ANodeInAFullReservationIsRemovedFirst of internal/control/disruption",
 }
 
 // unfilled says why a label of a metric has no value in this cluster.
@@ -92,7 +96,7 @@ var apart = []struct {
 // that never moves is a hole in a dashboard.
 func TestB5_DocumentedSeriesMove(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, karpv1.NewNillableDuration(0), "--feature-gates", "NodeRepair=true")
+	w := newWorld(t, karpv1.NewNillableDuration(0), "NodeRepair=true")
 	s := newScraper(w)
 	w.kubectl("apply", "-f", filepath.Join("testdata", "manifests", "metrics.yaml"))
 	w.scale(8)
@@ -102,7 +106,7 @@ func TestB5_DocumentedSeriesMove(t *testing.T) {
 	began := time.Now()
 	w.kubectl("apply", "-f", filepath.Join("testdata", "manifests", "hopeless.yaml"))
 
-	w.must(w.AWS.SetStock(simaws.StockRule{Type: "m5.large", Zone: "*", Market: "*"}))
+	w.must(w.AWS.SetStock(simaws.StockRule{Type: "m5.large", Zone: "*", CapacityType: "*"}))
 	spot := w.of("spot")
 	w.must(w.AWS.Rebalance(region, false, instanceOf(&spot[0])))
 	w.must(w.AWS.Interrupt(region, instanceOf(&spot[1])))

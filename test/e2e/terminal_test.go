@@ -36,7 +36,7 @@ spec:
 // TestCommandsOnATerminal asks a cluster what people ask, as they do.
 func TestCommandsOnATerminal(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, karpv1.NeverDuration())
+	w := newWorld(t, karpv1.NeverDuration(), "")
 	w.scale(3)
 	w.awaitSettled(3)
 	manifest := filepath.Join(t.TempDir(), "second.yaml")
@@ -197,7 +197,7 @@ func topOnATerminal(t *testing.T, kubeconfig string) {
 
 func planOnATerminal(t *testing.T, kubeconfig, manifest string) {
 	term := onTerminal(t, "plan", "--kubeconfig", kubeconfig, "-f", manifest)
-	term.await(0, "from controller at http://", "Deployment default/second is new: 4 pods", "difference", "It takes about", "\x1b[32m+  (new)", "to add, 0 to remove, +$")
+	term.await(0, "from controller karpenter-", "Deployment default/second is new: 4 pods", "difference", "It takes about", "\x1b[32m+  (new)", "to add, 0 to remove, +$")
 	for _, line := range strings.Split(escapes.ReplaceAllString(term.text(), ""), "\r\n") {
 		if n := utf8.RuneCountInString(line); n > 80 && strings.HasPrefix(line, "+") {
 			t.Errorf("a row has %d characters: %q", n, line)
@@ -210,13 +210,13 @@ func planOnATerminal(t *testing.T, kubeconfig, manifest string) {
 
 func explainOnATerminal(t *testing.T, kubeconfig string) {
 	work := onTerminal(t, "explain", "deployment/swing", "--kubeconfig", kubeconfig)
-	work.await(0, "from controller at http://", "Deployment default/swing has 3 pods, all of them running. Its share of ", "3 pods running; one of them:")
+	work.await(0, "from controller karpenter-", "Deployment default/swing has 3 pods, all of them running. Its share of ", "3 pods running; one of them:")
 	if err := work.cmd.Wait(); err != nil {
 		t.Errorf("it ended with %v", err)
 	}
 	term := onTerminal(t, "explain", "nodepool", "default", "--kubeconfig", kubeconfig)
 	// The history is the controller's own: nothing but its ledger knows of launches.
-	term.await(0, "from controller at http://", "NodePool default can make nodes of", "limit cpu", "History", "Launch Done")
+	term.await(0, "from controller karpenter-", "NodePool default can make nodes of", "limit cpu", "History", "Launch Done")
 	if err := term.cmd.Wait(); err != nil {
 		t.Errorf("it ended with %v", err)
 	}

@@ -26,7 +26,7 @@ import (
 
 const (
 	region = "us-west-2"
-	// calm is how long the cluster may take to put itself right: a minute, and more for a machine that has other things to do.
+	// calm is how long the cluster may take to put itself right: a minute, and more for a computer that has other things to do.
 	calm = 5 * time.Minute
 	// glance is how often claims and instances are looked at. Both last for seconds at least.
 	glance = 200 * time.Millisecond
@@ -47,8 +47,9 @@ type world struct {
 	owners    map[string]map[string]bool
 }
 
-// newWorld starts a cluster whose default pool consolidates after the given time, and whose controller has these flags.
-func newWorld(t *testing.T, consolidateAfter karpv1.NillableDuration, flags ...string) *world {
+// newWorld starts a cluster whose default pool consolidates after the given time, and whose controller has these feature gates, and those
+// of the AWS provider if there are more.
+func newWorld(t *testing.T, consolidateAfter karpv1.NillableDuration, gates string, awsGates ...string) *world {
 	t.Helper()
 	slot(t)
 	root, err := harness.Root()
@@ -66,15 +67,14 @@ func newWorld(t *testing.T, consolidateAfter karpv1.NillableDuration, flags ...s
 	dir := filepath.Join(t.TempDir(), "cluster")
 	cluster, err := local.Start(t.Context(), local.Options{
 		Binary: kube, Dir: dir, ClusterName: "my-cluster", Region: region, BootTime: 3 * time.Second,
-		Controller: append([]string{karpenter, "controller"}, flags...),
+		Program: karpenter, Settings: map[string]string{"FEATURE_GATES": gates, "AWS_FEATURE_GATES": strings.Join(awsGates, ",")},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			text, _ := os.ReadFile(filepath.Join(dir, "logs", "karpenter.log"))
-			t.Logf("the end of the controller's log:\n%s", text[max(0, len(text)-20_000):])
+			t.Logf("the end of the controller's log:\n%s", cluster.LogTail(100))
 		}
 		if err := cluster.Stop(); err != nil {
 			t.Error(err)
@@ -280,7 +280,7 @@ func (w *world) pause(d time.Duration) {
 	}
 }
 
-// freeze stops a process for a while, as a machine or network that is away would.
+// freeze stops a process for a while, as a computer or network that is away would.
 func (w *world) freeze(program string, d time.Duration) {
 	w.t.Helper()
 	pid := w.Pids()[program]

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
-	"log/slog"
 	"maps"
 	"os"
 	"path"
@@ -22,27 +21,17 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"karpenter/internal/cli"
-	"karpenter/internal/local"
 	"karpenter/test/harness"
 )
 
 var update = flag.Bool("update", false, "rewrite the files in testdata")
 
 // world is a cluster with both versions of our API in it.
-type world struct {
-	*harness.Cluster
-	stopWebhook func()
-}
+type world struct{ *harness.Cluster }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	cluster := harness.Start(t, harness.Options{NoCRDs: true})
-	kinds, err := local.ServeKinds(t.Context(), cluster.Plane, slog.New(slog.NewTextHandler(t.Output(), nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(kinds.Stop)
-	return &world{Cluster: cluster, stopWebhook: kinds.Stop}
+	return &world{harness.Start(t, harness.Options{Conversion: true})}
 }
 
 // apply runs kubectl apply as a reader of the examples would.
@@ -240,7 +229,7 @@ func (w *world) offline(t *testing.T) {
 
 // withoutWebhook runs last: v1 clients never depend on the webhook.
 func (w *world) withoutWebhook(t *testing.T) {
-	w.stopWebhook()
+	w.StopConversion()
 	for _, m := range manifests(t) {
 		if m.ours() && !m.beta() {
 			w.remove(t, m)

@@ -82,7 +82,7 @@ func (r *reader) startCluster() {
 	}
 	cluster, err := local.Start(t.Context(), local.Options{
 		Binary: kube, Dir: filepath.Join(t.TempDir(), "cluster"), ClusterName: "my-cluster", Region: "us-west-2", BootTime: time.Second,
-		Controller: []string{filepath.Join(r.dir, "bin", "karpenter"), "controller"},
+		Program: filepath.Join(r.dir, "bin", "karpenter"),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,11 +23,11 @@ import (
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"karpenter/api/crds"
-	"karpenter/internal/local"
 	"karpenter/internal/local/plane"
 
 	buffers "karpenter/api/autoscaling/v1beta1"
@@ -63,7 +62,7 @@ type Cluster struct {
 	// AuditLog is where requests are noted that Options.Audit asks for.
 	AuditLog string
 	binary   string
-	kinds    *local.Kinds
+	webhook  conversion
 }
 
 // Scheme knows Kubernetes' own kinds, definitions of kinds, and ours.
@@ -123,21 +122,26 @@ func start(ctx context.Context, dir string, opts Options) (*Cluster, error) {
 			return nil, fmt.Errorf("writing the audit policy: %w", err)
 		}
 	}
-	p, err := plane.Start(ctx, plane.Options{Binary: binary, Dir: dir, Controllers: opts.Controllers, Scheduler: opts.Scheduler, AuditPolicy: policy, NoWatchCache: opts.NoWatchCache})
+	c := &Cluster{AuditLog: filepath.Join(dir, "logs", "audit.log"), binary: binary}
+	c.Plane, err = plane.Start(ctx, plane.Options{
+		Binary: binary, Dir: dir, Controllers: opts.Controllers, Scheduler: opts.Scheduler, AuditPolicy: policy, NoWatchCache: opts.NoWatchCache, Dial: c.webhook.dial,
+	})
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{Config: p.Config, Kubeconfig: p.Kubeconfig, Plane: p, AuditLog: filepath.Join(dir, "logs", "audit.log"), binary: binary}
-	c.Client, err = client.NewWithWatch(p.Config, client.Options{Scheme: Scheme()})
+	c.Config, c.Kubeconfig = c.Plane.Config, c.Plane.Kubeconfig
+	c.Client, err = client.NewWithWatch(c.Config, client.Options{Scheme: Scheme()})
 	switch {
 	case err != nil || opts.NoCRDs:
 	case opts.Conversion:
-		c.kinds, err = local.ServeKinds(ctx, p, slog.New(slog.DiscardHandler))
+		if err = c.StartConversion(ctx, clock.RealClock{}); err == nil {
+			err = c.AwaitConversion(ctx)
+		}
 	default:
-		err = p.Install(ctx, crds.Objects())
+		err = c.Plane.Install(ctx, crds.Objects())
 	}
 	if err != nil {
-		p.Stop()
+		c.Stop()
 		return nil, err
 	}
 	return c, nil
@@ -147,14 +151,6 @@ func start(ctx context.Context, dir string, opts Options) (*Cluster, error) {
 func (c *Cluster) Stop() {
 	c.StopConversion()
 	c.Plane.Stop()
-}
-
-// StopConversion ends the webhook, if it runs.
-func (c *Cluster) StopConversion() {
-	if c.kinds != nil {
-		c.kinds.Stop()
-		c.kinds = nil
-	}
 }
 
 // Version is the API server's. Tests ask for it where an older Kubernetes does less.

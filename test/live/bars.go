@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// limits are the bars of a workload. Seconds count on the machine as it is, everything else on a busy one too.
+// limits are the bars of a workload. Seconds count on the instance as it is, everything else on a busy one too.
 type limits struct {
 	// out are the seconds of each way out with slow arrival; outFast, if any, those with fast arrival.
 	out, outFast []float64

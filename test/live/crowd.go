@@ -22,7 +22,7 @@ const (
 	crowdLabel = "example.com/crowd"
 	// crowdWorkers create pods side by side.
 	crowdWorkers = 16
-	// crowdPatience is how long a crowd may take to come, on a machine with other things to do.
+	// crowdPatience is how long a crowd may take to come, on an instance with other things to do.
 	crowdPatience = 15 * time.Minute
 )
 
@@ -91,7 +91,7 @@ func (c *crowd) grow(ctx context.Context, nodes, pods int) error {
 	if err := c.Client.Patch(ctx, deployment, patch); err != nil {
 		return fmt.Errorf("scaling the crowd: %w", err)
 	}
-	// The pods are counted, since what a Deployment says of them can be late when the machine is busy.
+	// The pods are counted, since what a Deployment says of them can be late when the computer is busy.
 	if err := until(ctx, 2*time.Second, func() (bool, error) {
 		running, err := c.count(ctx, client.MatchingLabels{"app": "crowd"}, client.MatchingFields{"status.phase": "Running"})
 		return err == nil && running == nodes, nil // an API server that is that busy may give a request up

@@ -29,7 +29,7 @@ const (
 	memoryMB   = 200.0
 	idleShare  = 2.0
 	idleSettle = 20 * time.Second
-	// idleWatch is as long as the slowest of what is done again and again, all machines' list, needs to come by once.
+	// idleWatch is as long as the slowest of what is done again and again, all instances' list, needs to come by once.
 	idleWatch = 2 * time.Minute
 
 	barRestart     = "restart"
@@ -37,7 +37,7 @@ const (
 	// restartCalm is how long after the first decision another one would be a wrong one.
 	restartCalm = 8 * time.Second
 
-	// crowdBoot is not in question, so machines are there quickly.
+	// crowdBoot is not in question, so instances are there quickly.
 	crowdBoot = 2 * time.Second
 	// probePatience is far above any bar.
 	probePatience = 2 * time.Minute
@@ -93,7 +93,7 @@ func (b *bench) pending(ctx context.Context, s *site) error {
 	}
 	var all []float64
 	for i := range pendingProbes {
-		// A probe must not always come when a machine of an earlier one joins, which takes as long as two probes: the pauses are spread.
+		// A probe must not always come when an instance of an earlier one joins, which takes as long as two probes: the pauses are spread.
 		if err := rest(ctx, crowdBoot*time.Duration(i)/pendingProbes); err != nil {
 			return err
 		}

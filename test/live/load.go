@@ -25,7 +25,7 @@ func spin() {
 	}
 }
 
-// burden keeps every core of the machine busy until the function that it returns is called.
+// burden keeps every core of the instance busy until the function that it returns is called.
 func burden() (end func(), err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -47,7 +47,7 @@ func burden() (end func(), err error) {
 		}
 		if err != nil {
 			end()
-			return nil, errors.Join(errors.New("keeping the machine busy"), err)
+			return nil, errors.Join(errors.New("keeping the instance busy"), err)
 		}
 		lines, children = append(lines, line), append(children, child)
 	}

@@ -1,4 +1,4 @@
-// Command live starts the whole product on this machine (control plane, scheduler, AWS simulator, kwok as kubelets, and the
+// Command live starts the whole product on this computer (control plane, scheduler, AWS simulator, kwok as kubelets, and the
 // karpenter binary as a process) and measures how fast and how frugal it is. It says of each bar whether it holds, and keeps a
 // copy of the figures as JSON.
 //
@@ -9,7 +9,7 @@
 // size.
 //
 // Workloads are drawn from --seed and run --runs times in every combination of --arrival (how fast Kubernetes makes pods: slow is
-// about 20 a second, as by default, fast is 200), --after (the pool's consolidateAfter) and --load (the machine as it is, or with a
+// about 20 a second, as by default, fast is 200), --after (the pool's consolidateAfter) and --load (the instance as it is, or with a
 // spinning process per core), each on a new cluster. Each phase is reported in a table; with -v a line tells every five seconds how
 // far it is.
 package main
@@ -87,7 +87,7 @@ func main() {
 	flag.IntVar(&b.runs, "runs", 1, "how often each workload is run in each combination")
 	flag.StringVar(&arrival, "arrival", "both", "how fast a workload's pods come: slow, fast or both")
 	flag.StringVar(&after, "after", "30s", "consolidateAfter of the workloads' pool; several are separated by commas")
-	flag.StringVar(&load, "load", "calm", "what else the machine does: calm (nothing), busy (a spinning process per core) or both")
+	flag.StringVar(&load, "load", "calm", "what else the computer does: calm (nothing), busy (a spinning process per core) or both")
 	flag.DurationVar(&b.patience, "patience", 20*time.Minute, "when to give a phase of a workload up")
 	flag.Parse()
 	b.bars = flag.Args()

@@ -12,7 +12,7 @@ import (
 // clockTicks is the unit of CPU times in /proc on Linux.
 const clockTicks = 100
 
-// loadAverage is how busy the machine is, over one, five and fifteen minutes.
+// loadAverage is how busy the instance is, over one, five and fifteen minutes.
 func loadAverage() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

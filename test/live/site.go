@@ -58,7 +58,7 @@ func (b *bench) launch(ctx context.Context, opts local.Options) (*site, error) {
 		}
 	}
 	opts.Binary, opts.Dir, opts.ClusterName, opts.Region = b.kube, dir, "my-cluster", region
-	opts.Controller, opts.Tell = []string{b.karpenter, "controller"}, tell
+	opts.Program, opts.Tell = b.karpenter, tell
 	if opts.ControllersQPS == 0 { // what is measured is Karpenter, not what makes and binds pods
 		opts.ControllersQPS, opts.ControllersBurst = 1000, 2000
 	}
@@ -117,7 +117,7 @@ type seen struct {
 }
 
 // follow watches several kinds at once. Times are those of arrival here, because objects carry whole seconds only. A watch that
-// the API server gives up, as it does when the machine is busy, is begun again without losing anything.
+// the API server gives up, as it does when the computer is busy, is begun again without losing anything.
 func (s *site) follow(ctx context.Context, kinds ...client.Object) (<-chan seen, error) {
 	watched, err := cache.New(s.Config, cache.Options{Scheme: s.Client.Scheme()})
 	if err != nil {

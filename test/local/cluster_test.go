@@ -1,21 +1,23 @@
 package local
 
 import (
-	"bufio"
 	"bytes"
 	"context"
+	"fmt"
+	"net/http"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/local"
 	"karpenter/test/harness"
 )
 
@@ -47,15 +49,14 @@ func TestTheClusterLooksLikeOneOnAWS(t *testing.T) {
 }
 
 func TestKubectlOfTheGuides(t *testing.T) {
-	until(t, "the controller's pods to run", func() bool {
-		out, err := kubectl(t.Context(), t, "get", "pods", "-A", "-l", "app.kubernetes.io/name=karpenter").CombinedOutput()
-		return err == nil && bytes.Count(out, []byte("1/1     Running")) == 2
-	})
+	out, err := kubectl(t.Context(), t, "get", "pods", "-A", "-l", "app.kubernetes.io/name=karpenter").CombinedOutput()
+	if err != nil || bytes.Count(out, []byte("1/1     Running")) != 1 {
+		t.Errorf("the controller's pods: %v\n%s", err, out)
+	}
 	for _, args := range [][]string{
 		{"get", "pods", "-n", "kube-system", "-l", "app.kubernetes.io/name=karpenter"},
 		{"logs", "-n", "kube-system", "-l", "app.kubernetes.io/name=karpenter"},
-		{"logs", "-n", "karpenter", "-l", "app.kubernetes.io/name=karpenter"},
-		{"logs", "-n", "karpenter", "deploy/karpenter"},
+		{"logs", "-n", "kube-system", "deploy/karpenter", "-c", "controller"},
 		{"get", "nodeclaims"},
 		{"get", "nodepools"},
 		{"get", "nodes", "-L", "karpenter.sh/capacity-type,node.kubernetes.io/instance-type"},
@@ -70,59 +71,49 @@ func TestKubectlOfTheGuides(t *testing.T) {
 	}
 }
 
-// Where there is a controller a second one is not run, and says so.
-func TestAChartBesideTheController(t *testing.T) {
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "chart", Labels: map[string]string{"app.kubernetes.io/name": "karpenter"}},
-		Spec: corev1.PodSpec{
-			Tolerations: []corev1.Toleration{{Key: "CriticalAddonsOnly", Operator: corev1.TolerationOpExists}},
-			Containers:  []corev1.Container{{Name: "controller", Image: "i", Env: []corev1.EnvVar{{Name: "KARPENTER_SERVICE", Value: "karpenter"}}}},
-		},
+func TestTheControllerComesBack(t *testing.T) {
+	says := func(args ...string) string {
+		out, _ := kubectl(t.Context(), t, append([]string{"logs", "-n", "kube-system", "deploy/karpenter"}, args...)...).CombinedOutput()
+		return regexp.MustCompile(`controller \d+ is running`).FindString(string(out))
 	}
-	if err := cluster.Client.Create(t.Context(), pod); err != nil {
-		t.Fatal(err)
+	first := says()
+	if want := fmt.Sprintf("controller %d is running", cluster.Pids()["controller"]); first != want {
+		t.Errorf("the log says %q, want %q", first, want)
 	}
-	eventually(t, cluster.Client, pod, func(p *corev1.Pod) bool {
-		all := p.Status.ContainerStatuses
-		return len(all) == 1 && all[0].State.Waiting != nil && strings.Contains(all[0].State.Waiting.Message, "--no-karpenter")
-	})
-	if err := cluster.Client.Delete(t.Context(), pod); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "the pod to be gone", func() bool {
-		return apierrors.IsNotFound(cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod))
-	})
-}
-
-func TestTheControllerComesBackAndItsLogGoesOn(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	follow := kubectl(ctx, t, "logs", "-n", "kube-system", "deploy/karpenter", "-f")
-	out, err := follow.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := follow.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		cancel()
-		_ = follow.Wait()
-	}()
-	started := make(chan string)
-	go func() {
-		defer close(started)
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			if strings.HasSuffix(lines.Text(), "is running") {
-				started <- lines.Text()
-			}
-		}
-	}()
-	first := <-started
 	if err := cluster.KillController(); err != nil {
 		t.Fatal(err)
 	}
-	if second, ok := <-started; !ok || second == first {
-		t.Errorf("after %q the log said %q, want another process", first, second)
+	until(t, "another process to run", func() bool { now := says(); return now != "" && now != first })
+	if before := says("--previous"); before != first {
+		t.Errorf("the log of the process before says %q, want %q", before, first)
+	}
+	// Its addresses stay.
+	until(t, "the forwarded port to lead to it", func() bool {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, cluster.MetricsURL, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return false
+		}
+		defer response.Body.Close()
+		return response.StatusCode == http.StatusOK
+	})
+}
+
+// A controller that cannot start is the end of the cluster's, with the reason.
+func TestAControllerThatEnds(t *testing.T) {
+	binary, err := harness.Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed, err := local.Start(t.Context(), local.Options{
+		Binary: binary, Dir: filepath.Join(t.TempDir(), "cluster"), ClusterName: "my-cluster", Region: "us-west-2", Program: "/bin/false",
+	})
+	if err == nil {
+		t.Error("it is ready", failed.Stop())
+	} else if !strings.Contains(err.Error(), "the controller ended 3 times") {
+		t.Error(err)
 	}
 }

@@ -2,8 +2,8 @@ package local
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -22,7 +22,7 @@ import (
 	"karpenter/test/harness"
 )
 
-// patience is far above what anything here takes on an idle machine.
+// patience is far above what anything here takes on an idle computer.
 const patience = 5 * time.Minute
 
 // cluster is shared by the tests: starting one takes seconds.
@@ -56,8 +56,8 @@ func run(m *testing.M) int {
 	began := time.Now()
 	cluster, err = local.Start(context.Background(), local.Options{
 		Binary: binary, Dir: filepath.Join(dir, "cluster"), ClusterName: "my-cluster", Region: "us-west-2", BootTime: 200 * time.Millisecond,
-		Controller: []string{self, "controller"},
-		Tell:       func(line string) { fmt.Printf("%5.1fs %s\n", time.Since(began).Seconds(), line) },
+		Program: self,
+		Tell:    func(line string) { fmt.Printf("%5.1fs %s\n", time.Since(began).Seconds(), line) },
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -90,21 +90,19 @@ func idle(ctx context.Context) error {
 		fmt.Printf("setting %s=%s\n", name, os.Getenv(name))
 	}
 	fmt.Printf("controller %d is running\n", os.Getpid())
-	server := &http.Server{
-		Addr:        "127.0.0.1:" + os.Getenv("HEALTH_PROBE_PORT"),
-		Handler:     http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}),
-		ReadTimeout: time.Second,
-	}
-	go func() {
-		<-ctx.Done()
-		_ = server.Close()
-	}()
 	if err := acceptDefaults(ctx); err != nil {
 		return err
 	}
-	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
-		return err
+	for _, port := range []string{"METRICS_PORT", "HEALTH_PROBE_PORT"} {
+		listener, err := net.Listen("tcp", "127.0.0.1:"+os.Getenv(port))
+		if err != nil {
+			return err
+		}
+		go func() {
+			_ = (&http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), ReadTimeout: time.Second}).Serve(listener)
+		}()
 	}
+	<-ctx.Done()
 	return nil
 }
 
@@ -122,10 +120,11 @@ func acceptDefaults(ctx context.Context) error {
 	if err := kube.Get(ctx, client.ObjectKey{Name: "default"}, pool); err != nil {
 		return client.IgnoreNotFound(err)
 	}
+	before := pool.DeepCopy()
 	for _, condition := range []string{karpv1.ConditionValidationSucceeded, karpv1.ConditionNodeClassReady} {
 		pool.StatusConditions().SetTrue(condition, time.Now())
 	}
-	return kube.Status().Update(ctx, pool)
+	return kube.Status().Patch(ctx, pool, client.MergeFrom(before))
 }
 
 // eventually looks at an object until it is as wanted.

@@ -78,7 +78,7 @@ func children(t *testing.T, parent int) []int {
 	t.Helper()
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil || len(stats) == 0 {
-		t.Skip("this machine does not tell which process started which")
+		t.Skip("this computer does not tell which process started which")
 	}
 	var found []int
 	for _, file := range stats {

@@ -48,7 +48,7 @@ func TestScenarioIsPlayed(t *testing.T) {
 			expect pods == 3
 			expect cost < 0.001
 			fault error action=ec2:CreateFleet code=InternalError status=500 percent=20
-			stock type=m5.* zone=* market=spot count=0
+			stock type=m5.* zone=* capacityType=spot count=0
 			clear faults
 			clear stock
 			show pods

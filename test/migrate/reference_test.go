@@ -26,15 +26,15 @@ import (
 
 const region = "us-west-2"
 
-// machine is an instance with its claim and its node.
-type machine struct{ Name, ID, Node, UID string }
+// instance is an instance with its claim and its node.
+type instance struct{ Name, ID, Node, UID string }
 
 // leftBehind is what the templates of testdata are filled with.
 type leftBehind struct {
-	Version                            string
-	Image, Subnet, Zone, ZoneID, Group string
-	ClassHash, PoolHash                string
-	Machines                           []*machine
+	Version                               string
+	Image, Subnet, Zone, ZoneID, Group    string
+	ClassHash, ClassHashVersion, PoolHash string
+	Instances                             []*instance
 }
 
 // site is a cluster and an AWS in which upstream Karpenter has run.
@@ -45,7 +45,7 @@ type site struct {
 	left *leftBehind
 }
 
-// newSite starts a cluster and an AWS, and launches two machines in it as upstream Karpenter does.
+// newSite starts a cluster and an AWS, and launches two instances in it as upstream Karpenter does.
 func newSite(t *testing.T, opts harness.Options, version string) *site {
 	t.Helper()
 	if testing.Short() {
@@ -72,7 +72,7 @@ func newSite(t *testing.T, opts harness.Options, version string) *site {
 	return s
 }
 
-// launch makes two machines from a launch template, with the tags that upstream Karpenter gives them.
+// launch makes two instances from a launch template, with the tags that upstream Karpenter gives them.
 func (s *site) launch() {
 	s.t.Helper()
 	ctx := s.t.Context()
@@ -95,7 +95,7 @@ func (s *site) launch() {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		s.left.Machines = append(s.left.Machines, &machine{Name: claim, ID: aws.ToString(out.Instances[0].InstanceId), Node: "ip-" + claim + ".internal"})
+		s.left.Instances = append(s.left.Instances, &instance{Name: claim, ID: aws.ToString(out.Instances[0].InstanceId), Node: "ip-" + claim + ".internal"})
 	}
 }
 
@@ -144,7 +144,7 @@ func (s *site) write(file string) {
 				s.t.Fatal(err)
 			}
 		}
-		for _, m := range s.left.Machines {
+		for _, m := range s.left.Instances {
 			if m.Name == object.GetName() && object.GetKind() == "NodeClaim" {
 				m.UID = string(object.GetUID())
 			}
@@ -172,7 +172,7 @@ func (s *site) hashes() {
 			if err := yaml.Unmarshal(raw, class); err != nil {
 				s.t.Fatal(err)
 			}
-			s.left.ClassHash = class.Hash(caBundle(s.Cluster))
+			s.left.ClassHash, s.left.ClassHashVersion = class.Hash(caBundle(s.Cluster)), "v5"
 		}
 	}
 }
@@ -200,7 +200,7 @@ func (s *site) cluster() map[string]*unstructured.Unstructured {
 	return found
 }
 
-// instances are the states and launch times of all machines that there ever were.
+// instances are the states and launch times of all instances that there ever were.
 func (s *site) instances() string {
 	s.t.Helper()
 	list, err := s.Sim.Instances(region)

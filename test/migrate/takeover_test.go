@@ -1,7 +1,7 @@
 package migrate
 
 import (
-	"log/slog"
+	"errors"
 	"maps"
 	"regexp"
 	"slices"
@@ -11,11 +11,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	awsv1 "karpenter/api/aws/v1"
 	"karpenter/api/crds"
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/local"
 	"karpenter/test/harness"
 	"karpenter/test/harness/program"
 )
@@ -25,6 +26,17 @@ func TestTakeOver_V1(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, harness.Options{}, "v1")
 	s.hashes()
+	s.write("v1.yaml")
+	s.write("nodes.yaml")
+	s.takeOver(false)
+}
+
+// TestTakeOver_V1_HashV6 takes over from a release whose hashes of classes have other values.
+func TestTakeOver_V1_HashV6(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, harness.Options{}, "v1")
+	s.hashes()
+	s.left.ClassHash, s.left.ClassHashVersion = "4067990795380418201", "v6"
 	s.write("v1.yaml")
 	s.write("nodes.yaml")
 	s.takeOver(false)
@@ -49,11 +61,9 @@ func TestTakeOver_V1Beta1(t *testing.T) {
 	}
 	s.write("v1beta1.yaml")
 	s.write("nodes.yaml")
-	kinds, err := local.ServeKinds(t.Context(), s.Plane, slog.New(slog.DiscardHandler))
-	if err != nil {
+	if err := errors.Join(s.StartConversion(t.Context(), clock.RealClock{}), s.AwaitConversion(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(kinds.Stop)
 	s.takeOver(true)
 }
 
@@ -61,14 +71,14 @@ func TestTakeOver_V1Beta1(t *testing.T) {
 // have been launched, ended, drifted or rewritten by then. Last, something does change, to show that it would have been seen.
 func (s *site) takeOver(converted bool) {
 	s.t.Helper()
-	before, machines := s.cluster(), s.instances()
+	before, instances := s.cluster(), s.instances()
 	for range 2 {
 		run := startController(s.t, s.Cluster, s.World)
 		s.settle(run)
 		run.Stop()
 	}
-	if diff := cmp.Diff(machines, s.instances()); diff != "" {
-		s.t.Errorf("machines:\n%s", diff)
+	if diff := cmp.Diff(instances, s.instances()); diff != "" {
+		s.t.Errorf("instances:\n%s", diff)
 	}
 	after := s.cluster()
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(before)), slices.Sorted(maps.Keys(after))); diff != "" {
@@ -103,12 +113,12 @@ func (s *site) settle(run *program.Controller) {
 		pool := &karpv1.NodePool{}
 		err := s.Client.Get(s.t.Context(), client.ObjectKey{Name: "default"}, pool)
 		count := pool.Status.Resources["nodes"]
-		return err == nil && count.Value() == int64(len(s.left.Machines)) && pool.StatusConditions().Root().Status == "True"
+		return err == nil && count.Value() == int64(len(s.left.Instances)) && pool.StatusConditions().Root().Status == "True"
 	})
 	program.Until(s.t, "drift is judged and disruption decided", func() bool {
 		run.MustRun()
 		text := run.Scrape()
-		return total(text, `karpenter_cloudprovider_duration_seconds_count\{[^}]*method="IsDrifted"[^}]*\}`) >= float64(len(s.left.Machines)) &&
+		return total(text, `karpenter_cloudprovider_duration_seconds_count\{[^}]*method="IsDrifted"[^}]*\}`) >= float64(len(s.left.Instances)) &&
 			total(text, `karpenter_voluntary_disruption_decision_evaluation_duration_seconds_count\{[^}]*\}`) >= 3
 	})
 }
@@ -132,7 +142,7 @@ var theirs = []string{
 }
 
 // handedBack checks that upstream Karpenter can go on with an object: its spec, finalizers, owners, labels and annotations
-// are as it has left them, but for hashes of a version that it has left behind as well.
+// are as it has left them, but for hashes of another version, which it renews.
 func handedBack(t *testing.T, before, after *unstructured.Unstructured, converted bool) {
 	t.Helper()
 	if diff := cmp.Diff(before.Object["spec"], after.Object["spec"]); diff != "" {
@@ -155,7 +165,7 @@ func handedBack(t *testing.T, before, after *unstructured.Unstructured, converte
 	}
 	was, is = before.GetAnnotations(), after.GetAnnotations()
 	for key, value := range was {
-		renewed := converted && strings.Contains(key, "-hash")
+		renewed := strings.Contains(key, "-hash") && (converted || strings.Contains(key, "ec2nodeclass"))
 		if is[key] != value && !renewed {
 			t.Errorf("annotation %s was %q and is %q", key, value, is[key])
 		}
@@ -165,9 +175,10 @@ func handedBack(t *testing.T, before, after *unstructured.Unstructured, converte
 			t.Errorf("annotation %s=%s is new", key, value)
 		}
 	}
-	for _, want := range [][2]string{{"karpenter.sh/nodepool-hash-version", "v3"}, {"karpenter.k8s.aws/ec2nodeclass-hash-version", "v5"}} {
+	for _, want := range [][2]string{{"karpenter.sh/nodepool-hash-version", "v3"}, {"karpenter.k8s.aws/ec2nodeclass-hash-version", awsv1.EC2NodeClassHashVersion}} {
+		// Whoever has another version of a hash renews it on pool, class and claims.
 		if got, has := is[want[0]]; has && got != want[1] && before.GetKind() != "Node" {
-			t.Errorf("%s is %q, upstream reads %q", want[0], got, want[1])
+			t.Errorf("%s is %q, want %q", want[0], got, want[1])
 		}
 	}
 	conditions, _, _ := unstructured.NestedSlice(after.Object, "status", "conditions")

@@ -13,6 +13,7 @@ import (
 
 	v1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/disrupt"
+	"karpenter/internal/engine/life"
 	"karpenter/internal/engine/pack"
 	"karpenter/internal/state"
 	"karpenter/internal/state/dump"
@@ -36,6 +37,9 @@ type cluster struct {
 	turn       map[string]bool
 	past       []disrupt.Past
 	spotToSpot bool
+	repair     []life.RepairPolicy
+	// terminateFirst says that nodes in full reservations may be removed first.
+	terminateFirst bool
 }
 
 // words is a line: a verb, a name, and key=value arguments, of which some may repeat.
@@ -145,6 +149,8 @@ func (c *cluster) add(w words) error {
 		return c.addOption(w)
 	case "now", "nominate", "busy", "past":
 		return c.addAround(w)
+	case "repair":
+		return c.addRepair(w)
 	case "show":
 		c.show[w.name] = true
 		return nil
@@ -160,6 +166,8 @@ func (c *cluster) addOption(w words) error {
 		c.options.BestEffortMinValues = true
 	case "spot-to-spot":
 		c.spotToSpot = true
+	case "terminate-first":
+		c.terminateFirst = true
 	case "no-new-nodes":
 		c.options.NoNewNodes = true
 	case "max-types":
@@ -274,7 +282,7 @@ func (c *cluster) addType(w words) error {
 				o.Labels = map[string]string{"example.com/reservation-id": o.Reservation}
 			}
 			if big := w.get("big", ""); strings.HasPrefix(big, z+":") { // an offering with more memory than its type
-				o.Allocatable = map[string]string{"cpu": t.Allocatable["cpu"], "memory": big[len(z)+1:], "pods": "110", "ephemeral-storage": "100Gi"}
+				o.Allocatable = map[string]string{"memory": big[len(z)+1:]}
 			}
 			t.Offerings = append(t.Offerings, o)
 		}

@@ -14,6 +14,7 @@ import (
 
 	v1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/disrupt"
+	"karpenter/internal/engine/life"
 	"karpenter/internal/state"
 	"karpenter/internal/state/dump"
 )
@@ -53,6 +54,7 @@ func (c *cluster) input(view *state.View) *disrupt.Input {
 	return view.Disruption(state.DisruptionOptions{
 		Past: c.past, Nominated: func(node string) time.Time { return c.nominated[node] }, Busy: func(claim string) string { return c.busy[claim] },
 		Hold: func(pool string) string { return c.hold[pool] }, Turn: func(pool string) bool { return c.turn[pool] },
+		Repair: c.repair,
 	}, c.now)
 }
 
@@ -61,7 +63,7 @@ func decide(t *testing.T, input string, reversed bool, workers int) string {
 	c := read(t, input, reversed)
 	view, problems := state.BuildView(c.objects, c.catalog, c.state, c.now)
 	in := c.input(view)
-	opt := disrupt.Options{Pack: c.options, SpotToSpot: c.spotToSpot}
+	opt := disrupt.Options{Pack: c.options, SpotToSpot: c.spotToSpot, TerminateFirstDrift: c.terminateFirst, TerminateFirstRepair: c.terminateFirst}
 	opt.Pack.Workers = workers
 	d := disrupt.Decide(in, opt, c.now)
 	check := disrupt.NewCheck(in, opt, c.now)
@@ -79,7 +81,18 @@ func (c *cluster) printMoves(v *state.View, d *disrupt.Decision, problems []dump
 		fmt.Fprintf(&b, "! %s\n", p)
 	}
 	for _, m := range d.Moves {
-		fmt.Fprintf(&b, "%s - %s  saves $%.4f/h  %d restarts\n", m.Reason, strings.Join(m.Nodes, " "), m.Saves, m.Evicts)
+		if m.Reboot {
+			fmt.Fprintf(&b, "%s ~ %s  rebooted  %d restarts\n", m.Reason, strings.Join(m.Nodes, " "), m.Evicts)
+			if c.show["why"] {
+				fmt.Fprintf(&b, "    why %s\n", m.Why.Line())
+			}
+			continue
+		}
+		first := ""
+		if m.TerminateFirst {
+			first = "  terminate-first"
+		}
+		fmt.Fprintf(&b, "%s - %s  saves $%.4f/h  %d restarts%s\n", m.Reason, strings.Join(m.Nodes, " "), m.Saves, m.Evicts, first)
 		for _, n := range m.Add {
 			first := n.Choices[0]
 			fmt.Fprintf(&b, "    + %s  %s  %s  %s  $%.4f/h  %s\n", n.Name, first.Type.Name, first.Offering.Zone, first.Offering.CapacityType, first.Offering.Price, c.count(n.Pods))
@@ -211,6 +224,43 @@ func annotations(w words, key string) map[string]string {
 		out[k] = v
 	}
 	return out
+}
+
+// addRepair adds a repair policy: the condition, and what is done when it is not True for so long.
+func (c *cluster) addRepair(w words) error {
+	p := life.RepairPolicy{Type: w.name, Status: "False", ReasonRegex: w.get("reason", ""), Action: life.RepairAction(w.get("action", string(life.ReplaceNode)))}
+	var err error
+	if p.Tolerated, err = time.ParseDuration(w.get("after", "30m")); err != nil {
+		return err
+	}
+	if text := w.get("grace", ""); text != "" {
+		grace, err := time.ParseDuration(text)
+		if err != nil {
+			return err
+		}
+		p.Grace = &grace
+	}
+	p.Priority, err = strconv.Atoi(w.get("priority", "0"))
+	c.repair = append(c.repair, p)
+	return err
+}
+
+// sick gives a node conditions that are False: type, reason, and for how long.
+func (c *cluster) sick(n *corev1.Node, w words) error {
+	for _, text := range w.all("sick") {
+		part := strings.Split(text, ":")
+		if len(part) != 3 {
+			return fmt.Errorf("sick=%s: must be type:reason:duration", text)
+		}
+		ago, err := time.ParseDuration(part[2])
+		if err != nil {
+			return err
+		}
+		is := corev1.NodeCondition{Type: corev1.NodeConditionType(part[0]), Status: corev1.ConditionFalse, Reason: part[1], LastTransitionTime: metav1.NewTime(c.now.Add(-ago))}
+		n.Status.Conditions = slices.DeleteFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == is.Type })
+		n.Status.Conditions = append(n.Status.Conditions, is)
+	}
+	return nil
 }
 
 // nodeStatus says whether the node is Ready.

@@ -14,6 +14,7 @@
 //	Underutilized - n1  saves $0.1000/h  2 restarts        nodes to remove, and why
 //	    + general-1  m.large  a  on-demand  $0.1000/h  web×2   what replaces them
 //	    = n2  web×1                                            nodes that take their pods
+//	Unhealthy ~ n4  rebooted  2 restarts                   nodes that are rebooted
 //	. n3: reason                                           a node that stays
 //
 // Lines of the form explain pod|node|nodeclaim|nodepool|move NAME show what is answered about an object instead.

@@ -165,7 +165,7 @@ func (c *cluster) addNode(w words) error {
 	}
 	nodeStatus(n, w)
 	c.objects.Nodes = append(c.objects.Nodes, n)
-	return nil
+	return c.sick(n, w)
 }
 
 func (c *cluster) addOther(w words) error {
@@ -201,14 +201,16 @@ func (c *cluster) addOther(w words) error {
 		}
 		c.objects.Storage = append(c.objects.Storage, sc)
 	case "csinode":
-		n, err := strconv.Atoi(w.get("limit", ""))
-		if err != nil {
-			return err
+		driver := storagev1.CSINodeDriver{Name: w.get("driver", "ebs.csi.aws.com"), Allocatable: &storagev1.VolumeNodeResources{}}
+		if w.get("limit", "") != "none" {
+			n, err := strconv.Atoi(w.get("limit", ""))
+			if err != nil {
+				return err
+			}
+			count := int32(n)
+			driver.Allocatable.Count = &count
 		}
-		count := int32(n)
-		c.objects.CSINodes = append(c.objects.CSINodes, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: w.name}, Spec: storagev1.CSINodeSpec{
-			Drivers: []storagev1.CSINodeDriver{{Name: w.get("driver", "ebs.csi.aws.com"), Allocatable: &storagev1.VolumeNodeResources{Count: &count}}},
-		}})
+		c.objects.CSINodes = append(c.objects.CSINodes, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: w.name}, Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{driver}}})
 	case "namespace":
 		c.objects.Namespaces = append(c.objects.Namespaces, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name, Labels: labels(w.all("label"))}})
 	case "service":

@@ -56,15 +56,14 @@ func start(t *testing.T) *local.Cluster {
 	}
 	dir := filepath.Join(t.TempDir(), "cluster")
 	cluster, err := local.Start(t.Context(), local.Options{
-		Binary: binary, Dir: dir, ClusterName: "my-cluster", Region: "us-west-2", BootTime: time.Second, Controller: []string{self, "controller"},
+		Binary: binary, Dir: dir, ClusterName: "my-cluster", Region: "us-west-2", BootTime: time.Second, Program: self,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			text, _ := os.ReadFile(filepath.Join(dir, "logs", "karpenter.log"))
-			t.Logf("the end of the controller's log:\n%s", text[max(0, len(text)-10_000):])
+			t.Logf("the end of the controller's log:\n%s", cluster.LogTail(50))
 		}
 		if err := cluster.Stop(); err != nil {
 			t.Error(err)

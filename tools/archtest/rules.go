@@ -123,7 +123,12 @@ var Rules = []Rule{
 		Reason: "the provider interface",
 	},
 	{
-		Package: "internal/cloud/kit", Imports: imports(kubernetes, []string{"internal/cloud", "internal/engine/world", "internal/engine/req", "api/karpenter/..."}),
+		Package: "internal/wait", Imports: []string{"k8s.io/client-go", "k8s.io/utils"},
+		Bans:   bans(banClock, banRandom, banEnv, banContext),
+		Reason: "how everything above waits, in real and in simulated time",
+	},
+	{
+		Package: "internal/cloud/kit", Imports: imports(kubernetes, []string{"internal/wait", "internal/cloud", "internal/engine/world", "internal/engine/req", "api/karpenter/..."}),
 		Bans:   bans(banClock, banRandom, banEnv, banContext),
 		Reason: "what every provider needs knows no cloud",
 	},
@@ -147,7 +152,7 @@ var Rules = []Rule{
 	},
 	{
 		Package: "internal/cloud/aws/...",
-		Imports: imports(kubernetes, clients, []string{"internal/cloud", "internal/cloud/kit", "internal/cloud/aws/...", "internal/meter", "internal/engine/world", "internal/engine/req", "api/...", "github.com/aws"}),
+		Imports: imports(kubernetes, clients, []string{"internal/wait", "internal/cloud", "internal/cloud/kit", "internal/cloud/aws/...", "internal/meter", "internal/engine/world", "internal/engine/req", "api/...", "github.com/aws"}),
 		Bans:    bans(banClock, banRandom, banEnv, banContext),
 		Reason:  "the only importer of the AWS SDK",
 	},
@@ -178,7 +183,7 @@ var Rules = []Rule{
 	},
 	{
 		Package: "internal/control/...",
-		Imports: imports(kubernetes, clients, []string{"internal/control/...", "internal/model", "internal/ledger", "internal/state", "internal/state/dump", "internal/engine/...", "internal/cloud", "internal/meter", "api/...", "github.com/go-logr/logr"}),
+		Imports: imports(kubernetes, clients, []string{"internal/control/...", "internal/wait", "internal/model", "internal/ledger", "internal/state", "internal/state/dump", "internal/engine/...", "internal/cloud", "internal/meter", "api/...", "github.com/go-logr/logr"}),
 		Bans:    bans(banClock, banRandom, banEnv, banContext),
 		Reason:  "thin reconcilers: the only writers to Kubernetes; a cloud is what package cloud says, whichever it is; logr is how the manager hands on who reconciles what",
 	},
@@ -189,7 +194,7 @@ var Rules = []Rule{
 	},
 	{
 		Package: "internal/operator/...",
-		Imports: imports(kubernetes, clients, []string{"internal/operator/...", "internal/control/...", "internal/meter", "internal/web", "internal/model", "internal/ledger", "internal/explain", "internal/state/...", "internal/cloud", "internal/cloud/aws", "internal/engine/...", "api/...", "github.com/go-logr/logr", "github.com/prometheus/client_golang", "github.com/spf13/cobra", "github.com/aws"}),
+		Imports: imports(kubernetes, clients, []string{"internal/operator/...", "internal/control/...", "internal/wait", "internal/meter", "internal/web", "internal/model", "internal/ledger", "internal/explain", "internal/state/...", "internal/cloud", "internal/cloud/aws", "internal/engine/...", "api/...", "github.com/go-logr/logr", "github.com/prometheus/client_golang", "github.com/spf13/cobra", "github.com/aws"}),
 		Reason:  "wiring: the real clock, environment and sockets are made here",
 	},
 	{
@@ -204,7 +209,7 @@ var Rules = []Rule{
 	{
 		Package: "internal/local/...",
 		Imports: imports(kubernetes, clients, []string{"internal/local/...", "internal/operator/...", "internal/state", "internal/state/dump", "internal/engine/...", "internal/cloud/simaws", "internal/cloud/simaws/catalog", "api/...", "github.com/spf13/cobra"}),
-		Reason:  "a whole cluster on one machine",
+		Reason:  "a whole cluster on one computer",
 	},
 	{
 		Package: "internal/sim/kube", Imports: imports(kubernetes, clients, []string{"k8s.io/apiserver", "api/crds"}),
@@ -257,6 +262,6 @@ type Closure struct {
 var Closures = []Closure{
 	{
 		Package: "cmd/controller", Never: []string{"internal/cloud/simaws/...", "internal/local/...", "internal/cli/...", "test/...", "tools/..."},
-		Reason: "the image holds what runs in a cluster: what a machine pulls, scans and trusts is the controller alone",
+		Reason: "the image holds what runs in a cluster: what a node pulls, scans and trusts is the controller alone",
 	},
 }

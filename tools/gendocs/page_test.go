@@ -34,6 +34,16 @@ func TestPagesAreCurrent(t *testing.T) {
 	}
 }
 
+func TestTypesAreCurrent(t *testing.T) {
+	want, err := typeDeclarations("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if has, err := os.ReadFile(filepath.Join("../..", typesFile)); err != nil || string(has) != want {
+		t.Errorf("%s is out of date (%v); run: go run ./tools/gendocs", typesFile, err)
+	}
+}
+
 // TestEveryFieldIsDescribed: a page says of every field what it is and what it may hold.
 func TestEveryFieldIsDescribed(t *testing.T) {
 	all, err := pages(chartFolder)

@@ -15,7 +15,7 @@ const (
 	AMIFamilyWindows2019  = "Windows2019"
 	AMIFamilyWindows2022  = "Windows2022"
 	AMIFamilyWindows2025  = "Windows2025"
-	// AMIFamilyCustom sends the user's data to the machine as it is.
+	// AMIFamilyCustom sends the user's data to the instance as it is.
 	AMIFamilyCustom = "Custom"
 )
 

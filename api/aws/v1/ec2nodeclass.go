@@ -112,6 +112,9 @@ type EC2NodeClassSpec struct {
 	// cpuOptions set features of the processor. Drifts.
 	// +optional
 	CPUOptions *CPUOptions `json:"cpuOptions,omitempty"`
+	// enclaveOptions say whether nodes can run AWS Nitro enclaves. Drifts.
+	// +optional
+	EnclaveOptions *EnclaveOptions `json:"enclaveOptions,omitempty"`
 }
 
 // EC2NodeClass says how the instances of a NodePool are launched in AWS.
@@ -132,6 +135,12 @@ type EC2NodeClass struct {
 	// status is what Karpenter found in AWS for this spec; Karpenter writes it.
 	// +optional
 	Status EC2NodeClassStatus `json:"status,omitempty"`
+}
+
+// Enclaves says whether every node of the class can run Nitro enclaves.
+func (c *EC2NodeClass) Enclaves() bool {
+	o := c.Spec.EnclaveOptions
+	return o != nil && o.Enabled != nil && *o.Enabled
 }
 
 // EC2NodeClassList is a list of EC2NodeClass.

@@ -142,3 +142,10 @@ type CPUOptions struct {
 	// +optional
 	NestedVirtualization *string `json:"nestedVirtualization,omitempty"`
 }
+
+// EnclaveOptions are about AWS Nitro enclaves.
+type EnclaveOptions struct {
+	// enabled lets nodes run enclaves. Instance types that cannot are not launched then. Unset means only if a pod asks for an enclave.
+	// +optional
+	Enabled *bool `json:"enabled,omitempty"`
+}

@@ -7,6 +7,36 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+// Fields that are newer than the version of the golden values change the hash, and so does each of their values.
+func TestHash_NewerFieldsCount(t *testing.T) {
+	seen := map[string]string{}
+	for _, spec := range []string{
+		`{}`, `{enclaveOptions: {enabled: true}}`, `{enclaveOptions: {enabled: false}}`,
+		`{kubelet: {maxPods: 10}}`, `{kubelet: {maxPods: "min(10, max_pods)"}}`, `{kubelet: {singleProcessOOMKill: true}}`, `{kubelet: {singleProcessOOMKill: false}}`,
+		`{kubelet: {logging: {format: json}}}`, `{kubelet: {logging: {format: text}}}`,
+	} {
+		class := &EC2NodeClass{}
+		if err := yaml.UnmarshalStrict([]byte(spec), &class.Spec); err != nil {
+			t.Fatal(err)
+		}
+		hash := class.Hash("")
+		if other, taken := seen[hash]; taken {
+			t.Errorf("%s and %s have the same hash", spec, other)
+		}
+		seen[hash] = spec
+	}
+	// The order of what was written does not matter.
+	a, b := &EC2NodeClass{}, &EC2NodeClass{}
+	for class, spec := range map[*EC2NodeClass]string{a: `{kubelet: {logging: {a: 1, b: 2}, oomScoreAdj: 1}}`, b: `{kubelet: {oomScoreAdj: 1, logging: {b: 2, a: 1}}}`} {
+		if err := yaml.UnmarshalStrict([]byte(spec), &class.Spec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a.Hash("") != b.Hash("") {
+		t.Error("the order of fields changes the hash")
+	}
+}
+
 // TestHash_EqualsTheReference holds the drift hash against values that upstream Karpenter gave for
 // the same classes. A difference would replace every node of a cluster that is taken over.
 func TestHash_EqualsTheReference(t *testing.T) {

@@ -38,6 +38,8 @@ const (
 	ConditionConsistentStateFound = "ConsistentStateFound"
 	// ConditionDisruptionReason is True while a disruption holds the node; the reason is a DisruptionReason.
 	ConditionDisruptionReason = "DisruptionReason"
+	// ConditionRebooting is True while the instance is rebooted because its node is unhealthy, and False once that has ended.
+	ConditionRebooting = "Rebooting"
 )
 
 // Reasons that the condition arithmetic gives (A52, A53). A True condition without a reason has its type as reason.
@@ -93,6 +95,16 @@ const (
 	ReasonAwaitingVolumeDetachment = "AwaitingVolumeDetachment"
 	// ReasonTerminationGracePeriodElapsed means that terminationGracePeriod ended the waiting.
 	ReasonTerminationGracePeriodElapsed = "TerminationGracePeriodElapsed"
+	// ReasonRebootRequested means that the node is drained before its instance is rebooted.
+	ReasonRebootRequested = "RebootRequested"
+	// ReasonRebootIssued means that the cloud has been told to reboot the instance, and that the node is not back yet.
+	ReasonRebootIssued = "RebootIssued"
+	// ReasonRebootSucceeded means that the node is back after its reboot.
+	ReasonRebootSucceeded = "RebootSucceeded"
+	// ReasonRebootFailed means that the reboot failed or the node did not come back; it is replaced.
+	ReasonRebootFailed = "RebootFailed"
+	// ReasonRebooting means that Initialized is Unknown because the instance is rebooted.
+	ReasonRebooting = "Rebooting"
 	// ReasonNodePoolDrifted means that the claim was made from an older template of its pool.
 	ReasonNodePoolDrifted = "NodePoolDrifted"
 	// ReasonRequirementsDrifted means that the node's labels no longer satisfy the pool's requirements.

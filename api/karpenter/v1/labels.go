@@ -36,6 +36,15 @@ const (
 const (
 	// DoNotDisruptAnnotationKey, set to "true" on a pod, node or claim, keeps voluntary disruption away.
 	DoNotDisruptAnnotationKey = Group + "/do-not-disrupt"
+	// DoNotRepairAnnotationKey, set to "true" on a node or claim, keeps repair away.
+	DoNotRepairAnnotationKey = Group + "/do-not-repair"
+	// RebootPreBootIDAnnotationKey holds, on a claim whose instance is rebooted, the boot id that its node had before.
+	RebootPreBootIDAnnotationKey = Group + "/reboot-pre-boot-id"
+	// RebootGraceAnnotationKey holds, on a claim whose instance is rebooted, how long its node may be drained before that, such as 5m0s;
+	// without it there is no bound.
+	RebootGraceAnnotationKey = Group + "/reboot-termination-grace-period"
+	// RebootsAnnotationKey lists, on a claim, when its instance was rebooted within the last day, as RFC 3339 times separated by commas.
+	RebootsAnnotationKey = Group + "/reboots"
 	// NodePoolHashAnnotationKey holds the drift hash of the template, see NodePool.Hash.
 	NodePoolHashAnnotationKey = Group + "/nodepool-hash"
 	// NodePoolHashVersionAnnotationKey holds the NodePoolHashVersion that made the hash.
@@ -83,11 +92,6 @@ const (
 	BufferNameAnnotationKey = Group + "/capacity-buffer-name"
 	// BufferNamespaceAnnotationKey gives the namespace of that buffer.
 	BufferNamespaceAnnotationKey = Group + "/capacity-buffer-namespace"
-
-	// CompatibilityGroup is the domain of annotations that carry facts across API versions.
-	CompatibilityGroup = "compatibility." + Group
-	// ProviderCompatibilityAnnotationKey records which provider manages an object.
-	ProviderCompatibilityAnnotationKey = CompatibilityGroup + "/provider"
 )
 
 // TerminationFinalizer keeps a claim, and its node, until the instance is gone (A57).
@@ -97,6 +101,7 @@ const TerminationFinalizer = Group + "/termination"
 const (
 	DisruptedTaintKey    = Group + "/disrupted"
 	UnregisteredTaintKey = Group + "/unregistered"
+	RebootingTaintKey    = Group + "/rebooting"
 	// ReadinessTaintPrefix starts the keys of taints that other agents remove when a node is really ready.
 	ReadinessTaintPrefix = "readiness.k8s.io/"
 )
@@ -104,6 +109,11 @@ const (
 // DisruptedTaint keeps new pods off a node that is about to go.
 func DisruptedTaint() corev1.Taint {
 	return corev1.Taint{Key: DisruptedTaintKey, Effect: corev1.TaintEffectNoSchedule}
+}
+
+// RebootingTaint keeps new pods off a node whose instance is being rebooted. Plans do not see it: the node comes back.
+func RebootingTaint() corev1.Taint {
+	return corev1.Taint{Key: RebootingTaintKey, Effect: corev1.TaintEffectNoSchedule}
 }
 
 // UnregisteredTaint is what an instance joins with; it is removed when the claim is Registered.

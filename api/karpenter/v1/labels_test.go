@@ -14,13 +14,13 @@ func TestA55_Names(t *testing.T) {
 		NodePoolLabelKey, CapacityTypeLabelKey, NodeRegisteredLabelKey, NodeInitializedLabelKey, DoNotSyncTaintsLabelKey,
 		DoNotDisruptAnnotationKey, NodePoolHashAnnotationKey, NodePoolHashVersionAnnotationKey, TerminationTimestampAnnotationKey,
 		MinValuesRelaxedAnnotationKey, RequestedDRADriversAnnotationKey, PriceOverlayAppliedAnnotationKey, CapacityOverlayAppliedAnnotationKey,
-		ProviderCompatibilityAnnotationKey, BufferPodAnnotationKey, BufferNameAnnotationKey, BufferNamespaceAnnotationKey, TerminationFinalizer,
+		DoNotRepairAnnotationKey, RebootPreBootIDAnnotationKey, RebootGraceAnnotationKey, DisruptionCostAnnotationKey, BufferPodAnnotationKey, BufferNameAnnotationKey, BufferNamespaceAnnotationKey, TerminationFinalizer,
 	}
 	want := []string{
 		"karpenter.sh/nodepool", "karpenter.sh/capacity-type", "karpenter.sh/registered", "karpenter.sh/initialized", "karpenter.sh/do-not-sync-taints",
 		"karpenter.sh/do-not-disrupt", "karpenter.sh/nodepool-hash", "karpenter.sh/nodepool-hash-version", "karpenter.sh/nodeclaim-termination-timestamp",
 		"karpenter.sh/nodeclaim-min-values-relaxed", "karpenter.sh/requested-dra-drivers", "karpenter.sh/price-overlay-applied", "karpenter.sh/capacity-overlay-applied",
-		"compatibility.karpenter.sh/provider", "karpenter.sh/capacity-buffer-fake-pod", "karpenter.sh/capacity-buffer-name", "karpenter.sh/capacity-buffer-namespace", "karpenter.sh/termination",
+		"karpenter.sh/do-not-repair", "karpenter.sh/reboot-pre-boot-id", "karpenter.sh/reboot-termination-grace-period", "karpenter.sh/disruption-cost", "karpenter.sh/capacity-buffer-fake-pod", "karpenter.sh/capacity-buffer-name", "karpenter.sh/capacity-buffer-namespace", "karpenter.sh/termination",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -36,6 +36,9 @@ func TestA58_Taints(t *testing.T) {
 	}
 	if got := UnregisteredTaint(); got.ToString() != "karpenter.sh/unregistered:NoExecute" {
 		t.Error(got)
+	}
+	if got := RebootingTaint(); got.ToString() != "karpenter.sh/rebooting:NoSchedule" {
+		t.Errorf("N7: %v", got)
 	}
 	tests := []struct {
 		taint corev1.Taint

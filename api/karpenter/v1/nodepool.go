@@ -156,7 +156,7 @@ type Disruption struct {
 // Budget caps how many nodes of a pool may be going at the same time.
 // +kubebuilder:validation:XValidation:message="schedule and duration must be given together: schedule says when the budget begins to hold, duration for how long",rule="has(self.schedule) == has(self.duration)"
 type Budget struct {
-	// reasons this budget holds for: Underutilized, Empty, Drifted. Leave it out for all of them.
+	// reasons this budget holds for: Underutilized, Empty, Drifted, Unhealthy. Leave it out for all of them.
 	// +kubebuilder:validation:MaxItems=50
 	// +listType=set
 	// +optional
@@ -183,7 +183,7 @@ type Budget struct {
 }
 
 // DisruptionReason says why a node is disrupted voluntarily.
-// +kubebuilder:validation:Enum=Underutilized;Empty;Drifted
+// +kubebuilder:validation:Enum=Underutilized;Empty;Drifted;Unhealthy
 type DisruptionReason string
 
 // The reasons for which a node is disrupted voluntarily.
@@ -194,6 +194,8 @@ const (
 	DisruptionReasonEmpty DisruptionReason = "Empty"
 	// DisruptionReasonDrifted means that the node is no longer what its pool or class describes.
 	DisruptionReasonDrifted DisruptionReason = "Drifted"
+	// DisruptionReasonUnhealthy means that a condition of the node says for too long that something on it is broken.
+	DisruptionReasonUnhealthy DisruptionReason = "Unhealthy"
 )
 
 // Limits caps a pool's total by resource name.

@@ -31,14 +31,14 @@ func TestTheBuiltInCatalogueNeedsNobody(t *testing.T) {
 		if typ.Name != "m5.large" {
 			continue
 		}
-		byMarket := map[string]float64{}
+		byCapacityType := map[string]float64{}
 		zones := map[string]bool{}
 		for _, o := range typ.Offerings {
-			byMarket[o.CapacityType] = o.Price
+			byCapacityType[o.CapacityType] = o.Price
 			zones[o.Zone] = true
 		}
-		if byMarket[world.CapacityOnDemand] != 0.096 || !(byMarket[world.CapacitySpot] > 0.01 && byMarket[world.CapacitySpot] < 0.096) {
-			t.Errorf("m5.large costs %v, want 0.096 on demand and less as spot", byMarket)
+		if byCapacityType[world.CapacityOnDemand] != 0.096 || !(byCapacityType[world.CapacitySpot] > 0.01 && byCapacityType[world.CapacitySpot] < 0.096) {
+			t.Errorf("m5.large costs %v, want 0.096 on demand and less as spot", byCapacityType)
 		}
 		if len(zones) != 2 {
 			t.Errorf("m5.large is offered in %v, want both zones", zones)

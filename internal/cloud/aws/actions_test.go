@@ -28,7 +28,7 @@ var untried = map[string]string{
 var downloadActions = []string{"ec2:DescribeInstanceTypeOfferings", "ec2:DescribeInstanceTypes", "ec2:DescribeSpotPriceHistory", "pricing:GetProducts"}
 
 // tour does everything that the provider ever does beside downloads, for a class of that name, and returns what failed. Every name makes classes,
-// templates, profiles and machines of its own.
+// templates, profiles and instances of its own.
 func (w *testWorld) tour(name string) error {
 	var errs []error
 	try := func(err error) {
@@ -46,8 +46,8 @@ func (w *testWorld) tour(name string) error {
 		c.Spec.CapacityReservationSelectorTerms = []awsv1.CapacityReservationSelectorTerm{{Tags: map[string]string{"use": "yes"}}}
 		c.Spec.PlacementGroupSelector = &awsv1.PlacementGroupSelector{Name: aws.String("group")}
 	})
-	for _, market := range []string{karpv1.CapacityTypeSpot, karpv1.CapacityTypeReserved} {
-		b := w.batch(name+"-"+market, 1, need(karpv1.CapacityTypeLabelKey, market), typeIs("m5.large"))
+	for _, capacityType := range []string{karpv1.CapacityTypeSpot, karpv1.CapacityTypeReserved} {
+		b := w.batch(name+"-"+capacityType, 1, need(karpv1.CapacityTypeLabelKey, capacityType), typeIs("m5.large"))
 		b.Claims[0].Spec.NodeClassRef.Name = name
 		r := w.Launch(w.ctx, b)[0]
 		try(r.Err)
@@ -55,6 +55,8 @@ func (w *testWorld) tour(name string) error {
 			continue
 		}
 		try(w.Tag(w.ctx, r.Instance.ID, map[string]string{awsv1.TagName: "node", awsv1.TagNodeClaim: name, awsv1.TagEKSClusterName: "test"}))
+		b.Claims[0].Status.ProviderID = r.Instance.ProviderID
+		try(w.Reboot(w.ctx, b.Claims[0], "operation"))
 		try(w.Delete(w.ctx, r.Instance.ID))
 	}
 	try(w.readQueue())
@@ -182,11 +184,15 @@ func TestAWS_7_1_WhatBelongsToOthersIsOutOfReach(t *testing.T) {
 		what string
 		call func() error
 	}{
-		{"end a machine without the cluster's tag", func() error {
+		{"end an instance without the cluster's tag", func() error {
 			_, err := client.TerminateInstances(w.ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{in.ID}})
 			return err
 		}},
-		{"tag a machine without the cluster's tag", func() error {
+		{"N7 reboot an instance without the cluster's tag", func() error {
+			_, err := client.RebootInstances(w.ctx, &ec2.RebootInstancesInput{InstanceIds: []string{in.ID}})
+			return err
+		}},
+		{"tag an instance without the cluster's tag", func() error {
 			_, err := client.CreateTags(w.ctx, &ec2.CreateTagsInput{Resources: []string{in.ID}, Tags: toTags(map[string]string{"Name": "x"})})
 			return err
 		}},
@@ -194,7 +200,7 @@ func TestAWS_7_1_WhatBelongsToOthersIsOutOfReach(t *testing.T) {
 			_, err := client.CreateLaunchTemplate(w.ctx, &ec2.CreateLaunchTemplateInput{LaunchTemplateName: aws.String("foreign"), LaunchTemplateData: &types.RequestLaunchTemplateData{ImageId: aws.String(in.ImageID)}})
 			return err
 		}},
-		{"set another tag on a machine of its own", func() error {
+		{"set another tag on an instance of its own", func() error {
 			mine := w.one("mine", onDemandOnly, typeIs("m5.large"))
 			_, err := client.CreateTags(w.ctx, &ec2.CreateTagsInput{Resources: []string{mine.ID}, Tags: toTags(map[string]string{"team": "x"})})
 			return err

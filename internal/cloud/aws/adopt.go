@@ -29,7 +29,7 @@ func (p *Provider) lookUp(ctx context.Context, batch string) ([]*cloud.Instance,
 func (p *Provider) lookUpAll(ctx context.Context, batches []string) (map[string][]*cloud.Instance, error) {
 	found := map[string][]*cloud.Instance{}
 	err := p.eachInstance(ctx, append(p.owned(), filter("tag:"+cloud.BatchAnnotationKey, batches...)), func(i *types.Instance) {
-		if in := p.toInstance(i); !in.Unmarked && !p.foreign(in) {
+		if in := p.toShape(i); !in.Unmarked && !p.foreign(in) {
 			found[in.Batch] = append(found[in.Batch], in)
 		}
 	})
@@ -106,7 +106,7 @@ func (p *Provider) fleetRecord(ctx context.Context, o *order, fleet string) (fou
 		if !shown {
 			return nil, nil, &cloud.Error{Class: cloud.Unknown, Op: op, Reason: "InstanceNotVisibleYet", Err: fmt.Errorf("instance %s is not shown yet", id)}
 		}
-		in := p.toInstance(raw)
+		in := p.toShape(raw)
 		in.Batch, in.Pool, in.Class = o.batch.ID, o.tags[awsv1.TagNodePool], o.in.class.Name // its tags may not show yet
 		found = append(found, in)
 	}
@@ -196,8 +196,9 @@ func (p *Provider) describe(in *cloud.Instance, now inputs, w *wish) {
 	for _, l := range t.Labels {
 		in.Labels[l.Key] = l.Value
 	}
+	enclaves := w.enclave || now.class.Enclaves()
 	attached := map[corev1.ResourceName]bool{
-		awsv1.ResourceEFA: w.efa || len(now.class.Spec.NetworkInterfaces) > 0, awsv1.ResourceNitroSandbox: w.enclave, awsv1.ResourceNIPSlots: w.enclave,
+		awsv1.ResourceEFA: w.efa || len(now.class.Spec.NetworkInterfaces) > 0, awsv1.ResourceNitroSandbox: enclaves, awsv1.ResourceNIPSlots: enclaves,
 	}
 	in.Capacity, in.Allocatable = resourceList(t.Capacity, attached), resourceList(t.Allocatable, attached)
 }
@@ -210,7 +211,7 @@ func resourceList(r world.Resources, attached map[corev1.ResourceName]bool) core
 		name := corev1.ResourceName(shapeResources[i])
 		given, optional := attached[name]
 		switch {
-		case v == 0 || optional && !given:
+		case v == 0 || optional && !given || world.UnlimitedWhenAbsent(string(name)): // of volumes, drivers tell what a node takes
 		case i == world.CPU:
 			out[name] = *resource.NewMilliQuantity(v, resource.DecimalSI)
 		case i == world.Memory || i == world.Storage:

@@ -51,7 +51,7 @@ func badInputs() []badInput {
 			}, valid, []string{"False NoInstanceTypes", "spec.amiSelectorTerms", "kubernetes.io/arch In arm64", "Windows2022", "select an image"},
 		},
 		{
-			"settings that no machine has", func(_ *testWorld, c *awsv1.EC2NodeClass) {
+			"settings that no instance has", func(_ *testWorld, c *awsv1.EC2NodeClass) {
 				c.Spec.NetworkInterfaces = []*awsv1.NetworkInterface{{InterfaceType: "interface"}, {NetworkCardIndex: 140, DeviceIndex: 1, InterfaceType: "efa-only"}}
 			}, valid, []string{"False NoInstanceTypes", "spec.networkInterfaces", "card 140", "too few network cards", "change"},
 		},

@@ -126,7 +126,7 @@ func TestAWS_2_7_ThrottledBurst(t *testing.T) {
 			t.Errorf("%d DescribeInstances calls: a storm", describes)
 		}
 		if n := len(w.living()); n != claims {
-			t.Errorf("%d machines for %d claims", n, claims)
+			t.Errorf("%d instances for %d claims", n, claims)
 		}
 	})
 }
@@ -160,19 +160,19 @@ func TestAWS_2_7_EqualBurst(t *testing.T) {
 			t.Error("at most 40 fleets, 2 templates and no describing, at once")
 		}
 		if n := len(w.living()); n != 1000 {
-			t.Errorf("%d machines for 1000 claims", n)
+			t.Errorf("%d instances for 1000 claims", n)
 		}
 	})
 }
 
-// TestAWS_2_7_TaggingBurst names 500 machines: AWS takes ten names a second.
+// TestAWS_2_7_TaggingBurst names 500 instances: AWS takes ten names a second.
 func TestAWS_2_7_TaggingBurst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := bubbleWorld(t)
-		const machines = 500
+		const instances = 500
 		var batches []cloud.Batch
-		for i := range machines / 50 {
+		for i := range instances / 50 {
 			batches = append(batches, w.batch(fmt.Sprint("b", i), 50, spotOnly, typeIs("m5.large")))
 		}
 		burst(w, batches)
@@ -189,8 +189,8 @@ func TestAWS_2_7_TaggingBurst(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		took, allowed := time.Since(began), time.Duration(machines-100)*time.Second/10
-		t.Logf("%d machines tagged in %v of %v that AWS allows, %d DescribeInstances", len(list), took.Round(time.Second), allowed, w.called("DescribeInstances")-describes)
+		took, allowed := time.Since(began), time.Duration(instances-100)*time.Second/10
+		t.Logf("%d instances tagged in %v of %v that AWS allows, %d DescribeInstances", len(list), took.Round(time.Second), allowed, w.called("DescribeInstances")-describes)
 		if took > allowed*13/10 || w.called("DescribeInstances")-describes > 40 {
 			t.Error("too slow, or too many calls")
 		}

@@ -20,25 +20,25 @@ const (
 	offeringsPage = 1000
 )
 
-// machines is everything that EC2 offers in the region. It never changes.
-type machines struct {
-	list []*shape.Machine // by name
+// regionTypes is everything that EC2 offers in the region. It never changes.
+type regionTypes struct {
+	list []*shape.Type // by name
 	// zones has, by type name, the zones that offer it.
 	zones map[string]map[string]bool
 }
 
 // get returns the instance of that name, or nil.
-func (m *machines) get(name string) *shape.Machine {
-	i, ok := slices.BinarySearchFunc(m.list, name, func(m *shape.Machine, name string) int { return cmp.Compare(m.Name, name) })
+func (m *regionTypes) get(name string) *shape.Type {
+	i, ok := slices.BinarySearchFunc(m.list, name, func(m *shape.Type, name string) int { return cmp.Compare(m.Name, name) })
 	if !ok {
 		return nil
 	}
 	return m.list[i]
 }
 
-// catalogue holds the instances that were downloaded last.
+// catalogue holds the types that were downloaded last.
 type catalogue struct {
-	now atomic.Pointer[machines]
+	now atomic.Pointer[regionTypes]
 }
 
 // RefreshTypes downloads instance types and the zones that offer them. What was known before stays in use until the
@@ -52,12 +52,12 @@ func (p *Provider) RefreshTypes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.catalogue.now.Store(&machines{list: list, zones: zones})
+	p.catalogue.now.Store(&regionTypes{list: list, zones: zones})
 	return nil
 }
 
-func (p *Provider) downloadTypes(ctx context.Context) ([]*shape.Machine, error) {
-	var list []*shape.Machine
+func (p *Provider) downloadTypes(ctx context.Context) ([]*shape.Type, error) {
+	var list []*shape.Type
 	pages := ec2.NewDescribeInstanceTypesPaginator(p.opt.Clients.EC2, &ec2.DescribeInstanceTypesInput{
 		MaxResults: aws.Int32(typesPage),
 		Filters: []types.Filter{
@@ -71,13 +71,13 @@ func (p *Provider) downloadTypes(ctx context.Context) ([]*shape.Machine, error) 
 			return nil, readError("list instance types", err)
 		}
 		for i := range page.InstanceTypes {
-			list = append(list, toMachine(&page.InstanceTypes[i]))
+			list = append(list, toShape(&page.InstanceTypes[i]))
 		}
 	}
 	if len(list) == 0 {
 		return nil, &cloud.Error{Class: cloud.Transient, Op: "list instance types", Reason: "EmptyAnswer"}
 	}
-	slices.SortFunc(list, func(a, b *shape.Machine) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(list, func(a, b *shape.Type) int { return cmp.Compare(a.Name, b.Name) })
 	return list, nil
 }
 

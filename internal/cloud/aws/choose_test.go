@@ -16,7 +16,7 @@ import (
 	"karpenter/internal/engine/world"
 )
 
-// made is a type with offerings "zone market price"; a name that ends in metal is bare metal.
+// made is a type with offerings "zone capacity-type price"; a name that ends in metal is bare metal.
 func made(name string, labels map[string]string, offerings ...world.Offering) *world.InstanceType {
 	all := map[string]string{corev1.LabelInstanceTypeStable: name, corev1.LabelArchStable: "amd64", awsv1.LabelInstanceSize: "large"}
 	for k, v := range labels {
@@ -26,8 +26,8 @@ func made(name string, labels map[string]string, offerings ...world.Offering) *w
 	return &world.InstanceType{Name: name, Labels: world.NewLabels(all), Capacity: room, Allocatable: room, Offerings: offerings}
 }
 
-func sold(market, zone string, price float64) world.Offering {
-	return world.Offering{CapacityType: market, Zone: zone, Price: price, Available: true}
+func sold(capacityType, zone string, price float64) world.Offering {
+	return world.Offering{CapacityType: capacityType, Zone: zone, Price: price, Available: true}
 }
 
 // reserved is an offering of a reservation "id@zone" of the kind default, interruptible or capacity-block.
@@ -52,7 +52,7 @@ func TestAWS_2_2_Filters(t *testing.T) {
 		name  string
 		types []*world.InstanceType
 		needs []karpv1.NodeSelectorRequirementWithMinValues
-		want  string // market and options, or the error
+		want  string // capacity type and options, or the error
 	}{
 		{"spot before on-demand", []*world.InstanceType{made("a", nil, sold("spot", "z", 1), sold("on-demand", "z", 2))}, nil, "spot a@z"},
 		{"spot dearer than on-demand", []*world.InstanceType{made("a", nil, sold("spot", "z", 3), sold("on-demand", "z", 2))}, nil, "on-demand a@z"},
@@ -94,16 +94,16 @@ func TestAWS_2_2_Filters(t *testing.T) {
 	}
 }
 
-// TestChoose_Properties holds for any market: what is chosen was asked for, is in stock and of one market, at most
+// TestChoose_Properties holds for any offerings: what is chosen was asked for, is in stock and of one capacity type, at most
 // kit.MaxChoices types, and the order of the input does not matter.
 func TestChoose_Properties(t *testing.T) {
-	markets := []string{"spot", "on-demand", "reserved"}
+	capacityTypes := []string{"spot", "on-demand", "reserved"}
 	rapid.Check(t, func(t *rapid.T) {
 		var list []*world.InstanceType
 		for i := range rapid.IntRange(0, 90).Draw(t, "types") {
 			var offerings []world.Offering
 			for k := range rapid.IntRange(0, 5).Draw(t, "offerings") {
-				o := sold(rapid.SampledFrom(markets).Draw(t, "market"), string(rune('a'+k)), float64(rapid.IntRange(1, 9).Draw(t, "price")))
+				o := sold(rapid.SampledFrom(capacityTypes).Draw(t, "capacityType"), string(rune('a'+k)), float64(rapid.IntRange(1, 9).Draw(t, "price")))
 				o.Available = rapid.Bool().Draw(t, "available")
 				offerings = append(offerings, o)
 			}
@@ -140,7 +140,7 @@ func TestChoose_Properties(t *testing.T) {
 func TestAWS_2_2_OnDemandFlexibility(t *testing.T) {
 	w := newWorld(t)
 	w.load()
-	w.must(w.sim.SetStock(simaws.StockRule{Type: "*", Zone: "*", Market: "spot", Count: 0}))
+	w.must(w.sim.SetStock(simaws.StockRule{Type: "*", Zone: "*", CapacityType: "spot", Count: 0}))
 	w.stock.EmptySpot()
 	few := typeIs("m5.large", "m5.xlarge")
 	many := typeIs("m5.large", "m5.xlarge", "c5.large", "c5.xlarge", "r5.large")

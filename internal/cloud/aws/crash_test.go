@@ -50,8 +50,8 @@ func (c *crasher) run(w *testWorld, claims *cluster, step Step, done bool) (died
 	return false
 }
 
-// TestR1_NamedCrashPoints kills the process before and after every step of a launch, lets time pass and the market move, kills it
-// once more at a random step, and expects that every claim ends with one machine of its own and that nothing is left over.
+// TestR1_NamedCrashPoints kills the process before and after every step of a launch, lets time pass and prices and stock change, kills it
+// once more at a random step, and expects that every claim ends with one instance of its own and that nothing is left over.
 func TestR1_NamedCrashPoints(t *testing.T) {
 	t.Parallel()
 	c := &crasher{}

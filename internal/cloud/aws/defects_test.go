@@ -48,7 +48,7 @@ func TestAWS_11_4_PartitionOutOfStock(t *testing.T) {
 	w.load(func(c *awsv1.EC2NodeClass) {
 		c.Spec.PlacementGroupSelector = &awsv1.PlacementGroupSelector{Name: aws.String("parts")}
 	})
-	w.must(w.sim.SetStock(simaws.StockRule{Type: "m5.large", Zone: "*", Market: "*", Count: 0}))
+	w.must(w.sim.SetStock(simaws.StockRule{Type: "m5.large", Zone: "*", CapacityType: "*", Count: 0}))
 	in := func(name, partition string) error {
 		return w.Launch(w.ctx, w.batch(name, 1, onDemandOnly, typeIs("m5.large"), need(awsv1.LabelPlacementGroupPartition, partition)))[0].Err
 	}

@@ -19,17 +19,39 @@ import (
 
 // RepairPolicies implements cloud.Judge.
 func (p *Provider) RepairPolicies() []cloud.RepairPolicy {
-	const usual = 30 * time.Minute
+	const usual, hardware = 30 * time.Minute, 10 * time.Minute
+	policy := func(condition corev1.NodeConditionType, status corev1.ConditionStatus) cloud.RepairPolicy {
+		return cloud.RepairPolicy{Condition: condition, Status: status, Tolerated: usual, TerminationGracePeriod: new(10 * time.Minute), Action: cloud.ReplaceNode}
+	}
+	gpu := func(codes string) cloud.RepairPolicy {
+		p := policy(conditionHardware, corev1.ConditionFalse)
+		p.ReasonRegex, p.Tolerated, p.TerminationGracePeriod = "^NvidiaXID("+codes+")Error$", hardware, new(5*time.Minute)
+		return p
+	}
+	rebooted := gpu(xidReboot)
+	if p.opt.RebootForRepair {
+		rebooted.Action = cloud.RebootNode
+	}
 	return []cloud.RepairPolicy{
-		{Condition: corev1.NodeReady, Status: corev1.ConditionFalse, Tolerated: usual},
-		{Condition: corev1.NodeReady, Status: corev1.ConditionUnknown, Tolerated: usual},
-		{Condition: "AcceleratedHardwareReady", Status: corev1.ConditionFalse, Tolerated: 10 * time.Minute},
-		{Condition: "StorageReady", Status: corev1.ConditionFalse, Tolerated: usual},
-		{Condition: "NetworkingReady", Status: corev1.ConditionFalse, Tolerated: usual},
-		{Condition: "KernelReady", Status: corev1.ConditionFalse, Tolerated: usual},
-		{Condition: "ContainerRuntimeReady", Status: corev1.ConditionFalse, Tolerated: usual},
+		policy(corev1.NodeReady, corev1.ConditionFalse),
+		policy(corev1.NodeReady, corev1.ConditionUnknown),
+		rebooted,
+		gpu(xidReplace),
+		policy(conditionHardware, corev1.ConditionFalse),
+		policy("StorageReady", corev1.ConditionFalse),
+		policy("NetworkingReady", corev1.ConditionFalse),
+		policy("KernelReady", corev1.ConditionFalse),
+		policy("ContainerRuntimeReady", corev1.ConditionFalse),
 	}
 }
+
+// What EKS's node monitoring agent says of GPUs: the condition, and the NVIDIA XID codes in its reasons. A GPU with one of the first codes
+// is usually fine again after a reboot; one with one of the others is not.
+const (
+	conditionHardware = "AcceleratedHardwareReady"
+	xidReboot         = "46|48|54|62|63|95|109|110|136|140|143|155|156|158"
+	xidReplace        = "64|74|79|119|120"
+)
 
 // Drifted implements cloud.Judge.
 func (p *Provider) Drifted(ctx context.Context, claim *karpv1.NodeClaim) (reason string, err error) {
@@ -56,7 +78,7 @@ func (p *Provider) Drifted(ctx context.Context, claim *karpv1.NodeClaim) (reason
 	case !found:
 		return "", p.absent(op, id)
 	}
-	if err := p.reachable(op, p.toInstance(raw)); err != nil {
+	if err := p.reachable(op, p.toShape(raw)); err != nil {
 		return "", err
 	}
 	return driftOfInstance(in, claim, tiesOf(raw)), nil

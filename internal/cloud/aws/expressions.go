@@ -71,7 +71,7 @@ func reservedBy(k *awsv1.KubeletConfiguration, name string) map[string]string {
 }
 
 // of returns the settings for an instance. An expression that has no value for it is left out, and is a problem.
-func (k *kubelets) of(m *shape.Machine) (*awsv1.KubeletConfiguration, field.ErrorList) {
+func (k *kubelets) of(m *shape.Type) (*awsv1.KubeletConfiguration, field.ErrorList) {
 	if len(k.expressions) == 0 {
 		return k.plain, nil
 	}

@@ -65,12 +65,12 @@ func onLine(w *testWorld, l *line) {
 
 // reborn is a restart of the process, with the downloads that it begins with.
 func (w *testWorld) reborn() {
-	machines, prices, types := w.catalogue, w.prices, w.types
+	instances, prices, types := w.catalogue, w.prices, w.types
 	w.restart()
-	w.catalogue, w.prices, w.types = machines, prices, types
+	w.catalogue, w.prices, w.types = instances, prices, types
 }
 
-// cluster is what a launch loop has on record: the claims of one batch and the machine that each was given.
+// cluster is what a launch loop has on record: the claims of one batch and the instance that each was given.
 type cluster struct {
 	batch    cloud.Batch
 	recorded map[string]string // claim → instance
@@ -81,7 +81,7 @@ func newCluster(b cloud.Batch) *cluster {
 	return &cluster{batch: b, recorded: map[string]string{}, gaveUp: map[string]bool{}}
 }
 
-// pass launches what has no machine on record, and records at most room results before the process dies.
+// pass launches what has no instance on record, and records at most room results before the process dies.
 func (c *cluster) pass(w *testWorld, room int) (done bool) {
 	b := cloud.Batch{ID: c.batch.ID, Taken: map[string]bool{}}
 	for _, claim := range c.batch.Claims {
@@ -108,12 +108,12 @@ func (c *cluster) pass(w *testWorld, room int) (done bool) {
 	return len(c.recorded)+len(c.gaveUp) == len(c.batch.Claims)
 }
 
-// check holds the cloud against the record: as many machines as claims have one, each of a claim of its own.
+// check holds the cloud against the record: as many instances as claims have one, each of a claim of its own.
 func (c *cluster) check(w *testWorld) error {
 	owner := map[string]string{}
 	for claim, id := range c.recorded {
 		if other := owner[id]; other != "" {
-			return fmt.Errorf("machine %s belongs to %s and %s", id, claim, other)
+			return fmt.Errorf("instance %s belongs to %s and %s", id, claim, other)
 		}
 		owner[id] = claim
 	}
@@ -123,16 +123,16 @@ func (c *cluster) check(w *testWorld) error {
 	}
 	for _, in := range living {
 		if in.Batch == c.batch.ID && owner[in.ID] == "" {
-			return fmt.Errorf("machine %s has no claim", in.ID)
+			return fmt.Errorf("instance %s has no claim", in.ID)
 		}
 	}
 	if len(living) < len(owner) {
-		return fmt.Errorf("%d machines for %d claims", len(living), len(owner))
+		return fmt.Errorf("%d instances for %d claims", len(living), len(owner))
 	}
 	return nil
 }
 
-// end deletes the machines, so that the world does not grow.
+// end deletes the instances, so that the world does not grow.
 func (c *cluster) end(w *testWorld) error {
 	for _, id := range c.recorded {
 		if err := w.Delete(w.ctx, id); err != nil {
@@ -144,7 +144,7 @@ func (c *cluster) end(w *testWorld) error {
 }
 
 // TestT2_CutLine kills the process before and after every call of a launch and while results are being recorded, changes
-// the market meanwhile, and expects that every claim ends with one machine of its own and that nothing is left over.
+// prices and stock meanwhile, and expects that every claim ends with one instance of its own and that nothing is left over.
 func TestT2_CutLine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(s *simaws.Options, _ *Options) { s.Timing.Consistency = 8 * time.Second })
@@ -217,7 +217,7 @@ func TestT3_EffectThenTimeout(t *testing.T) {
 		claimed += len(c.recorded)
 	}
 	if living := len(w.living()); living != claimed || claimed != n {
-		t.Errorf("%d machines for %d claims of which %d have one", living, n, claimed)
+		t.Errorf("%d instances for %d claims of which %d have one", living, n, claimed)
 	}
 	ended := launches / 10
 	for i, in := range w.living() {
@@ -230,11 +230,11 @@ func TestT3_EffectThenTimeout(t *testing.T) {
 	}
 	w.advance(5 * time.Minute)
 	if living := len(w.living()); living != claimed-ended {
-		t.Errorf("%d machines are left, want %d", living, claimed-ended)
+		t.Errorf("%d instances are left, want %d", living, claimed-ended)
 	}
 }
 
-// TestT4_ReplayWithOtherParameters repeats a launch of which the answer was lost, after the market has changed, so that EC2
+// TestT4_ReplayWithOtherParameters repeats a launch of which the answer was lost, after prices and stock have changed, so that EC2
 // refuses the token.
 func TestT4_ReplayWithOtherParameters(t *testing.T) {
 	w := newWorld(t, func(s *simaws.Options, _ *Options) { s.Timing.Consistency = 20 * time.Second })
@@ -252,19 +252,19 @@ func TestT4_ReplayWithOtherParameters(t *testing.T) {
 	}
 	w.advance(25 * time.Second)
 	if n := given(t, w.Launch(w.ctx, b)); n != 3 {
-		t.Errorf("%d of 3 machines were adopted", n)
+		t.Errorf("%d of 3 instances were adopted", n)
 	}
 	if n := len(w.living()); n != 3 {
-		t.Errorf("%d machines run, want 3", n)
+		t.Errorf("%d instances run, want 3", n)
 	}
 }
 
-// TestT4_TokenUsedForNothing repeats a launch that took effect without getting a machine.
+// TestT4_TokenUsedForNothing repeats a launch that took effect without getting an instance.
 func TestT4_TokenUsedForNothing(t *testing.T) {
 	w := newWorld(t)
 	w.load()
 	onLine(w, &line{left: -1})
-	w.must(w.sim.SetStock(simaws.StockRule{Type: "*", Zone: "*", Market: "*", Count: 0}))
+	w.must(w.sim.SetStock(simaws.StockRule{Type: "*", Zone: "*", CapacityType: "*", Count: 0}))
 	w.must(w.sim.AddFault(simaws.Fault{Kind: simaws.FaultDrop, Action: "ec2:CreateFleet", Nth: 1}))
 	b := w.batch("b", 1, onDemandOnly, typeIs("m5.large", "c5.large"))
 	w.Launch(w.ctx, b)
@@ -284,27 +284,27 @@ func TestT4_AnAnswerOfNothingIsNotReplayed(t *testing.T) {
 	w := newWorld(t)
 	w.load()
 	b := w.batch("b", 2, onDemandOnly, typeIs("m5.large"))
-	w.must(w.sim.SetStock(simaws.StockRule{Type: "*", Zone: "*", Market: "*", Count: 0, Code: "UnauthorizedOperation", Message: "no"}))
+	w.must(w.sim.SetStock(simaws.StockRule{Type: "*", Zone: "*", CapacityType: "*", Count: 0, Code: "UnauthorizedOperation", Message: "no"}))
 	if r := w.Launch(w.ctx, b)[0]; cloud.ClassOf(r.Err) != cloud.Denied {
 		t.Fatalf("got %v, want Denied", r.Err)
 	}
 	w.sim.ClearStock()
 	if n := given(t, w.Launch(w.ctx, b)); n != 2 {
-		t.Fatalf("%d of 2 claims got a machine after the refusal was over", n)
+		t.Fatalf("%d of 2 claims got an instance after the refusal was over", n)
 	}
 	w.reborn()
 	for range 3 { // a new process begins with the first token again
 		w.Launch(w.ctx, b)
 	}
 	if n := given(t, w.Launch(w.ctx, b)); n != 2 || len(w.living()) != 2 {
-		t.Errorf("%d claims have a machine and %d machines run, want 2", n, len(w.living()))
+		t.Errorf("%d claims have an instance and %d instances run, want 2", n, len(w.living()))
 	}
 }
 
 func TestAWS_2_4_ServiceRoleMissingEndsSpot(t *testing.T) {
 	w := newWorld(t)
 	w.load()
-	w.must(w.sim.SetStock(simaws.StockRule{Type: "*", Zone: "*", Market: "spot", Count: 0, Code: "AuthFailure.ServiceLinkedRoleCreationNotPermitted", Message: "no role"}))
+	w.must(w.sim.SetStock(simaws.StockRule{Type: "*", Zone: "*", CapacityType: "spot", Count: 0, Code: "AuthFailure.ServiceLinkedRoleCreationNotPermitted", Message: "no role"}))
 	r := w.Launch(w.ctx, w.batch("b", 1, spotOnly, typeIs("m5.large")))[0]
 	if cloud.ReasonOf(r.Err) != "SpotSLRCreationFailed" {
 		t.Fatalf("got %v", r.Err)

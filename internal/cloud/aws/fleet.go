@@ -58,11 +58,11 @@ func (p *Provider) arrange(ctx context.Context, o *order) error {
 	pods := int64(math.MaxInt32)
 	for _, opt := range o.choice.Options {
 		k := groupKey{image: pickImage(images, opt.Type.Labels), pods: opt.Type.Capacity.Get(world.PodSlot), reservation: opt.Offering.Reservation}
-		machine := o.in.machines.get(opt.Type.Name)
-		if k.image < 0 || machine == nil {
+		described := o.in.offered.get(opt.Type.Name)
+		if k.image < 0 || described == nil {
 			continue
 		}
-		kubelet, problems := kubelets.of(machine)
+		kubelet, problems := kubelets.of(described)
 		if len(problems) > 0 {
 			continue
 		}
@@ -116,7 +116,7 @@ func (p *Provider) addConfig(ctx context.Context, o *order, k groupKey, options 
 		return nil
 	}
 	b := blueprint{
-		class: o.in.class, claim: o.batch.Claims[0], tags: o.templateTags(), market: o.choice.CapacityType, tenancy: o.wish.tenancy(),
+		class: o.in.class, claim: o.batch.Claims[0], tags: o.templateTags(), capacityType: o.choice.CapacityType, tenancy: o.wish.tenancy(),
 		image: o.in.class.Status.AMIs[k.image], pods: k.pods, kubelet: o.kubelets[k.reserved], efas: k.efas, enclave: o.wish.enclave,
 		reservation: k.reservation, kind: reservationKind(options[0].Offering),
 	}

@@ -12,8 +12,8 @@ import (
 	"karpenter/internal/cloud/simaws"
 )
 
-// TestR2_AnAnswerThatSaysNothing: the answer to a launch is lost, and the repetition is answered without machines and without errors,
-// as AWS may. Neither a second fleet nor giving up is right: the machines are there.
+// TestR2_AnAnswerThatSaysNothing: the answer to a launch is lost, and the repetition is answered without instances and without errors,
+// as AWS may. Neither a second fleet nor giving up is right: the instances are there.
 func TestR2_AnAnswerThatSaysNothing(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -22,7 +22,7 @@ func TestR2_AnAnswerThatSaysNothing(t *testing.T) {
 		denied bool
 	}{
 		{name: "at once"},
-		{name: "machines show late", late: 20 * time.Second},
+		{name: "instances show late", late: 20 * time.Second},
 		{name: "tags show late", faults: []simaws.Fault{{Kind: simaws.FaultUntagged, Action: "ec2:DescribeInstances", Delay: simaws.Duration(90 * time.Second)}}},
 		{name: "tags show late and fleets may not be described", denied: true, faults: []simaws.Fault{{Kind: simaws.FaultUntagged, Action: "ec2:DescribeInstances", Delay: simaws.Duration(90 * time.Second)}}},
 	} {
@@ -46,7 +46,7 @@ func TestR2_AnAnswerThatSaysNothing(t *testing.T) {
 			}
 			w.advance(5 * time.Minute)
 			if len(c.recorded) != 2 || len(w.living()) != 2 {
-				t.Errorf("%d claims have a machine, %d gave up, and %d machines run; want 2, 0 and 2", len(c.recorded), len(c.gaveUp), len(w.living()))
+				t.Errorf("%d claims have an instance, %d gave up, and %d instances run; want 2, 0 and 2", len(c.recorded), len(c.gaveUp), len(w.living()))
 			}
 			w.must(c.check(w))
 		})
@@ -58,7 +58,7 @@ func TestR2_AnAnswerThatSaysNothing_AndNothingThere(t *testing.T) {
 	w := newWorld(t)
 	w.load()
 	onLine(w, &line{left: -1})
-	w.must(w.sim.SetStock(simaws.StockRule{Type: "*", Zone: "*", Market: "*", Count: 0}))
+	w.must(w.sim.SetStock(simaws.StockRule{Type: "*", Zone: "*", CapacityType: "*", Count: 0}))
 	w.must(w.sim.AddFault(simaws.Fault{Kind: simaws.FaultDrop, Action: "ec2:CreateFleet", Nth: 1}))
 	w.must(w.sim.AddFault(simaws.Fault{Kind: simaws.FaultBare, Action: "ec2:CreateFleet"}))
 	w.must(w.sim.AddFault(simaws.Fault{Kind: simaws.FaultEmpty, Action: "ec2:DescribeFleets"}))
@@ -70,7 +70,7 @@ func TestR2_AnAnswerThatSaysNothing_AndNothingThere(t *testing.T) {
 		}
 	}
 	if took := w.clock.Now().Sub(begun); took < settled {
-		t.Errorf("given up after %v, when machines might still have shown", took)
+		t.Errorf("given up after %v, when instances might still have shown", took)
 	}
 }
 
@@ -114,12 +114,12 @@ func TestR12_ACallThatNeverAnswers(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		if n := len(w.living()); n != 1 {
-			t.Errorf("%d machines run, want 1", n)
+			t.Errorf("%d instances run, want 1", n)
 		}
 	})
 }
 
-// TestT9_ThrottledTerminations ends 200 machines while EC2 refuses calls for being too many. Nobody misses the deadline of a
+// TestT9_ThrottledTerminations ends 200 instances while EC2 refuses calls for being too many. Nobody misses the deadline of a
 // reconciler, and the refusals do not make more calls.
 func TestT9_ThrottledTerminations(t *testing.T) {
 	t.Parallel()
@@ -146,16 +146,16 @@ func TestT9_ThrottledTerminations(t *testing.T) {
 		}
 		wg.Wait()
 		if n := w.called("TerminateInstances") - calls; len(list) != 200 || n > 60 {
-			t.Errorf("%d calls for %d machines", n, len(list))
+			t.Errorf("%d calls for %d instances", n, len(list))
 		}
 		time.Sleep(5 * time.Minute)
 		if n := len(w.living()); n != 0 {
-			t.Errorf("%d machines are left", n)
+			t.Errorf("%d instances are left", n)
 		}
 	})
 }
 
-// TestAWS_2_7_OneUnknownIDHoldsUpNoOther ends machines together with ids that EC2 does not know, or that no machine can have.
+// TestAWS_2_7_OneUnknownIDHoldsUpNoOther ends instances together with ids that EC2 does not know, or that no instance can have.
 func TestAWS_2_7_OneUnknownIDHoldsUpNoOther(t *testing.T) {
 	w := newWorld(t)
 	w.load()
@@ -171,7 +171,7 @@ func TestAWS_2_7_OneUnknownIDHoldsUpNoOther(t *testing.T) {
 		}
 	}
 	if err := w.Delete(w.ctx, "i-nonsense"); cloud.ClassOf(err) != cloud.NotFound {
-		t.Errorf("an id that no machine can have: %v, want that there is nothing to end", err)
+		t.Errorf("an id that no instance can have: %v, want that there is nothing to end", err)
 	}
 }
 

@@ -53,7 +53,7 @@ var living = filter("instance-state-name", "pending", "running", "stopping", "st
 func (p *Provider) List(ctx context.Context) (list []*cloud.Instance, err error) {
 	all := map[string]ties{}
 	err = p.eachInstance(ctx, append(p.owned(), living), func(i *types.Instance) {
-		in := p.toInstance(i)
+		in := p.toShape(i)
 		list, all[in.ID] = append(list, in), tiesOf(i)
 	})
 	if err != nil {
@@ -76,7 +76,7 @@ func (p *Provider) Get(ctx context.Context, id string) (in *cloud.Instance, err 
 	if !found {
 		return nil, p.absent(op, id)
 	}
-	in = p.toInstance(raw)
+	in = p.toShape(raw)
 	if err := p.reachable(op, in); err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func (p *Provider) Delete(ctx context.Context, id string) (err error) {
 	}
 	reservation, zone, zoneID := "", "", ""
 	if found {
-		in := p.toInstance(raw)
+		in := p.toShape(raw)
 		if err := p.reachable(op, in); err != nil || in.State.Ending() {
 			return err
 		}
@@ -158,6 +158,38 @@ func (p *Provider) Delete(ctx context.Context, id string) (err error) {
 		p.opt.Meter.Add(meter.TerminationFailures, 1, "zone", zone, "zone_id", zoneID)
 	case reservation != "":
 		p.stock.TakeReserved(reservation, -1)
+	}
+	return err
+}
+
+// Reboot implements cloud.Rebooter. EC2 reboots an instance once for requests that come together, so that asking again is safe. The
+// operation is for clouds that tell requests apart.
+func (p *Provider) Reboot(ctx context.Context, claim *karpv1.NodeClaim, _ string) error {
+	id, err := ParseProviderID(claim.Status.ProviderID)
+	if err != nil {
+		return &cloud.NodeRebootFailedError{Err: err}
+	}
+	op := "reboot instance " + id
+	raw, found, err := p.describing.Get(ctx, id)
+	switch {
+	case err != nil:
+		return readError(op, err)
+	case !found:
+		return p.absent(op, id) // which proves nothing by itself
+	}
+	in := p.toShape(raw)
+	if err := p.reachable(op, in); err != nil {
+		return &cloud.NodeRebootFailedError{Err: err}
+	}
+	if in.State.Ending() {
+		return &cloud.NodeRebootFailedError{Err: &cloud.Error{Class: cloud.NotFound, Op: op, Reason: cloud.ReasonTerminated}}
+	}
+	err = p.ends.Do(ctx, op, func() error {
+		_, err := p.opt.Clients.EC2.RebootInstances(ctx, &ec2.RebootInstancesInput{InstanceIds: []string{id}}, once)
+		return err
+	})
+	if err = writeError(op, err); cloud.ClassOf(err) == cloud.NotFound {
+		return &cloud.NodeRebootFailedError{Err: err}
 	}
 	return err
 }
@@ -206,7 +238,7 @@ func (p *Provider) Tag(ctx context.Context, id string, tags map[string]string) e
 	case !found:
 		return p.absent(op, id)
 	}
-	in := p.toInstance(raw)
+	in := p.toShape(raw)
 	if err := p.reachable(op, in); err != nil {
 		return err
 	}
@@ -243,8 +275,8 @@ func (p *Provider) eachInstance(ctx context.Context, filters []types.Filter, vis
 	return nil
 }
 
-// toInstance takes over what EC2 says of an instance.
-func (p *Provider) toInstance(i *types.Instance) *cloud.Instance {
+// toShape takes over what EC2 says of an instance.
+func (p *Provider) toShape(i *types.Instance) *cloud.Instance {
 	out := &cloud.Instance{
 		ID: aws.ToString(i.InstanceId), Type: string(i.InstanceType), ImageID: aws.ToString(i.ImageId), Launched: aws.ToTime(i.LaunchTime).UTC().Truncate(time.Second),
 		CapacityType: p.capacityType(i), Tags: fromTags(i.Tags), Labels: map[string]string{},

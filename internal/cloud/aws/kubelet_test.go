@@ -67,6 +67,6 @@ func TestA68_KubeletSettingsThatCannotBeRead(t *testing.T) {
 		}
 	}
 	if n := len(w.living()); n != 0 {
-		t.Errorf("%d machines were launched", n)
+		t.Errorf("%d instances were launched", n)
 	}
 }

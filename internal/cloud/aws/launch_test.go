@@ -74,7 +74,7 @@ func TestAWS_2_3_EqualPricesGoToTheZoneNamedFirst(t *testing.T) {
 			t.Errorf("got %s in %s, want m5.large in %s", in.Type, in.Zone, zones[0])
 		}
 	}
-	w.must(w.sim.SetStock(simaws.StockRule{Type: "m5.large", Zone: "us-west-2b", Market: "*", Count: 0}))
+	w.must(w.sim.SetStock(simaws.StockRule{Type: "m5.large", Zone: "us-west-2b", CapacityType: "*", Count: 0}))
 	if in := w.one("next", onDemandOnly, typeIs("m5.xlarge", "m5.large"), need(corev1.LabelTopologyZone, "us-west-2b", "us-west-2c", "us-west-2a")); in.Zone != "us-west-2c" || in.Type != "m5.large" {
 		t.Errorf("got %s in %s, want the same type in the next zone", in.Type, in.Zone)
 	}
@@ -146,7 +146,7 @@ func TestAWS_2_7_EqualClaimsShareCalls(t *testing.T) {
 		got += given(t, w.Launch(w.ctx, *b))
 	}
 	if got != 1000 || w.called("CreateFleet") > 40 {
-		t.Errorf("%d of 1000 claims got a machine with %d CreateFleet calls, at most 40 wanted", got, w.called("CreateFleet"))
+		t.Errorf("%d of 1000 claims got an instance with %d CreateFleet calls, at most 40 wanted", got, w.called("CreateFleet"))
 	}
 	if n := w.called("DescribeInstances") - before; n != 0 {
 		t.Errorf("%d DescribeInstances calls, want none", n)
@@ -156,7 +156,7 @@ func TestAWS_2_7_EqualClaimsShareCalls(t *testing.T) {
 	}
 }
 
-// TestAWS_2_7_LateClaimsOfABatch: claims that the watch shows when the others of their batch have been launched get machines of their
+// TestAWS_2_7_LateClaimsOfABatch: claims that the watch shows when the others of their batch have been launched get instances of their
 // own at once. A process that does not know of that launches nothing again, and finds them all.
 func TestAWS_2_7_LateClaimsOfABatch(t *testing.T) {
 	for _, after := range []time.Duration{time.Second, lookAfter, 2 * settled} {
@@ -168,7 +168,7 @@ func TestAWS_2_7_LateClaimsOfABatch(t *testing.T) {
 				t.Helper()
 				results := w.Launch(w.ctx, cloud.Batch{ID: whole.ID, Claims: claims, Taken: taken})
 				if n := given(t, results); n != len(claims) {
-					t.Fatalf("%d of %d claims have a machine: %+v", n, len(claims), results)
+					t.Fatalf("%d of %d claims have an instance: %+v", n, len(claims), results)
 				}
 				return results
 			}
@@ -183,13 +183,13 @@ func TestAWS_2_7_LateClaimsOfABatch(t *testing.T) {
 				}
 			}
 			if n := len(w.living()); n != 5 {
-				t.Errorf("%d machines for 5 claims", n)
+				t.Errorf("%d instances for 5 claims", n)
 			}
 			w.restart()
 			w.refresh()
 			launch(nil, whole.Claims...)
 			if n := len(w.living()); n != 5 {
-				t.Errorf("%d machines for 5 claims after a restart", n)
+				t.Errorf("%d instances for 5 claims after a restart", n)
 			}
 		})
 	}
@@ -198,7 +198,7 @@ func TestAWS_2_7_LateClaimsOfABatch(t *testing.T) {
 func TestAWS_2_4_11_2_StockOut(t *testing.T) {
 	w := newWorld(t)
 	w.load()
-	w.must(w.sim.SetStock(simaws.StockRule{Type: "m5.large", Zone: "*", Market: "*", Count: 0}))
+	w.must(w.sim.SetStock(simaws.StockRule{Type: "m5.large", Zone: "*", CapacityType: "*", Count: 0}))
 	r := w.Launch(w.ctx, w.batch("dry", 1, onDemandOnly, typeIs("m5.large")))[0]
 	if cloud.ClassOf(r.Err) != cloud.NoCapacity {
 		t.Fatalf("got %v, want NoCapacity", r.Err)
@@ -219,10 +219,10 @@ func TestAWS_2_4_11_2_StockOut(t *testing.T) {
 func TestAWS_2_3_PartialFleet(t *testing.T) {
 	w := newWorld(t)
 	w.load()
-	w.must(w.sim.SetStock(simaws.StockRule{Type: "m5.large", Zone: "us-west-2a", Market: "on-demand", Count: 3}))
+	w.must(w.sim.SetStock(simaws.StockRule{Type: "m5.large", Zone: "us-west-2a", CapacityType: "on-demand", Count: 3}))
 	results := w.Launch(w.ctx, w.batch("part", 5, onDemandOnly, typeIs("m5.large"), need(corev1.LabelTopologyZone, "us-west-2a")))
 	if n := given(t, results); n != 3 {
-		t.Fatalf("got %d machines, want 3", n)
+		t.Fatalf("got %d instances, want 3", n)
 	}
 	for _, r := range results[3:] {
 		if cloud.ClassOf(r.Err) != cloud.NoCapacity {
@@ -323,7 +323,7 @@ func TestAWS_6_GetDeleteTag(t *testing.T) {
 	}
 }
 
-// TestT8_AnotherClusterOfTheSameName sees nothing of the first one's machines and cannot end them.
+// TestT8_AnotherClusterOfTheSameName sees nothing of the first one's instances and cannot end them.
 func TestT8_AnotherClusterOfTheSameName(t *testing.T) {
 	w := newWorld(t)
 	w.load()
@@ -331,7 +331,7 @@ func TestT8_AnotherClusterOfTheSameName(t *testing.T) {
 	w.opt.Cluster.UID = "another"
 	w.reborn()
 	if n := len(w.living()); n != 0 {
-		t.Errorf("%d foreign machines are listed", n)
+		t.Errorf("%d foreign instances are listed", n)
 	}
 	if _, err := w.Get(w.ctx, in.ID); cloud.ClassOf(err) != cloud.Denied || cloud.ReasonOf(err) != cloud.ReasonNotOurs {
 		t.Errorf("get: %v, want that it is there and not ours", err)
@@ -341,7 +341,7 @@ func TestT8_AnotherClusterOfTheSameName(t *testing.T) {
 	}
 }
 
-// TestAWS_2_7_QuestionsShareCalls ends 200 machines at once.
+// TestAWS_2_7_QuestionsShareCalls ends 200 instances at once.
 func TestAWS_2_7_QuestionsShareCalls(t *testing.T) {
 	w := newWorld(t)
 	w.load()
@@ -360,14 +360,14 @@ func TestAWS_2_7_QuestionsShareCalls(t *testing.T) {
 	}
 	wg.Wait()
 	if n := w.called("TerminateInstances") - terminates; n > 40 {
-		t.Errorf("%d TerminateInstances calls for %d machines", n, len(list))
+		t.Errorf("%d TerminateInstances calls for %d instances", n, len(list))
 	}
 	if n := w.called("DescribeInstances") - describes; n > 40 {
-		t.Errorf("%d DescribeInstances calls for %d machines", n, len(list))
+		t.Errorf("%d DescribeInstances calls for %d instances", n, len(list))
 	}
 	w.advance(time.Hour)
 	if n := len(w.living()); n != 0 || len(list) != 200 {
-		t.Errorf("%d of %d machines are left", n, len(list))
+		t.Errorf("%d of %d instances are left", n, len(list))
 	}
 }
 

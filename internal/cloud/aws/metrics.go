@@ -40,7 +40,7 @@ func zoneIDOf(in inputs, zone string) string {
 }
 
 // offeringKey is an offering in metrics.
-type offeringKey struct{ typ, market, zone string }
+type offeringKey struct{ typ, capacityType, zone string }
 
 // Report shows, whenever somebody looks at the metrics from now on, instance types and offerings that the classes can launch then.
 // An offering is available if any class can have it.
@@ -61,7 +61,7 @@ func (p *Provider) Report(classes func() []string) {
 		p.eachType(classes(), func(t *world.InstanceType) {
 			for i := range t.Offerings {
 				at := keyOf(t, i)
-				available[at] = available[at] || t.Offerings[i].Available
+				available[at] = available[at] || t.Offerings[i].Launchable()
 			}
 		})
 		for at, is := range available {
@@ -100,7 +100,7 @@ func keyOf(t *world.InstanceType, offering int) offeringKey {
 }
 
 func (k offeringKey) labels() []string {
-	return []string{"instance_type", k.typ, "capacity_type", k.market, "zone", k.zone}
+	return []string{"instance_type", k.typ, "capacity_type", k.capacityType, "zone", k.zone}
 }
 
 // memoryOf is what the type is sold with, in bytes, whatever nodes lack of it.

@@ -53,7 +53,7 @@ func series(t *testing.T, registry *prometheus.Registry, name string, labels ...
 
 func TestAWS_7_5_11_12_LaunchMetrics(t *testing.T) {
 	w, registry := metered(t)
-	w.must(w.sim.SetStock(simaws.StockRule{Type: "m5.large", Zone: "us-west-2a", Market: "on-demand", Count: 0}))
+	w.must(w.sim.SetStock(simaws.StockRule{Type: "m5.large", Zone: "us-west-2a", CapacityType: "on-demand", Count: 0}))
 	b := w.batch("dry", 4, onDemandOnly, typeIs("m5.large"), need("topology.kubernetes.io/zone", "us-west-2a"))
 	w.Launch(w.ctx, b)
 	failed := series(t, registry, "karpenter_cloudprovider_instance_launch_failures_total", "zone=us-west-2a", "zone_id="+w.zoneID("us-west-2a"), "capacity_type=on-demand", "reason=InsufficientInstanceCapacity")

@@ -42,7 +42,7 @@ func TestAWS_1_2_Status(t *testing.T) {
 	}
 }
 
-// TestAWS_1_6_Alias checks which images AL2023 has, and for which machines.
+// TestAWS_1_6_Alias checks which images AL2023 has, and for which instances.
 func TestAWS_1_6_Alias(t *testing.T) {
 	w := newWorld(t)
 	class := w.load()
@@ -69,7 +69,7 @@ func TestAWS_1_6_Alias(t *testing.T) {
 		}
 	}
 	if in := w.one("gpu", onDemandOnly, typeIs("g4dn.xlarge")); in.ImageID == w.one("cpu", onDemandOnly, typeIs("m5.large")).ImageID {
-		t.Error("a machine with GPUs must get the image for them")
+		t.Error("an instance with GPUs must get the image for them")
 	}
 }
 
@@ -194,7 +194,7 @@ func TestAWS_2_6_11_15_InstanceProfile(t *testing.T) {
 	}
 }
 
-// TestAWS_6_Drift: a machine is judged by what a list of all machines has shown, if there is one of late, and by itself otherwise.
+// TestAWS_6_Drift: an instance is judged by what a list of all instances has shown, if there is one of late, and by itself otherwise.
 func TestAWS_6_Drift(t *testing.T) {
 	t.Run("asked for", func(t *testing.T) { testDrift(t, false) })
 	t.Run("listed", func(t *testing.T) { testDrift(t, true) })
@@ -221,10 +221,10 @@ func testDrift(t *testing.T, listed bool) {
 	}
 	asked := w.called("DescribeInstances")
 	if got := judge(); got != "" {
-		t.Fatalf("a machine as the class describes it: got %s", got)
+		t.Fatalf("an instance as the class describes it: got %s", got)
 	}
 	if asks := w.called("DescribeInstances") > asked; asks == listed {
-		t.Errorf("EC2 was asked for the machine itself: %t", asks)
+		t.Errorf("EC2 was asked for the instance itself: %t", asks)
 	}
 	for _, tt := range []struct {
 		want string

@@ -22,7 +22,7 @@ import (
 func (r *groupReader) useAttributes(ctx context.Context, g *NodeGroup, a *ec2types.InstanceRequirements) error {
 	g.Requirements, g.Types = nil, nil
 	g.attributeSizes(a)
-	g.attributeMachine(a)
+	g.attributeInstance(a)
 	g.attributeDisks(a)
 	g.attributeAccelerators(a)
 	g.attributesLeft(a)
@@ -104,7 +104,7 @@ func translated[T ~string](values []T, words map[string]string) (known, unknown 
 	return known, unknown
 }
 
-func (g *NodeGroup) attributeMachine(a *ec2types.InstanceRequirements) {
+func (g *NodeGroup) attributeInstance(a *ec2types.InstanceRequirements) {
 	makers, others := translated(a.CpuManufacturers, cpuMakers)
 	if len(makers) > 0 {
 		g.require(awsv1.LabelInstanceCPUManufacturer, corev1.NodeSelectorOpIn, makers...)

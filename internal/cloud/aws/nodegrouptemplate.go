@@ -114,7 +114,7 @@ func (r *groupReader) useData(ctx context.Context, g *NodeGroup, d *ec2types.Res
 		g.CapacityTypes = []string{karpv1.CapacityTypeSpot}
 	}
 	g.useNetwork(d)
-	g.useMachine(d)
+	g.useInstance(d)
 	if d.InstanceRequirements != nil {
 		if err := r.useAttributes(ctx, g, d.InstanceRequirements); err != nil {
 			return err
@@ -171,8 +171,8 @@ func (g *NodeGroup) useMetadata(o *ec2types.LaunchTemplateInstanceMetadataOption
 	}
 }
 
-// useMachine takes over disks, monitoring and the profile, and names what a class has no field for.
-func (g *NodeGroup) useMachine(d *ec2types.ResponseLaunchTemplateData) {
+// useInstance takes over disks, monitoring and the profile, and names what a class has no field for.
+func (g *NodeGroup) useInstance(d *ec2types.ResponseLaunchTemplateData) {
 	for i := range d.BlockDeviceMappings {
 		if disk := &d.BlockDeviceMappings[i]; disk.Ebs != nil {
 			g.Class.BlockDeviceMappings = append(g.Class.BlockDeviceMappings, &awsv1.BlockDeviceMapping{DeviceName: disk.DeviceName, EBS: newDisk(disk.Ebs)})

@@ -90,7 +90,7 @@ func TestAWS_5_1_Queue(t *testing.T) {
 	w.Interrupted(in.Labels)
 	for _, o := range w.typeNamed("m5.large").Offerings {
 		if o.Zone == in.Zone && o.CapacityType == "spot" && o.Available {
-			t.Error("a pool that takes machines back has none to offer")
+			t.Error("a pool that takes instances back has none to offer")
 		}
 	}
 }

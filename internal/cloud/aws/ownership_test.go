@@ -38,11 +38,11 @@ func (w *testWorld) aged(id string) {
 	w.must(err)
 }
 
-// ends holds that a machine is listed, found and ended, as the controller's role allows.
+// ends holds that an instance is listed, found and ended, as the controller's role allows.
 func (w *testWorld) ends(id string) {
 	w.t.Helper()
 	if !slices.ContainsFunc(w.living(), func(in *cloud.Instance) bool { return in.ID == id }) {
-		w.t.Error("the machine is not listed, so that nobody would miss it")
+		w.t.Error("the instance is not listed, so that nobody would miss it")
 	}
 	if _, err := w.Get(w.ctx, id); err != nil {
 		w.t.Errorf("get: %v", err)
@@ -55,8 +55,8 @@ func (w *testWorld) ends(id string) {
 	}
 }
 
-// TestA40_AStandAloneMachineIsOurs ends the machine of a claim without a pool.
-func TestA40_AStandAloneMachineIsOurs(t *testing.T) {
+// TestA40_AStandAloneInstanceIsOurs ends the instance of a claim without a pool.
+func TestA40_AStandAloneInstanceIsOurs(t *testing.T) {
 	w := newWorld(t)
 	w.load()
 	b := w.batch("alone", 1, onDemandOnly, typeIs("m5.large"))
@@ -66,8 +66,8 @@ func TestA40_AStandAloneMachineIsOurs(t *testing.T) {
 	w.ends(r.Instance.ID)
 }
 
-// TestT33_MachinesOfOlderVersionsAreOurs takes over machines that do not have the tags of today.
-func TestT33_MachinesOfOlderVersionsAreOurs(t *testing.T) {
+// TestT33_InstancesOfOlderVersionsAreOurs takes over instances that do not have the tags of today.
+func TestT33_InstancesOfOlderVersionsAreOurs(t *testing.T) {
 	w := newWorld(t)
 	w.load()
 	in := w.one("old", onDemandOnly, typeIs("m5.large"))

@@ -19,7 +19,7 @@ import (
 
 // profileName is the instance profile of a class and a role. It follows from both, so that a crash between two steps of making
 // it leaves nothing that the next attempt does not find, and a class that changes its role gets another profile while
-// machines still start with the old one.
+// instances still start with the old one.
 func (p *Provider) profileName(class *awsv1.EC2NodeClass) string {
 	sum := sha256.Sum256([]byte(strings.Join([]string{p.opt.Region, class.Name, string(class.UID), roleName(class)}, "\x00")))
 	return p.opt.Cluster.Name + "_" + hex.EncodeToString(sum[:10])

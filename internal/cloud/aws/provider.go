@@ -91,6 +91,8 @@ type Options struct {
 	ReservedENIs int64
 	// ReservedCapacity turns the use of capacity reservations on.
 	ReservedCapacity bool
+	// RebootForRepair has instances rebooted whose GPUs are usually fine after that; otherwise they are replaced.
+	RebootForRepair bool
 	// KubeletExpressions turns expressions in spec.kubelet on (NodeClassCEL).
 	KubeletExpressions bool
 	// DisableDryRun leaves out the calls that try whether a class can launch (DISABLE_DRY_RUN).

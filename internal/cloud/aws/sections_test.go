@@ -174,13 +174,13 @@ func TestAWS_2_8_Blocks(t *testing.T) {
 		t.Errorf("forty minutes before the end the block is %s", r.State)
 	}
 	for _, o := range w.typeNamed("p4d.24xlarge").Offerings {
-		if o.Reservation == id && o.Available {
-			t.Error("a block that is about to end takes no more machines")
+		if o.Reservation == id && o.Launchable() {
+			t.Error("a block that is about to end takes no more instances")
 		}
 	}
 }
 
-// TestAWS_2_4_SpreadGroup: seven machines of a spread group fit into a zone, whatever their type.
+// TestAWS_2_4_SpreadGroup: seven instances of a spread group fit into a zone, whatever their type.
 func TestAWS_2_4_SpreadGroup(t *testing.T) {
 	w := newWorld(t)
 	_, err := w.admin.EC2.CreatePlacementGroup(w.ctx, &ec2.CreatePlacementGroupInput{GroupName: aws.String("apart"), Strategy: "spread"})
@@ -191,7 +191,7 @@ func TestAWS_2_4_SpreadGroup(t *testing.T) {
 	types := typeIs("m5.large", "c5.large", "r5.large")
 	zone := need(corev1.LabelTopologyZone, "us-west-2a")
 	if n := given(t, w.Launch(w.ctx, w.batch("first", 7, onDemandOnly, types, zone))); n != 7 {
-		t.Fatalf("%d of 7 machines", n)
+		t.Fatalf("%d of 7 instances", n)
 	}
 	r := w.Launch(w.ctx, w.batch("eighth", 1, onDemandOnly, types, zone))[0]
 	if cloud.ClassOf(r.Err) != cloud.NoCapacity {
@@ -207,18 +207,29 @@ func TestAWS_2_4_SpreadGroup(t *testing.T) {
 	w.one("elsewhere", onDemandOnly, types)
 }
 
-// TestAWS_5_4_RepairPolicies lists what condemns a node, and after how long.
-func TestAWS_5_4_RepairPolicies(t *testing.T) {
+// TestAWS_5_4_N6_RepairPolicies lists what condemns a node, after how long, how long the drain may take, and what is done.
+func TestAWS_5_4_N6_RepairPolicies(t *testing.T) {
 	var got []string
 	for _, p := range testProvider().RepairPolicies() {
-		got = append(got, fmt.Sprintf("%s %s %v", p.Condition, p.Status, p.Tolerated))
+		got = append(got, strings.TrimSpace(fmt.Sprintf("%s %s %v/%v %s %s", p.Condition, p.Status, p.Tolerated, *p.TerminationGracePeriod, p.Action, p.ReasonRegex)))
 	}
 	want := []string{
-		"Ready False 30m0s", "Ready Unknown 30m0s", "AcceleratedHardwareReady False 10m0s", "StorageReady False 30m0s",
-		"NetworkingReady False 30m0s", "KernelReady False 30m0s", "ContainerRuntimeReady False 30m0s",
+		"Ready False 30m0s/10m0s ReplaceNode", "Ready Unknown 30m0s/10m0s ReplaceNode",
+		"AcceleratedHardwareReady False 10m0s/5m0s ReplaceNode ^NvidiaXID(46|48|54|62|63|95|109|110|136|140|143|155|156|158)Error$",
+		"AcceleratedHardwareReady False 10m0s/5m0s ReplaceNode ^NvidiaXID(64|74|79|119|120)Error$",
+		"AcceleratedHardwareReady False 30m0s/10m0s ReplaceNode",
+		"StorageReady False 30m0s/10m0s ReplaceNode", "NetworkingReady False 30m0s/10m0s ReplaceNode",
+		"KernelReady False 30m0s/10m0s ReplaceNode", "ContainerRuntimeReady False 30m0s/10m0s ReplaceNode",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+	p := testProvider()
+	p.opt.RebootForRepair = true
+	for i, policy := range p.RepairPolicies() {
+		if reboots := policy.Action == cloud.RebootNode; reboots != (i == 2) {
+			t.Errorf("N7: with RebootForRepair, policy %d (%s %s) has the action %s", i, policy.Condition, policy.ReasonRegex, policy.Action)
+		}
 	}
 }
 
@@ -250,7 +261,7 @@ func TestAWS_4_1_Intervals(t *testing.T) {
 	}
 }
 
-// TestAWS_6_List: collectors of orphans find every machine of the cluster, with claim, batch and age, and no others.
+// TestAWS_6_List: collectors of orphans find every instance of the cluster, with claim, batch and age, and no others.
 func TestAWS_6_List(t *testing.T) {
 	w := newWorld(t)
 	w.load()

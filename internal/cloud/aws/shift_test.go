@@ -105,7 +105,7 @@ func TestAWS_11_6_CancelledShiftEndsAtOnce(t *testing.T) {
 	}
 }
 
-// TestAWS_5_3_AbsenceProvesNothing: machines that EC2 does not show during a shift are not gone, and machines in the zone can
+// TestAWS_5_3_AbsenceProvesNothing: instances that EC2 does not show during a shift are not gone, and instances in the zone can
 // still be ended.
 func TestAWS_5_3_AbsenceProvesNothing(t *testing.T) {
 	w := shifting(t)
@@ -121,7 +121,7 @@ func TestAWS_5_3_AbsenceProvesNothing(t *testing.T) {
 	w.must(w.Delete(w.ctx, in.ID))
 	w.advance(5 * time.Minute)
 	if _, err := w.Get(w.ctx, in.ID); cloud.ClassOf(err) != cloud.NotFound {
-		t.Errorf("got %v, want NotFound for a machine that EC2 says has ended", err)
+		t.Errorf("got %v, want NotFound for an instance that EC2 says has ended", err)
 	}
 }
 

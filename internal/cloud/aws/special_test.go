@@ -16,7 +16,7 @@ import (
 	"karpenter/internal/cloud/simaws"
 )
 
-// TestAWS_2_5_Enclaves: a claim that asks for room in enclaves gets a machine that has them, turned on; others do not.
+// TestAWS_2_5_Enclaves: a claim that asks for room in enclaves gets an instance that has them, turned on; others do not.
 func TestAWS_2_5_Enclaves(t *testing.T) {
 	w := newWorld(t)
 	w.load()
@@ -46,7 +46,29 @@ func TestAWS_2_5_Enclaves(t *testing.T) {
 	}
 }
 
-// TestAWS_11_11_UltraServers: their machines go half an hour earlier than those of other capacity blocks.
+// TestAWS_EnclaveOptions: with enclaves turned on in the class, only types that have them are offered, and every instance has them on.
+func TestAWS_EnclaveOptions(t *testing.T) {
+	w := newWorld(t)
+	w.load(func(c *awsv1.EC2NodeClass) { c.Spec.EnclaveOptions = &awsv1.EnclaveOptions{Enabled: aws.Bool(true)} })
+	for name, can := range map[string]bool{"m5.xlarge": true, "t3.large": false, "m5.large": false} {
+		for _, o := range w.typeNamed(name).Offerings {
+			if o.Available != can {
+				t.Errorf("%s in %s: available %t", name, o.Zone, o.Available)
+			}
+		}
+	}
+	in := w.one("enclave", onDemandOnly, need(corev1.LabelInstanceTypeStable, "m5.large", "m5.xlarge", "t3.large"))
+	out, err := w.admin.EC2.DescribeInstances(w.ctx, &ec2.DescribeInstancesInput{InstanceIds: []string{in.ID}})
+	w.must(err)
+	if in.Type != "m5.xlarge" || !aws.ToBool(out.Reservations[0].Instances[0].EnclaveOptions.Enabled) {
+		t.Errorf("launched %s with %+v", in.Type, out.Reservations[0].Instances[0].EnclaveOptions)
+	}
+	if n := in.Capacity[awsv1.ResourceNitroSandbox]; n.Value() != 4 {
+		t.Errorf("room for %s enclaves", n.String())
+	}
+}
+
+// TestAWS_11_11_UltraServers: their instances go half an hour earlier than those of other capacity blocks.
 func TestAWS_11_11_UltraServers(t *testing.T) {
 	end := epoch.Add(24 * time.Hour)
 	state := func(typ string, before time.Duration) awsv1.CapacityReservationState {
@@ -111,13 +133,13 @@ func TestAWS_2_8_Interruptible(t *testing.T) {
 	w.taken(lent.ID, second.ID)
 	w.Interrupted(lent.Labels)
 	for _, o := range w.typeNamed("m5.large").Offerings {
-		if o.Reservation == lent.Labels[awsv1.LabelCapacityReservationID] && o.Available {
+		if o.Reservation == lent.Labels[awsv1.LabelCapacityReservationID] && o.Launchable() {
 			t.Error("what is being taken back is still on offer")
 		}
 	}
 }
 
-// taken waits for the notice that one of the machines is taken back.
+// taken waits for the notice that one of the instances is taken back.
 func (w *testWorld) taken(ids ...string) {
 	w.t.Helper()
 	q := NewQueue(w.opt.Clients.SQS, "test")
@@ -135,7 +157,7 @@ func (w *testWorld) taken(ids ...string) {
 	w.t.Error("no notice came")
 }
 
-// TestL9_Partition: where a claim asks for no partition EC2 spreads machines over them, and says afterwards where they are.
+// TestL9_Partition: where a claim asks for no partition EC2 spreads instances over them, and says afterwards where they are.
 func TestL9_Partition(t *testing.T) {
 	w := newWorld(t)
 	group := func(name string, strategy types.PlacementStrategy, parts *int32) {
@@ -166,7 +188,7 @@ func TestL9_Partition(t *testing.T) {
 		seen[number] = true
 	}
 	if len(seen) != 3 {
-		t.Errorf("three machines are in partitions %v, want one in each", seen)
+		t.Errorf("three instances are in partitions %v, want one in each", seen)
 	}
 	asked := claimOf(w.one("asked", onDemandOnly, typeIs("m5.large"), need(awsv1.LabelPlacementGroupPartition, "2")))
 	if _, wanted, err := w.Partition(w.ctx, asked); wanted || err != nil {

@@ -26,10 +26,10 @@ type blueprint struct {
 	claim *karpv1.NodeClaim
 	tags  map[string]string
 
-	market  string
-	tenancy string
-	image   awsv1.AMI
-	pods    int64
+	capacityType string
+	tenancy      string
+	image        awsv1.AMI
+	pods         int64
 	// kubelet are the class's settings as they are for the types that the template is for.
 	kubelet *awsv1.KubeletConfiguration
 	// efas is how many EFA devices to attach, where the class does not list interfaces itself.
@@ -76,13 +76,13 @@ func (p *Provider) newTemplate(b blueprint) (*template, error) {
 	if doc.Text != "" {
 		data.UserData = aws.String(doc.Base64())
 	}
-	if b.market == karpv1.CapacityTypeSpot {
+	if b.capacityType == karpv1.CapacityTypeSpot {
 		data.TagSpecifications = append(data.TagSpecifications, types.LaunchTemplateTagSpecificationRequest{ResourceType: types.ResourceTypeSpotInstancesRequest, Tags: toTags(b.tags)})
 	}
 	if o := spec.CPUOptions; o != nil && o.NestedVirtualization != nil {
 		data.CpuOptions = &types.LaunchTemplateCpuOptionsRequest{NestedVirtualization: types.NestedVirtualizationSpecification(*o.NestedVirtualization)}
 	}
-	if b.enclave {
+	if b.enclave || b.class.Enclaves() {
 		data.EnclaveOptions = &types.LaunchTemplateEnclaveOptionsRequest{Enabled: aws.Bool(true)}
 	}
 	if p.opt.ReservedCapacity {
@@ -104,7 +104,7 @@ func (p *Provider) userData(b blueprint) (userdata.Document, error) {
 	c := p.opt.Cluster
 	o := userdata.Options{
 		ClusterName: c.Name, Endpoint: c.Endpoint, CABundle: c.CABundle, ServiceCIDR: c.ServiceCIDR,
-		Labels: map[string]string{karpv1.CapacityTypeLabelKey: b.market}, Kubelet: kubeletOf(b.kubelet, c.DNS, b.pods),
+		Labels: map[string]string{karpv1.CapacityTypeLabelKey: b.capacityType}, Kubelet: kubeletOf(b.kubelet, c.DNS, b.pods),
 		UserData: aws.ToString(b.class.Spec.UserData),
 	}
 	for k, v := range b.claim.Labels {

@@ -53,7 +53,7 @@ func testProvider(edit ...func(*Options)) *Provider {
 }
 
 func TestAWS_2_5_TemplateDefaults(t *testing.T) {
-	got := written(t, testProvider(), blueprint{class: resolved(), market: "spot", tenancy: "default", pods: 29, tags: map[string]string{"a": "b"}})
+	got := written(t, testProvider(), blueprint{class: resolved(), capacityType: "spot", tenancy: "default", pods: 29, tags: map[string]string{"a": "b"}})
 	text, err := base64.StdEncoding.DecodeString(aws.ToString(got.UserData))
 	if err != nil {
 		t.Fatal(err)
@@ -145,16 +145,18 @@ func TestAWS_2_5_TemplateFields(t *testing.T) {
 		c.Spec.MetadataOptions = &awsv1.MetadataOptions{HTTPPutResponseHopLimit: aws.Int64(2), HTTPTokens: aws.String("optional")}
 		c.Spec.DetailedMonitoring = aws.Bool(true)
 		c.Spec.CPUOptions = &awsv1.CPUOptions{NestedVirtualization: aws.String("enabled")}
+		c.Spec.EnclaveOptions = &awsv1.EnclaveOptions{Enabled: aws.Bool(true)}
 	})
 	isolated := testProvider(func(o *Options) { o.Region = "us-iso-east-1" })
-	got := written(t, isolated, blueprint{class: class, market: "reserved", reservation: "cr-1", kind: kindBlock, group: "pg-1", partition: 3, tenancy: "default"})
+	got := written(t, isolated, blueprint{class: class, capacityType: "reserved", reservation: "cr-1", kind: kindBlock, group: "pg-1", partition: 3, tenancy: "default"})
 	for what, ok := range map[string]bool{
 		"size rounded up to GiB":         *got.BlockDeviceMappings[0].Ebs.VolumeSize == 94 && *got.BlockDeviceMappings[0].Ebs.Iops == 3000,
 		"metadata without IPv6 in iso":   got.MetadataOptions.HttpProtocolIpv6 == "" && got.MetadataOptions.HttpTokens == "optional" && *got.MetadataOptions.HttpPutResponseHopLimit == 2,
 		"monitoring":                     *got.Monitoring.Enabled,
+		"enclaves":                       *got.EnclaveOptions.Enabled,
 		"nested virtualization":          got.CpuOptions.NestedVirtualization == "enabled",
 		"reservation":                    got.CapacityReservationSpecification.CapacityReservationPreference == "capacity-reservations-only" && *got.CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId == "cr-1",
-		"block market":                   got.InstanceMarketOptions.MarketType == "capacity-block",
+		"block capacityType":             got.InstanceMarketOptions.MarketType == "capacity-block",
 		"placement group and partition":  *got.Placement.GroupId == "pg-1" && *got.Placement.PartitionNumber == 3,
 		"no spot request tags elsewhere": len(got.TagSpecifications) == 1,
 	} {
@@ -163,14 +165,14 @@ func TestAWS_2_5_TemplateFields(t *testing.T) {
 		}
 	}
 	off := testProvider(func(o *Options) { o.ReservedCapacity = false })
-	if got := written(t, off, blueprint{class: resolved(), market: "spot"}); got.CapacityReservationSpecification != nil {
+	if got := written(t, off, blueprint{class: resolved(), capacityType: "spot"}); got.CapacityReservationSpecification != nil {
 		t.Error("with reserved capacity turned off nothing is said of reservations")
 	}
 }
 
 func TestAWS_2_5_NameFollowsContent(t *testing.T) {
 	p := testProvider()
-	base := blueprint{class: resolved(), claim: &karpv1.NodeClaim{}, market: "spot", image: awsv1.AMI{ID: "ami-1"}, pods: 29}
+	base := blueprint{class: resolved(), claim: &karpv1.NodeClaim{}, capacityType: "spot", image: awsv1.AMI{ID: "ami-1"}, pods: 29}
 	name := func(b blueprint) string {
 		got, err := p.newTemplate(b)
 		if err != nil {
@@ -183,11 +185,11 @@ func TestAWS_2_5_NameFollowsContent(t *testing.T) {
 		t.Errorf("names %s, %s", first, again)
 	}
 	for what, edit := range map[string]func(*blueprint){
-		"image":  func(b *blueprint) { b.image.ID = "ami-2" },
-		"pods":   func(b *blueprint) { b.pods = 58 },
-		"market": func(b *blueprint) { b.market = "on-demand" },
-		"tags":   func(b *blueprint) { b.tags = map[string]string{"x": "y"} },
-		"labels": func(b *blueprint) { b.claim = b.claim.DeepCopy(); b.claim.Labels = map[string]string{"x": "y"} },
+		"image":        func(b *blueprint) { b.image.ID = "ami-2" },
+		"pods":         func(b *blueprint) { b.pods = 58 },
+		"capacityType": func(b *blueprint) { b.capacityType = "on-demand" },
+		"tags":         func(b *blueprint) { b.tags = map[string]string{"x": "y"} },
+		"labels":       func(b *blueprint) { b.claim = b.claim.DeepCopy(); b.claim.Labels = map[string]string{"x": "y"} },
 		"taints": func(b *blueprint) {
 			b.claim = b.claim.DeepCopy()
 			b.claim.Spec.Taints = []karpv1.Taint{{Key: "k", Effect: "NoSchedule"}}

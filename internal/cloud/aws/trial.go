@@ -148,8 +148,8 @@ type specimen struct {
 // specimens are launches of types that the class can use and its pools allow, with the tenancy that they ask for: one for each pool that
 // differs in that, up to maxSpecimens, or of any type where no pool says more. If there is none, verdict says why.
 func (p *Provider) specimens(class *awsv1.EC2NodeClass) (out []specimen, verdict Verdict) {
-	in := inputs{class: class, machines: p.catalogue.now.Load()}
-	if in.machines == nil {
+	in := inputs{class: class, offered: p.catalogue.now.Load()}
+	if in.offered == nil {
 		return nil, Verdict{Err: errors.New("instance types have not been loaded")}
 	}
 	if group, ok := p.placements.Load(class.Name); ok {
@@ -205,8 +205,8 @@ func pickSpecimen(in inputs, shapes []shaped, w *wish) int {
 			continue
 		}
 		sold := w.Need == nil || slices.ContainsFunc(zones, func(z zone) bool {
-			return in.machines.zones[name][z.name] && slices.ContainsFunc([]string{karpv1.CapacityTypeOnDemand, karpv1.CapacityTypeSpot, karpv1.CapacityTypeReserved}, func(market string) bool {
-				return w.Admits(&shapes[i].typ, &world.Offering{Zone: z.name, CapacityType: market, Labels: z.labels})
+			return in.offered.zones[name][z.name] && slices.ContainsFunc([]string{karpv1.CapacityTypeOnDemand, karpv1.CapacityTypeSpot, karpv1.CapacityTypeReserved}, func(capacityType string) bool {
+				return w.Admits(&shapes[i].typ, &world.Offering{Zone: z.name, CapacityType: capacityType, Labels: z.labels})
 			})
 		})
 		if sold {
@@ -220,10 +220,10 @@ func pickSpecimen(in inputs, shapes []shaped, w *wish) int {
 func (p *Provider) specimen(in inputs, s shaped, tenancy string) specimen {
 	claim := &karpv1.NodeClaim{}
 	kubelets, _ := p.kubelets(p.settings(in))
-	kubelet, _ := kubelets.of(s.machine) // a type that it does not work out for is not usable
+	kubelet, _ := kubelets.of(s.described) // a type that it does not work out for is not usable
 	images := in.class.Status.AMIs
 	b := blueprint{
-		class: in.class, claim: claim, market: karpv1.CapacityTypeOnDemand, tenancy: tenancy, pods: s.typ.Capacity.Get(world.PodSlot), kubelet: kubelet,
+		class: in.class, claim: claim, capacityType: karpv1.CapacityTypeOnDemand, tenancy: tenancy, pods: s.typ.Capacity.Get(world.PodSlot), kubelet: kubelet,
 		image: images[pickImage(imageNeeds(images), s.typ.Labels)],
 	}
 	if in.placement != nil {
@@ -239,12 +239,12 @@ func (p *Provider) specimen(in inputs, s shaped, tenancy string) specimen {
 func (p *Provider) unusable(in inputs) string {
 	s := p.settings(in)
 	why := map[string]int{}
-	for _, m := range in.machines.list {
+	for _, m := range in.offered.list {
 		why[shape.Incompatible(m, &s)]++
 	}
 	reasons := slices.SortedFunc(maps.Keys(why), func(a, b string) int { return cmp.Or(cmp.Compare(why[b], why[a]), strings.Compare(a, b)) })
 	if _, some := why[""]; !some && len(reasons) > 0 {
-		return fmt.Sprintf("of %d instance types none has what the class asks for (%s); change %s", len(in.machines.list), strings.Join(reasons, "; "), settingsAsked(in.class))
+		return fmt.Sprintf("of %d instance types none has what the class asks for (%s); change %s", len(in.offered.list), strings.Join(reasons, "; "), settingsAsked(in.class))
 	}
 	var images []string
 	for _, image := range in.class.Status.AMIs {
@@ -268,6 +268,9 @@ func settingsAsked(class *awsv1.EC2NodeClass) string {
 	}
 	if o := class.Spec.CPUOptions; o != nil && o.NestedVirtualization != nil {
 		out = append(out, "spec.cpuOptions.nestedVirtualization "+*o.NestedVirtualization)
+	}
+	if class.Enclaves() {
+		out = append(out, "spec.enclaveOptions.enabled true")
 	}
 	return strings.Join(out, " or ")
 }

@@ -46,8 +46,8 @@ type builtTypes struct {
 
 // shaped is the part of a type that prices and stock do not change.
 type shaped struct {
-	machine *shape.Machine
-	typ     world.InstanceType
+	described *shape.Type
+	typ       world.InstanceType
 	// usable says that nodes of the class can run on it.
 	usable bool
 }
@@ -57,7 +57,7 @@ type inputs struct {
 	// class is what to launch from; declared is the object that it is, or was adjusted from.
 	class     *awsv1.EC2NodeClass
 	declared  *awsv1.EC2NodeClass
-	machines  *machines
+	offered   *regionTypes
 	prices    *priceTable
 	stock     *kit.StockView
 	shifts    *shiftView
@@ -94,7 +94,7 @@ func (p *Provider) TypesWith(class, kubelet string) (*cloud.Types, error) {
 		return built.types, nil
 	}
 	next := &builtTypes{from: in}
-	if built != nil && built.from.class == in.class && built.from.machines == in.machines && built.from.placement == in.placement && built.from.learned == in.learned {
+	if built != nil && built.from.class == in.class && built.from.offered == in.offered && built.from.placement == in.placement && built.from.learned == in.learned {
 		next.shapes = built.shapes
 	} else {
 		next.shapes = p.shapes(in)
@@ -131,7 +131,7 @@ func (p *Provider) inputs(class, kubelet string) (inputs, error) {
 	if m == nil {
 		return inputs{}, &cloud.Error{Class: cloud.Transient, Op: "list instance types of class " + class, Reason: cloud.ReasonNotLoaded}
 	}
-	in := inputs{class: c, declared: declared, machines: m, prices: p.prices.table(), stock: p.stock.Look(), shifts: p.shifts.look(), learned: p.learned.Load()}
+	in := inputs{class: c, declared: declared, offered: m, prices: p.prices.table(), stock: p.stock.Look(), shifts: p.shifts.look(), learned: p.learned.Load()}
 	if group, ok := p.placements.Load(class); ok {
 		in.placement = group.(*placement)
 	}
@@ -159,13 +159,13 @@ func (p *Provider) shapes(in inputs) []shaped {
 	s := p.settings(in)
 	kubelets, _ := p.kubelets(s) // problems are said in the class's status
 	images := imageNeeds(in.class.Status.AMIs)
-	list := make([]shaped, len(in.machines.list))
-	for i, m := range in.machines.list {
+	list := make([]shaped, len(in.offered.list))
+	for i, m := range in.offered.list {
 		kubelet, problems := kubelets.of(m)
 		s.Kubelet = kubelet
 		t := world.InstanceType{Name: m.Name, Labels: shape.Labels(m, s.Family, p.opt.Region), Capacity: shape.Capacity(m, &s)}
 		t.Allocatable = shape.Allocatable(m, &s, t.Capacity)
-		list[i] = shaped{machine: m, typ: t, usable: len(problems) == 0 && shape.Incompatible(m, &s) == "" && pickImage(images, t.Labels) >= 0}
+		list[i] = shaped{described: m, typ: t, usable: len(problems) == 0 && shape.Incompatible(m, &s) == "" && pickImage(images, t.Labels) >= 0}
 	}
 	return list
 }
@@ -183,13 +183,13 @@ func (p *Provider) offer(in inputs, shapes []shaped) []*world.InstanceType {
 	types := make([]world.InstanceType, len(shapes))
 	list := make([]*world.InstanceType, len(shapes))
 	for i, s := range shapes {
-		o := offers{in: in, machine: s.machine, usable: s.usable, list: make([]world.Offering, 0, 2*len(zones))}
+		o := offers{in: in, described: s.described, usable: s.usable, list: make([]world.Offering, 0, 2*len(zones))}
 		for _, zone := range zones {
-			if in.machines.zones[s.machine.Name][zone.name] {
+			if in.offered.zones[s.described.Name][zone.name] {
 				o.addZone(zone)
 			}
 		}
-		for _, r := range reserved[s.machine.Name] {
+		for _, r := range reserved[s.described.Name] {
 			o.addReservation(r, zones)
 		}
 		types[i] = s.typ
@@ -223,18 +223,18 @@ func classZones(class *awsv1.EC2NodeClass) []zone {
 
 // offers collects the offerings of one instance.
 type offers struct {
-	in      inputs
-	machine *shape.Machine
-	usable  bool
-	list    []world.Offering
+	in        inputs
+	described *shape.Type
+	usable    bool
+	list      []world.Offering
 }
 
 // addZone adds what is sold in a zone to everybody.
 func (o *offers) addZone(z zone) {
-	if price, ok := o.in.prices.onDemandPrice(o.machine.Name); ok && sells(o.machine, types.UsageClassTypeOnDemand) {
+	if price, ok := o.in.prices.onDemandPrice(o.described.Name); ok && sells(o.described, types.UsageClassTypeOnDemand) {
 		o.add(world.Offering{Zone: z.name, CapacityType: karpv1.CapacityTypeOnDemand, Price: price}, z)
 	}
-	if price, ok := o.in.prices.spotPrice(o.machine.Name, z.name); ok && sells(o.machine, types.UsageClassTypeSpot) {
+	if price, ok := o.in.prices.spotPrice(o.described.Name, z.name); ok && sells(o.described, types.UsageClassTypeSpot) {
 		o.add(world.Offering{Zone: z.name, CapacityType: karpv1.CapacityTypeSpot, Price: price}, z)
 	}
 }
@@ -243,7 +243,7 @@ func (o *offers) addZone(z zone) {
 func (o *offers) add(offering world.Offering, z zone) {
 	offering.Labels = z.labels
 	group := o.in.placement
-	from := kit.Pool{CapacityType: offering.CapacityType, Type: o.machine.Name, Zone: offering.Zone}
+	from := kit.Pool{CapacityType: offering.CapacityType, Type: o.described.Name, Zone: offering.Zone}
 	left := o.usable && !o.in.shifted(z) && !(o.in.stock.NoSpot && offering.CapacityType == karpv1.CapacityTypeSpot)
 	if group == nil {
 		offering.Available = left && !o.in.stock.Out[from]
@@ -272,7 +272,7 @@ func (o *offers) addReservation(r *awsv1.CapacityReservation, zones []zone) {
 	left := o.in.stock.Reserved[r.ID]
 	offering := world.Offering{
 		Zone: r.AvailabilityZone, CapacityType: karpv1.CapacityTypeReserved, Price: price / reservedDiscount, Reservation: r.ID, Remaining: left,
-		Available: o.usable && !o.in.shifted(zones[i]) && left > 0 && r.State != awsv1.CapacityReservationStateExpiring,
+		Available: o.usable && !o.in.shifted(zones[i]) && r.State != awsv1.CapacityReservationStateExpiring,
 		Labels: world.NewLabels(map[string]string{
 			awsv1.LabelCapacityReservationID: r.ID, awsv1.LabelCapacityReservationType: string(r.ReservationType),
 			awsv1.LabelCapacityReservationInterruptible: strconv.FormatBool(r.Interruptible),

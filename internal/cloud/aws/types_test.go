@@ -3,6 +3,8 @@ package aws
 import (
 	"encoding/json"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -71,9 +73,9 @@ func TestAWS_4_Offerings(t *testing.T) {
 	w := newWorld(t)
 	w.load()
 	m5 := w.typeNamed("m5.large")
-	markets := map[string]int{}
+	capacityTypes := map[string]int{}
 	for _, o := range m5.Offerings {
-		markets[o.CapacityType]++
+		capacityTypes[o.CapacityType]++
 		if id, ok := o.Labels.Get(awsv1.LabelZoneID); !ok || id == "" {
 			t.Errorf("offering in %s has no zone id", o.Zone)
 		}
@@ -81,12 +83,31 @@ func TestAWS_4_Offerings(t *testing.T) {
 			t.Errorf("offering %+v: want it available at a price", o)
 		}
 	}
-	if markets["on-demand"] != 3 || markets["spot"] != 3 {
-		t.Errorf("got %v, want three zones in two markets", markets)
+	if capacityTypes["on-demand"] != 3 || capacityTypes["spot"] != 3 {
+		t.Errorf("got %v, want three zones of two capacity types", capacityTypes)
 	}
 	for _, o := range w.typeNamed("a1.large").Offerings {
 		if o.Available {
 			t.Error("1.9: AL2023 does not boot on a1, so it must not be available")
+		}
+	}
+}
+
+// Volume limits are EC2's figures less the root volume: of 28 attachments that m5 shares with everything, its first interface takes one,
+// a local disk of m5d.large another, a disk and a GPU of g4dn.xlarge two; m7i.large has 32 for volumes alone.
+func TestN2_VolumeLimitsOfTypes(t *testing.T) {
+	w := newWorld(t)
+	w.load()
+	at := slices.Index(Resources(), "attachable-volumes-csi-ebs.csi.aws.com")
+	for name, want := range map[string]int64{"m5.large": 26, "m5d.large": 25, "g4dn.xlarge": 24, "m7i.large": 31, "m7i.48xlarge": 127} {
+		if got := w.typeNamed(name).Allocatable.Get(at); got != want {
+			t.Errorf("%s attaches %d volumes, want %d", name, got, want)
+		}
+	}
+	in := w.one("plain", onDemandOnly, typeIs("m5.large"))
+	for name := range in.Allocatable {
+		if strings.HasPrefix(string(name), "attachable-volumes") {
+			t.Errorf("the claim says %s, which nodes do not have among their resources", name)
 		}
 	}
 }
@@ -196,15 +217,15 @@ func TestAWS_4_TypesIsAnImmutableSnapshot(t *testing.T) {
 	}
 }
 
-// TestAWS_4_BuildTime holds the bar of 20 ms for 800 types, on the best of several builds and with room for slow machines.
+// TestAWS_4_BuildTime holds the bar of 20 ms for 800 types, on the best of several builds and with room for slow computers.
 func TestAWS_4_BuildTime(t *testing.T) {
 	w := newWorld(t)
 	w.load()
 	in, err := w.inputs("default", "")
 	w.must(err)
-	fewer := *in.machines
+	fewer := *in.offered
 	fewer.list = fewer.list[:800]
-	in.machines = &fewer
+	in.offered = &fewer
 	best := time.Hour
 	for range 20 {
 		begun := time.Now()
@@ -212,9 +233,9 @@ func TestAWS_4_BuildTime(t *testing.T) {
 		best = min(best, time.Since(begun))
 	}
 	t.Logf("%d types in %v", len(fewer.list), best)
-	const bar, slowMachine = 20 * time.Millisecond, 5
-	if best > slowMachine*bar && !raceDetector {
-		t.Errorf("building 800 types takes %v; the bar is %v on a quiet machine", best, bar)
+	const bar, slowComputer = 20 * time.Millisecond, 5
+	if best > slowComputer*bar && !raceDetector {
+		t.Errorf("building 800 types takes %v; the bar is %v on a quiet computer", best, bar)
 	}
 }
 
@@ -230,7 +251,7 @@ func BenchmarkAWS_4_Build(b *testing.B) {
 	for b.Loop() {
 		w.offer(in, w.shapes(in))
 	}
-	b.ReportMetric(float64(len(in.machines.list)), "types")
+	b.ReportMetric(float64(len(in.offered.list)), "types")
 }
 
 // BenchmarkAWS_4_Offer is what a change of prices or stock costs.

@@ -179,14 +179,14 @@ func (w *testWorld) role(name string) {
 var downloads sync.Map
 
 type download struct {
-	machines *machines
-	prices   *priceTable
+	offered *regionTypes
+	prices  *priceTable
 }
 
 func (w *testWorld) refresh() {
 	w.t.Helper()
 	if got, ok := downloads.Load(w.opt.Region); ok {
-		w.catalogue.now.Store(got.(download).machines)
+		w.catalogue.now.Store(got.(download).offered)
 		w.prices.now.Store(got.(download).prices)
 		return
 	}
@@ -201,11 +201,11 @@ func (w *testWorld) refresh() {
 func (w *testWorld) narrow(names ...string) {
 	w.t.Helper()
 	known := w.catalogue.now.Load()
-	few := &machines{zones: known.zones}
+	few := &regionTypes{zones: known.zones}
 	for _, name := range names {
 		few.list = append(few.list, known.get(name))
 	}
-	slices.SortFunc(few.list, func(a, b *shape.Machine) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(few.list, func(a, b *shape.Type) int { return strings.Compare(a.Name, b.Name) })
 	w.catalogue.now.Store(few)
 }
 

@@ -4,6 +4,7 @@ package cloudtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -61,6 +62,7 @@ func Run(t *testing.T, start func(t *testing.T) Harness) {
 		{"C2 deletion can be repeated and ends in NotFound", (*suite).remove},
 		{"C5 types are sorted, complete and shared", (*suite).types},
 		{"C7 repair policies name conditions and times", (*suite).repair},
+		{"N7 a reboot can be repeated, keeps the instance, and fails for good without one", (*suite).reboot},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			h := start(t)
@@ -119,7 +121,7 @@ func (s *suite) ids(results []cloud.Result) []string {
 			s.Fatal(r.Err)
 		}
 		if slices.Contains(out, r.Instance.ID) {
-			s.Fatalf("machine %s was given to two claims", r.Instance.ID)
+			s.Fatalf("instance %s was given to two claims", r.Instance.ID)
 		}
 		out = append(out, r.Instance.ID)
 	}
@@ -166,7 +168,7 @@ func (s *suite) launch() {
 		"capacity type label": in.Labels[karpv1.CapacityTypeLabelKey],
 	} {
 		if text == "" {
-			s.Errorf("the machine has no %s", what)
+			s.Errorf("the instance has no %s", what)
 		}
 	}
 	for name, quantity := range r.Instance.Capacity {
@@ -179,7 +181,7 @@ func (s *suite) launch() {
 		s.Errorf("capacity %v lacks cpu, memory or pods", in.Capacity)
 	}
 	if n := len(s.running()); n != 1 {
-		s.Errorf("%d machines run, want 1", n)
+		s.Errorf("%d instances run, want 1", n)
 	}
 }
 
@@ -188,7 +190,7 @@ func (s *suite) replay() {
 	first := s.ids(s.settle(s.Provider, b))
 	second := s.ids(s.settle(s.Provider, b))
 	if n := len(s.running()); !slices.Equal(first, second) || n != 5 {
-		s.Errorf("got %v, then %v, and %d machines run", first, second, n)
+		s.Errorf("got %v, then %v, and %d instances run", first, second, n)
 	}
 }
 
@@ -201,7 +203,7 @@ func (s *suite) replayAfterRestart() {
 		slices.Sort(first)
 		slices.Sort(second)
 		if n := len(s.running()); !slices.Equal(first, second) || n != 5 {
-			s.Errorf("after %v: got %v, then %v, and %d machines run", later, first, second, n)
+			s.Errorf("after %v: got %v, then %v, and %d instances run", later, first, second, n)
 		}
 	}
 }
@@ -215,11 +217,11 @@ func (s *suite) taken() {
 	second := s.ids(s.settle(s.Start(), rest))
 	for _, id := range second {
 		if rest.Taken[id] || !slices.Contains(first, id) {
-			s.Errorf("machine %s was given although it is on record, or is new", id)
+			s.Errorf("instance %s was given although it is on record, or is new", id)
 		}
 	}
 	if n := len(s.running()); n != 5 {
-		s.Errorf("%d machines run, want 5", n)
+		s.Errorf("%d instances run, want 5", n)
 	}
 }
 
@@ -233,7 +235,7 @@ func (s *suite) together() {
 	wg.Wait()
 	s.ids(s.settle(s.Provider, b))
 	if n := len(s.running()); n != 3 {
-		s.Errorf("%d machines run, want 3", n)
+		s.Errorf("%d instances run, want 3", n)
 	}
 }
 
@@ -287,7 +289,7 @@ func (s *suite) remove() {
 		s.Advance(visible)
 	}
 	if n := len(s.running()); n != 0 || !ended {
-		s.Errorf("deleted %v, and %d machines run", ended, n)
+		s.Errorf("deleted %v, and %d instances run", ended, n)
 	}
 }
 
@@ -325,4 +327,30 @@ func (s *suite) repair() {
 			s.Errorf("policy %+v", p)
 		}
 	}
+}
+
+func (s *suite) reboot() {
+	b := s.batch("b1", 1, s.Spec)
+	r := s.settle(s.Provider, b)[0]
+	id, claim := s.ids([]cloud.Result{r})[0], b.Claims[0]
+	claim.Status.ProviderID = r.Instance.ProviderID
+	var missing *cloud.NodeRebootNotImplementedError
+	for range 2 {
+		if errors.As(s.Reboot(s.ctx, claim, "operation"), &missing) {
+			return // the cloud cannot, and says so
+		}
+		s.persist("reboot", func() error { return s.Reboot(s.ctx, claim, "operation") })
+	}
+	if list := s.running(); len(list) != 1 || list[0].ID != id {
+		s.Errorf("after a reboot %+v run", list)
+	}
+	var failed *cloud.NodeRebootFailedError
+	for range tries {
+		_ = s.Delete(s.ctx, id)
+		s.Advance(visible)
+		if errors.As(s.Reboot(s.ctx, claim, "operation"), &failed) {
+			return
+		}
+	}
+	s.Error("an instance that has ended can be rebooted")
 }

@@ -90,7 +90,7 @@ func suitable(list []*world.InstanceType, w *Wish) ([]Option, error) {
 				continue
 			}
 			roomy = true
-			if o.Available {
+			if o.Launchable() {
 				out = append(out, Option{t, o})
 			}
 		}

@@ -3,11 +3,7 @@
 // launch asks for. Nothing in it knows which cloud it is.
 package kit
 
-import "time"
+import "karpenter/internal/wait"
 
 // Clock is the time that a provider lives in.
-type Clock interface {
-	Now() time.Time
-	// After delivers once when d has passed.
-	After(d time.Duration) <-chan time.Time
-}
+type Clock = wait.Clock

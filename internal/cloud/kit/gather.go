@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"karpenter/internal/wait"
 )
 
 // leaveBehind is how long questions wait for a call that is under way before the next one is made beside it. Calls have deadlines,
@@ -30,7 +32,7 @@ type Gather[T any] struct {
 type question[T any] struct {
 	id     string
 	asked  time.Time
-	answer chan<- reply[T]
+	answer chan reply[T]
 }
 
 type reply[T any] struct {
@@ -47,15 +49,13 @@ func (g *Gather[T]) Get(ctx context.Context, id string) (value T, found bool, er
 	if !g.running {
 		g.running = true
 		// Others share the call, so it must outlive whoever came first.
-		go g.run(context.WithoutCancel(ctx))
+		wait.Go(g.Clock, func() { g.run(context.WithoutCancel(ctx)) })
 	}
 	g.mu.Unlock()
-	select {
-	case r := <-answer:
+	if r, ok := wait.Receive(ctx, g.Clock, wait.Forever, answer); ok {
 		return r.value, r.found, r.err
-	case <-ctx.Done():
-		return value, false, ctx.Err()
 	}
+	return value, false, ctx.Err()
 }
 
 // run makes calls until nobody waits.
@@ -79,15 +79,17 @@ func (g *Gather[T]) run(ctx context.Context) {
 			}
 		}
 		g.Made(len(batch), g.Clock.Now().Sub(batch[0].asked))
-		done, cancel := context.WithTimeout(ctx, leaveBehind)
-		go func() {
-			defer cancel()
+		done := make(chan struct{})
+		wait.Go(g.Clock, func() {
+			defer close(done)
 			values, err := g.Ask(ctx, ids)
 			for _, q := range batch {
 				v, found := values[q.id]
 				q.answer <- reply[T]{v, found, err}
 			}
-		}()
-		<-done.Done()
+		})
+		patient, cancel := context.WithTimeout(ctx, leaveBehind)
+		wait.Receive(patient, g.Clock, wait.Forever, done)
+		cancel()
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"karpenter/internal/cloud"
+	"karpenter/internal/wait"
 )
 
 // How calls are spaced out. The gap doubles when the cloud complains and shrinks a little with every call that it takes, so it settles
@@ -63,21 +64,15 @@ func (p *Pace) Do(ctx context.Context, op string, call func() error) error {
 
 // wait stands in line and returns when the call may go out.
 func (p *Pace) wait(ctx context.Context) (sent time.Time, err error) {
-	select {
-	case p.turn <- struct{}{}:
-	case <-ctx.Done():
+	if !wait.Send(ctx, p.clock, p.turn, struct{}{}) {
 		return sent, ctx.Err()
 	}
 	defer func() { <-p.turn }()
 	p.mu.Lock()
 	pause := p.last.Add(p.gap).Sub(p.clock.Now())
 	p.mu.Unlock()
-	if pause > 0 {
-		select {
-		case <-p.clock.After(pause):
-		case <-ctx.Done():
-			return sent, ctx.Err()
-		}
+	if !wait.For(ctx, p.clock, pause) {
+		return sent, ctx.Err()
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -259,7 +259,7 @@ func (c *call) authorizeRun(t *target, via string) *apiError {
 	if t.template != nil {
 		rs = append(rs, resource{arn: c.arn("ec2", "launch-template/"+t.template.ID), have: t.template.Tags})
 	}
-	if t.market == "spot" {
+	if t.capacityType == "spot" {
 		rs = append(rs, resource{arn: c.arn("ec2", "spot-instances-request/*"), requested: t.data.Tags["spot-instances-request"], created: true})
 	}
 	if t.cr != nil && t.data.ReservationID != "" {

@@ -12,7 +12,7 @@ type autoScalingGroup struct {
 	Name, ARN, VPCZoneIdentifier string
 	Min, Max, Desired            int
 	Created                      time.Time
-	// Template is what machines are made from; with Mixed it stands inside the policy.
+	// Template is what instances are made from; with Mixed it stands inside the policy.
 	Template groupTemplate
 	Mixed    bool
 	// Config names a launch configuration, which stands in the place of a template.

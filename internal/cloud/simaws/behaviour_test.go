@@ -23,7 +23,7 @@ func TestAllocationStrategies(t *testing.T) {
 	w.prepareLaunch()
 	overrides := []string{"m5.4xlarge@" + subnetA + "!1", "m5.large@" + subnetB + "!3", "m5.xlarge@" + subnetA + "!2"}
 	with := func(pairs []string, key, value string) []string { return append(pairs, key, value) }
-	for _, tc := range []struct{ market, strategy, want string }{
+	for _, tc := range []struct{ capacityType, strategy, want string }{
 		{"on-demand", "lowest-price", "m5.large"},
 		{"on-demand", "prioritized", "m5.4xlarge"},
 		{"spot", "lowest-price", "m5.large"},
@@ -32,12 +32,12 @@ func TestAllocationStrategies(t *testing.T) {
 		{"spot", "capacity-optimized-prioritized", "m5.4xlarge"},
 	} {
 		key := "OnDemandOptions.AllocationStrategy"
-		if tc.market == "spot" {
+		if tc.capacityType == "spot" {
 			key = "SpotOptions.AllocationStrategy"
 		}
-		body := w.must("ec2", "CreateFleet", with(fleetPairs("tpl", tc.market, 1, overrides...), key, tc.strategy)...)
+		body := w.must("ec2", "CreateFleet", with(fleetPairs("tpl", tc.capacityType, 1, overrides...), key, tc.strategy)...)
 		if got := pickFirst(body, "instanceType"); !slices.Contains(strings.Split(tc.want, " or "), got) || len(launched(body)) != 1 {
-			t.Errorf("%s %s chose %s, want %s", tc.market, tc.strategy, got, tc.want)
+			t.Errorf("%s %s chose %s, want %s", tc.capacityType, tc.strategy, got, tc.want)
 		}
 	}
 	body := w.must("ec2", "CreateFleet", with(fleetPairs("tpl", "spot", 6, overrides...), "SpotOptions.AllocationStrategy", "diversified")...)
@@ -51,8 +51,8 @@ func TestPartialFulfilment(t *testing.T) {
 	w := newTestWorld(t, nil)
 	w.prepareLaunch()
 	for _, r := range []StockRule{
-		{Type: "m5.*", Zone: "*", Market: "spot", Count: 1},
-		{Type: "c5.large", Zone: "us-west-2a", Market: "spot", Count: 0, Code: "MaxSpotInstanceCountExceeded", Message: "no more"},
+		{Type: "m5.*", Zone: "*", CapacityType: "spot", Count: 1},
+		{Type: "c5.large", Zone: "us-west-2a", CapacityType: "spot", Count: 0, Code: "MaxSpotInstanceCountExceeded", Message: "no more"},
 	} {
 		if err := w.SetStock(r); err != nil {
 			t.Fatal(err)

@@ -10,11 +10,11 @@ import (
 // register collects what a watcher is told.
 type register struct{ joined, left []string }
 
-func (r *register) Joined(m Machine) {
+func (r *register) Joined(m Instance) {
 	r.joined = append(r.joined, m.InstanceID+" "+m.Node.ClusterName+" "+m.NodeName)
 }
 
-func (r *register) Left(m Machine, reason string) {
+func (r *register) Left(m Instance, reason string) {
 	r.left = append(r.left, m.InstanceID+" "+reason)
 }
 
@@ -96,12 +96,12 @@ type caller struct {
 	seen []string
 }
 
-func (c *caller) Joined(m Machine) {
+func (c *caller) Joined(m Instance) {
 	c.seen = append(c.seen, c.w.stateOf(m.InstanceID))
 	c.w.must("ec2", "TerminateInstances", "InstanceId.1", m.InstanceID)
 }
 
-func (c *caller) Left(_ Machine, reason string) { c.seen = append(c.seen, reason) }
+func (c *caller) Left(_ Instance, reason string) { c.seen = append(c.seen, reason) }
 
 func TestWatcherMayCallBack(t *testing.T) {
 	c := &caller{}

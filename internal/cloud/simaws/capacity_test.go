@@ -9,10 +9,10 @@ import (
 )
 
 // reservedTemplate makes a template that may only use one reservation.
-func (w *world) reservedTemplate(name, market, id string) {
+func (w *world) reservedTemplate(name, capacityType, id string) {
 	w.t.Helper()
 	w.launchTemplate(name,
-		"LaunchTemplateData.InstanceMarketOptions.MarketType", market,
+		"LaunchTemplateData.InstanceMarketOptions.MarketType", capacityType,
 		"LaunchTemplateData.CapacityReservationSpecification.CapacityReservationPreference", "capacity-reservations-only",
 		"LaunchTemplateData.CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId", id)
 }

@@ -33,7 +33,7 @@ func (w *world) steered(method, path, body string) string {
 func TestControlOverHTTP(t *testing.T) {
 	w := newTestWorld(t, nil)
 	w.prepareLaunch()
-	w.steered("POST", "stock", `{"type":"m5.*","zone":"*","market":"spot","count":1,"refill":"5m"}`)
+	w.steered("POST", "stock", `{"type":"m5.*","zone":"*","capacityType":"spot","count":1,"refill":"5m"}`)
 	id := launched(w.fleet("spot", 2, "m5.large@"+subnetA))[0]
 	w.steered("DELETE", "stock", "")
 	w.steered("POST", "faults", `{"kind":"error","action":"ec2:DescribeSubnets","code":"InternalError","status":500,"count":1}`)
@@ -115,13 +115,13 @@ func TestRunFollowsTheClock(t *testing.T) {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-	t.Error("the machine did not join by the clock alone")
+	t.Error("the instance did not join by the clock alone")
 }
 
 type arrivals chan string
 
-func (a arrivals) Joined(m Machine)     { a <- m.InstanceID }
-func (a arrivals) Left(Machine, string) {}
+func (a arrivals) Joined(m Instance)     { a <- m.InstanceID }
+func (a arrivals) Left(Instance, string) {}
 
 func TestMetadataService(t *testing.T) {
 	w := newTestWorld(t, nil)

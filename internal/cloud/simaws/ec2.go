@@ -31,6 +31,7 @@ var ec2Operations = map[string]*operation{
 	"CreateFleet":                 {query: createFleet, writes: true, authorizes: true},
 	"RunInstances":                {query: runInstances, writes: true, authorizes: true},
 	"TerminateInstances":          {query: terminateInstances, writes: true, authorizes: true},
+	"RebootInstances":             {query: rebootInstances, writes: true, authorizes: true},
 	"StopInstances":               {query: stopInstances, writes: true, authorizes: true},
 	"StartInstances":              {query: startInstances, writes: true, authorizes: true},
 	"CreateTags":                  {query: createTags, writes: true, authorizes: true},

@@ -33,11 +33,11 @@ func runInstances(c *call) error {
 		}
 		data, number = v.Data.merged(over), v.Number
 	}
-	market := "on-demand"
+	capacityType := "on-demand"
 	if data.MarketType != "" {
-		market = data.MarketType
+		capacityType = data.MarketType
 	}
-	t, perr := c.prepare(wish{data: data, market: market})
+	t, perr := c.prepare(wish{data: data, capacityType: capacityType})
 	if perr != nil {
 		return perr
 	}
@@ -284,6 +284,30 @@ func terminateInstances(c *call) error {
 		}
 		return c.terminate(in, at)
 	})
+}
+
+// rebootInstances restarts instances. One that is not running is left as it is, as EC2 does with one that is stopped.
+func rebootInstances(c *call) error {
+	all, err := c.byID()
+	if err != nil {
+		return err
+	}
+	for _, in := range all {
+		if !in.alive() {
+			return fail("IncorrectInstanceState", "The instance '%s' is not in a state from which it can be rebooted.", in.ID)
+		}
+		if err := c.allow("ec2:RebootInstances", c.arn("ec2", "instance/"+in.ID), conditionTags(in.Tags, nil)); err != nil {
+			return err
+		}
+	}
+	if c.q.bool("DryRun") {
+		return errDryRun
+	}
+	for _, in := range all {
+		c.reboot(in, c.at)
+	}
+	c.x.str("return", "true")
+	return nil
 }
 
 // inState refuses a change for which an instance is in no fit state.

@@ -151,6 +151,9 @@ func writeType(x *xmlWriter, t *catalog.Type) {
 	x.str("nitroTpmSupport", supported(t.NitroTPM))
 }
 
+// sharedAttachments is how many attachments instances on Nitro have at most that share them with network interfaces and local disks.
+const sharedAttachments = 28
+
 func writeTypeStorage(x *xmlWriter, t *catalog.Type) {
 	x.bool("instanceStorageSupported", len(t.Disks) > 0)
 	if len(t.Disks) > 0 {
@@ -183,6 +186,11 @@ func writeTypeStorage(x *xmlWriter, t *catalog.Type) {
 		}
 		x.str("nvmeSupport", t.EBS.NVMe)
 		x.int("maximumEbsAttachments", t.EBS.MaxAttachments)
+		if t.Hypervisor == "nitro" && t.EBS.MaxAttachments <= sharedAttachments {
+			x.str("attachmentLimitType", "shared")
+		} else {
+			x.str("attachmentLimitType", "dedicated")
+		}
 	})
 }
 

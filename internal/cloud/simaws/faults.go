@@ -103,8 +103,8 @@ func (f *Fault) check() error {
 	return nil
 }
 
-// strikes counts a matching call and says whether it is hit.
-func (s *Sim) strikes(f *Fault) bool {
+// hits counts a matching call and says whether it is hit.
+func (s *Sim) hits(f *Fault) bool {
 	f.seen++
 	switch {
 	case f.Count > 0 && f.hits >= f.Count:
@@ -132,7 +132,7 @@ func (s *Sim) faultFor(c *call) struck {
 	defer s.mu.Unlock()
 	var out struck
 	for _, f := range s.faults {
-		if f.Kind != FaultNeverJoin && f.Kind != FaultSlowJoin && wildcard(orDefault(f.Action, "*"), c.iamAction()) && s.strikes(f) {
+		if f.Kind != FaultNeverJoin && f.Kind != FaultSlowJoin && wildcard(orDefault(f.Action, "*"), c.iamAction()) && s.hits(f) {
 			out = append(out, f)
 		}
 	}
@@ -205,7 +205,7 @@ func (c *call) applyLaunchFaults(in *instance) {
 		if f.Kind != FaultNeverJoin && f.Kind != FaultSlowJoin {
 			continue
 		}
-		if !wildcard(orDefault(f.Type, "*"), in.Type) || !wildcard(orDefault(f.Zone, "*"), in.Zone) || !c.strikes(f) {
+		if !wildcard(orDefault(f.Type, "*"), in.Type) || !wildcard(orDefault(f.Zone, "*"), in.Zone) || !c.hits(f) {
 			continue
 		}
 		if f.Kind == FaultNeverJoin {

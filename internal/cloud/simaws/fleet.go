@@ -35,7 +35,7 @@ type override struct {
 
 // fleetRequest is a parsed CreateFleet.
 type fleetRequest struct {
-	market              string
+	capacityType        string
 	strategy            string
 	want, minimum       float64
 	overrides           []*override
@@ -68,22 +68,22 @@ func (c *call) parseFleet() (*fleetRequest, error) {
 	if spec == nil {
 		return nil, missing("TargetCapacitySpecification")
 	}
-	req := &fleetRequest{market: spec.str("DefaultTargetCapacityType"), want: float64(spec.int("TotalTargetCapacity", 0)), tags: map[string]tagSet{}}
+	req := &fleetRequest{capacityType: spec.str("DefaultTargetCapacityType"), want: float64(spec.int("TotalTargetCapacity", 0)), tags: map[string]tagSet{}}
 	switch n := spec.int("SpotTargetCapacity", 0); {
-	case req.market == "" && n > 0:
-		req.market = "spot"
-	case req.market == "":
-		req.market = "on-demand"
+	case req.capacityType == "" && n > 0:
+		req.capacityType = "spot"
+	case req.capacityType == "":
+		req.capacityType = "on-demand"
 	}
 	options := "OnDemandOptions"
-	switch req.market {
+	switch req.capacityType {
 	case "spot":
 		options = "SpotOptions"
 		req.strategy = orDefault(c.q.str("SpotOptions.AllocationStrategy"), "lowest-price")
 	case "on-demand", "capacity-block", "reserved-capacity":
 		req.strategy = orDefault(c.q.str("OnDemandOptions.AllocationStrategy"), "lowest-price")
 	default:
-		return nil, badValue("DefaultTargetCapacityType", req.market, "It must be spot, on-demand, capacity-block or reserved-capacity.")
+		return nil, badValue("DefaultTargetCapacityType", req.capacityType, "It must be spot, on-demand, capacity-block or reserved-capacity.")
 	}
 	if !slices.Contains(strategies[options], req.strategy) {
 		return nil, badValue(options+".AllocationStrategy", req.strategy, "It is not a strategy of this kind of capacity.")
@@ -164,7 +164,7 @@ func (c *call) runFleet(req *fleetRequest) error {
 		if pl := o.spec.at("Placement"); pl != nil {
 			data = data.merged(launchData{Placement: parsePlacement(pl)})
 		}
-		o.target, o.err = c.prepare(wish{data: data, typ: o.typ, zone: o.zone, subnet: o.subnet, image: o.image, market: req.market})
+		o.target, o.err = c.prepare(wish{data: data, typ: o.typ, zone: o.zone, subnet: o.subnet, image: o.image, capacityType: req.capacityType})
 		if o.err == nil {
 			o.err = c.authorizeRun(o.target, "CreateFleet")
 		}
@@ -266,7 +266,7 @@ func band(depth float64) float64 {
 func (c *call) writeFleet(f *fleet, req *fleetRequest) {
 	x := c.x
 	x.str("fleetId", f.ID)
-	lifecycle := req.market
+	lifecycle := req.capacityType
 	if lifecycle != "spot" {
 		lifecycle = "on-demand"
 	}

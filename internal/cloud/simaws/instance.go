@@ -39,7 +39,9 @@ type instance struct {
 	NeverJoins bool
 	JoinAfter  time.Duration
 	Joined     bool
-	Console    string
+	// Boots counts how often it has been booted again.
+	Boots   int
+	Console string
 
 	Health health
 	// Addresses is what it takes of its subnet.
@@ -110,8 +112,8 @@ func (in *instance) alive() bool {
 	return s != stateTerminated && s != stateShuttingDown
 }
 
-// market is the part of the capacity pool key that says how it was bought.
-func (in *instance) market() string {
+// capacityType is the part of the capacity pool key that says how it was bought.
+func (in *instance) capacityType() string {
 	if in.Lifecycle == "spot" {
 		return "spot"
 	}
@@ -155,7 +157,7 @@ func (p place) release(in *instance) {
 	}
 	in.Addresses = 0
 	if t := p.cat.Type(in.Type); t != nil {
-		p.reg.InUse[in.market()] -= t.VCPUs
+		p.reg.InUse[in.capacityType()] -= t.VCPUs
 	}
 	p.restock(in)
 	if cr := p.reg.Reservations.get(in.CapacityReservation); cr != nil {
@@ -186,6 +188,16 @@ func (p place) stop(in *instance, at time.Time) string {
 	p.after(at, p.opt.Timing.Stopping, "stopped", in.ID)
 	p.leave(in, "stopped")
 	return was
+}
+
+// reboot restarts the operating system. Requests that come while it is down change nothing.
+func (p place) reboot(in *instance, at time.Time) {
+	if in.state() != stateRunning || !in.Joined {
+		return
+	}
+	in.Boots++
+	p.leave(in, "rebooting")
+	p.after(at, p.opt.Timing.Reboot, "join", in.ID)
 }
 
 // settle ends a transition that is still going on.
@@ -226,6 +238,7 @@ func (p place) start(in *instance, at time.Time) string {
 	}
 	p.move(in, statePending, at)
 	in.Joined = false
+	in.Boots++
 	p.after(at, p.opt.Timing.Pending, "running", in.ID)
 	return was
 }

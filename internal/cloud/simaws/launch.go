@@ -12,17 +12,17 @@ import (
 // target is one concrete way to launch: every choice is made and checked, only
 // capacity is not taken yet.
 type target struct {
-	data     launchData
-	typ      *catalog.Type
-	offer    catalog.Offer
-	image    *image
-	subnet   *subnet
-	profile  *instanceProfile
-	pg       *placementGroup
-	cr       *reservation
-	market   string
-	template *launchTemplate
-	version  int
+	data         launchData
+	typ          *catalog.Type
+	offer        catalog.Offer
+	image        *image
+	subnet       *subnet
+	profile      *instanceProfile
+	pg           *placementGroup
+	cr           *reservation
+	capacityType string
+	template     *launchTemplate
+	version      int
 	// lifecycle is what DescribeInstances will say.
 	lifecycle string
 	fleet     string
@@ -35,12 +35,12 @@ type wish struct {
 	typ          string
 	zone, subnet string
 	image        string
-	market       string
+	capacityType string
 }
 
 // prepare checks a wish the way EC2 does before it looks for capacity.
 func (c *call) prepare(w wish) (*target, *apiError) {
-	t := &target{data: w.data, market: w.market}
+	t := &target{data: w.data, capacityType: w.capacityType}
 	if w.typ == "" {
 		w.typ = w.data.InstanceType
 	}
@@ -56,7 +56,7 @@ func (c *call) prepare(w wish) (*target, *apiError) {
 		}
 	}
 	t.price = t.offer.OnDemand
-	if t.market == "spot" {
+	if t.capacityType == "spot" {
 		t.price = c.spotPriceAt(t.offer, t.subnet.Zone, c.at)
 	}
 	return t, nil
@@ -191,16 +191,16 @@ func (c *call) choosePlacement(t *target, w wish) *apiError {
 }
 
 func (c *call) chooseReservation(t *target, w wish) *apiError {
-	switch w.market {
+	switch w.capacityType {
 	case "spot":
 		t.lifecycle = "spot"
 		if !t.typ.Supports("spot") {
 			return fail("InvalidParameterCombination", "The instance type %s is not supported for Spot Instances.", t.typ.Name)
 		}
 	case "capacity-block":
-		t.lifecycle, t.market = "capacity-block", "on-demand"
+		t.lifecycle, t.capacityType = "capacity-block", "on-demand"
 	case "reserved-capacity":
-		t.lifecycle, t.market = "interruptible-capacity-reservation", "on-demand"
+		t.lifecycle, t.capacityType = "interruptible-capacity-reservation", "on-demand"
 	}
 	if w.data.MarketType == "capacity-block" || w.data.MarketType == "interruptible-capacity-reservation" {
 		t.lifecycle = w.data.MarketType
@@ -212,7 +212,7 @@ func (c *call) chooseReservation(t *target, w wish) *apiError {
 		}
 		return t.cr.mismatch(t)
 	}
-	if t.market == "spot" || w.data.ReservationPreference == "none" {
+	if t.capacityType == "spot" || w.data.ReservationPreference == "none" {
 		return nil
 	}
 	for cr := range c.reg.Reservations.each {
@@ -278,7 +278,7 @@ func (c *call) launch(t *target) (*instance, *apiError) {
 	in := c.build(t)
 	in.Partition = partition
 	in.Addresses = addresses
-	c.reg.InUse[t.market] += t.typ.VCPUs
+	c.reg.InUse[t.capacityType] += t.typ.VCPUs
 	c.reg.Instances.put(in.ID, in)
 	c.move(in, statePending, c.at)
 	c.after(c.at, c.opt.Timing.Pending, "running", in.ID)
@@ -365,7 +365,7 @@ func (c *call) build(t *target) *instance {
 	}
 	c.attachInterfaces(in, t)
 	c.attachVolumes(in, t)
-	if t.market == "spot" {
+	if t.capacityType == "spot" {
 		sr := &spotRequest{ID: c.id("sir-", 9), Instance: in.ID, Type: in.Type, Zone: in.Zone, State: "active", Status: "fulfilled", At: c.at, Tags: d.Tags["spot-instances-request"]}
 		c.reg.SpotRequests.put(sr.ID, sr)
 		in.SpotRequest = sr.ID

@@ -29,12 +29,12 @@ func TestLedger(t *testing.T) {
 		for range steps {
 			switch rapid.SampledFrom([]string{"launch", "launch", "end", "stop", "start", "interrupt", "wait"}).Draw(rt, "step") {
 			case "launch":
-				market := rapid.SampledFrom([]string{"spot", "on-demand"}).Draw(rt, "market")
+				capacityType := rapid.SampledFrom([]string{"spot", "on-demand"}).Draw(rt, "capacityType")
 				var overrides []string
 				for range rapid.IntRange(1, 3).Draw(rt, "overrides") {
 					overrides = append(overrides, rapid.SampledFrom(types).Draw(rt, "type")+"@"+rapid.SampledFrom(subnets).Draw(rt, "subnet"))
 				}
-				ids = append(ids, launched(w.fleet(market, rapid.IntRange(1, 8).Draw(rt, "n"), overrides...))...)
+				ids = append(ids, launched(w.fleet(capacityType, rapid.IntRange(1, 8).Draw(rt, "n"), overrides...))...)
 			case "wait":
 				w.advance(time.Duration(rapid.IntRange(1, 4000).Draw(rt, "seconds")) * time.Second)
 			case "interrupt":
@@ -86,7 +86,7 @@ func (w *world) books() error {
 			continue
 		}
 		addresses[in.Subnet] += in.Addresses
-		vcpus[in.market()] += w.cat.Type(in.Type).VCPUs
+		vcpus[in.capacityType()] += w.cat.Type(in.Type).VCPUs
 		reserved[in.CapacityReservation]++
 		volumes += len(in.Devices)
 		if other := ips[in.PrivateIP]; other != "" {
@@ -99,9 +99,9 @@ func (w *world) books() error {
 			return fmt.Errorf("%s counts %d addresses, instances have %d", s.ID, s.Used, addresses[s.ID])
 		}
 	}
-	for _, market := range []string{"spot", "on-demand"} {
-		if r.InUse[market] != vcpus[market] {
-			return fmt.Errorf("%s counts %d vCPUs, instances have %d", market, r.InUse[market], vcpus[market])
+	for _, capacityType := range []string{"spot", "on-demand"} {
+		if r.InUse[capacityType] != vcpus[capacityType] {
+			return fmt.Errorf("%s counts %d vCPUs, instances have %d", capacityType, r.InUse[capacityType], vcpus[capacityType])
 		}
 	}
 	for cr := range r.Reservations.each {

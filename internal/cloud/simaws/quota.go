@@ -17,9 +17,9 @@ func defaultQuotas() Quotas {
 func (c *call) checkQuota(t *target) *apiError {
 	q := c.acct.Quotas
 	switch {
-	case t.market == "spot" && q.SpotVCPUs > 0 && c.reg.InUse["spot"]+t.typ.VCPUs > q.SpotVCPUs:
+	case t.capacityType == "spot" && q.SpotVCPUs > 0 && c.reg.InUse["spot"]+t.typ.VCPUs > q.SpotVCPUs:
 		return fail("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded")
-	case t.market == "on-demand" && q.OnDemandVCPUs > 0 && c.reg.InUse["on-demand"]+t.typ.VCPUs > q.OnDemandVCPUs:
+	case t.capacityType == "on-demand" && q.OnDemandVCPUs > 0 && c.reg.InUse["on-demand"]+t.typ.VCPUs > q.OnDemandVCPUs:
 		return fail("VcpuLimitExceeded", "You have requested more vCPU capacity than your current vCPU limit of %d allows for the instance bucket that the specified instance type belongs to. Please visit http://aws.amazon.com/contact-us/ec2-request to request an adjustment to this limit.", q.OnDemandVCPUs)
 	}
 	return nil

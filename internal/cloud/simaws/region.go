@@ -35,7 +35,7 @@ type region struct {
 	LaunchConfigs *table[launchConfiguration]
 	// Parameters are SSM parameters by path.
 	Parameters map[string]*parameter
-	// InUse counts vCPUs by market, for quotas.
+	// InUse counts vCPUs by capacity type, for quotas.
 	InUse map[string]int
 	// Tokens are the answers given to client tokens.
 	Tokens *table[remembered]

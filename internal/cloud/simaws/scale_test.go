@@ -17,7 +17,7 @@ import (
 
 // TestThroughput: 2,000 DescribeInstances a second over 5,000 instances on two
 // cores, through sockets. What counts is the time on those cores in the best of
-// several short runs, because other work on the machine says nothing about this code.
+// several short runs, because other work on the computer says nothing about this code.
 func TestThroughput(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures for seconds; not with -short")

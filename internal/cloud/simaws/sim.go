@@ -49,7 +49,7 @@ type Options struct {
 	Throttle bool
 	// OnCall, if set, is told of every finished call.
 	OnCall func(Call)
-	// Watcher, if set, is told of machines that join and leave.
+	// Watcher, if set, is told of instances that join and leave.
 	Watcher Watcher
 }
 
@@ -67,8 +67,8 @@ type Cluster struct {
 type Timing struct {
 	// Pending is from launch to running, Join from running to the node's
 	// registration, ShuttingDown from termination to terminated, Stopping from
-	// stop to stopped.
-	Pending, Join, ShuttingDown, Stopping time.Duration
+	// stop to stopped, Reboot from a reboot until the node is back.
+	Pending, Join, ShuttingDown, Stopping, Reboot time.Duration
 	// Notice is how long before reclaim an interruption warning is sent, and
 	// Rebalance how long before that warning the recommendation is.
 	Notice, Rebalance time.Duration
@@ -84,7 +84,7 @@ type Timing struct {
 
 // DefaultTiming is close to what EC2 takes.
 var DefaultTiming = Timing{
-	Pending: 6 * time.Second, Join: 25 * time.Second, ShuttingDown: 30 * time.Second, Stopping: 40 * time.Second,
+	Pending: 6 * time.Second, Join: 25 * time.Second, ShuttingDown: 30 * time.Second, Stopping: 40 * time.Second, Reboot: 30 * time.Second,
 	Notice: 2 * time.Minute, Rebalance: 5 * time.Minute, Remember: time.Hour, SpotStep: 2 * time.Hour,
 }
 
@@ -102,6 +102,7 @@ func (t Timing) withDefaults() Timing {
 	fill(&t.Join, d.Join)
 	fill(&t.ShuttingDown, d.ShuttingDown)
 	fill(&t.Stopping, d.Stopping)
+	fill(&t.Reboot, d.Reboot)
 	fill(&t.Notice, d.Notice)
 	fill(&t.Rebalance, d.Rebalance)
 	fill(&t.Consistency, 0)
@@ -228,7 +229,7 @@ func uuidFrom(a, b uint64) string {
 }
 
 // hash64 mixes words into one; the figures it gives look random and stay the
-// same on every machine.
+// same on every computer.
 func hash64(words ...uint64) uint64 {
 	h := uint64(0x9e3779b97f4a7c15)
 	for _, w := range words {

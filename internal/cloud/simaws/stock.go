@@ -7,13 +7,13 @@ import (
 )
 
 // StockRule says how much of matching capacity pools there is. A pool is a
-// type in a zone for a market (on-demand or spot); each field is a pattern with
+// type in a zone for a capacity type (on-demand or spot); each field is a pattern with
 // * and ?. The newest rule that matches a pool governs it; pools without a rule
 // never run dry.
 type StockRule struct {
-	Type   string `json:"type"`
-	Zone   string `json:"zone"`
-	Market string `json:"market"`
+	Type         string `json:"type"`
+	Zone         string `json:"zone"`
+	CapacityType string `json:"capacityType"`
 	// Count is how many instances each matching pool can still give.
 	Count int `json:"count"`
 	// Refill, if set, is how long after running dry a pool is full again.
@@ -23,7 +23,7 @@ type StockRule struct {
 	Message string `json:"message,omitempty"`
 }
 
-// pool is what is left of a type in a zone for a market.
+// pool is what is left of a type in a zone for a capacity type.
 type pool struct {
 	Left  int
 	DryAt time.Time
@@ -36,15 +36,15 @@ type storm struct {
 	Until        time.Time
 }
 
-func poolKey(region, typ, zone, market string) string {
-	return region + "/" + typ + "/" + zone + "/" + market
+func poolKey(region, typ, zone, capacityType string) string {
+	return region + "/" + typ + "/" + zone + "/" + capacityType
 }
 
 // ruleFor is the newest rule that matches a pool.
-func (s *Sim) ruleFor(typ, zone, market string) *StockRule {
+func (s *Sim) ruleFor(typ, zone, capacityType string) *StockRule {
 	for i := len(s.st.Stock) - 1; i >= 0; i-- {
 		r := s.st.Stock[i]
-		if wildcard(orDefault(r.Type, "*"), typ) && wildcard(orDefault(r.Zone, "*"), zone) && wildcard(orDefault(r.Market, "*"), market) {
+		if wildcard(orDefault(r.Type, "*"), typ) && wildcard(orDefault(r.Zone, "*"), zone) && wildcard(orDefault(r.CapacityType, "*"), capacityType) {
 			return r
 		}
 	}
@@ -52,12 +52,12 @@ func (s *Sim) ruleFor(typ, zone, market string) *StockRule {
 }
 
 // left says how many instances a pool can still give; negative is no limit.
-func (p place) left(typ, zone, market string, now time.Time) int {
-	r := p.ruleFor(typ, zone, market)
+func (p place) left(typ, zone, capacityType string, now time.Time) int {
+	r := p.ruleFor(typ, zone, capacityType)
 	if r == nil {
 		return -1
 	}
-	q := p.st.Pools[poolKey(p.reg.Name, typ, zone, market)]
+	q := p.st.Pools[poolKey(p.reg.Name, typ, zone, capacityType)]
 	if q == nil || q.Left == 0 && r.Refill > 0 && now.Sub(q.DryAt) >= time.Duration(r.Refill) && !q.DryAt.IsZero() {
 		return r.Count
 	}
@@ -67,15 +67,15 @@ func (p place) left(typ, zone, market string, now time.Time) int {
 // takeStock takes one instance out of the target's pool.
 func (c *call) takeStock(t *target) *apiError {
 	typ, zone := t.typ.Name, t.subnet.Zone
-	r := c.ruleFor(typ, zone, t.market)
+	r := c.ruleFor(typ, zone, t.capacityType)
 	if r == nil {
 		return nil
 	}
-	have := c.left(typ, zone, t.market, c.at)
+	have := c.left(typ, zone, t.capacityType, c.at)
 	if have <= 0 {
 		return r.dry(t)
 	}
-	key := poolKey(c.reg.Name, typ, zone, t.market)
+	key := poolKey(c.reg.Name, typ, zone, t.capacityType)
 	q := c.st.Pools[key]
 	if q == nil {
 		q = &pool{}
@@ -94,7 +94,7 @@ func (r *StockRule) dry(t *target) *apiError {
 	if r.Code != "" {
 		return fail(r.Code, "%s", orDefault(r.Message, "The request failed by order of the simulator's stock rule."))
 	}
-	if t.market == "spot" {
+	if t.capacityType == "spot" {
 		return fail("InsufficientInstanceCapacity", "There is no Spot capacity available that matches your request.")
 	}
 	return fail("InsufficientInstanceCapacity", "We currently do not have sufficient %s capacity in the Availability Zone you requested (%s). Our system will be working on provisioning additional capacity.", t.typ.Name, t.subnet.Zone)
@@ -105,9 +105,9 @@ func (p place) restock(in *instance) {
 	if in.CapacityReservation != "" {
 		return
 	}
-	key := poolKey(p.reg.Name, in.Type, in.Zone, in.market())
+	key := poolKey(p.reg.Name, in.Type, in.Zone, in.capacityType())
 	// What was refilled meanwhile does not hold more than it did at first.
-	if q, r := p.st.Pools[key], p.ruleFor(in.Type, in.Zone, in.market()); q != nil && r != nil {
+	if q, r := p.st.Pools[key], p.ruleFor(in.Type, in.Zone, in.capacityType()); q != nil && r != nil {
 		q.Left = min(q.Left+1, r.Count)
 		q.DryAt = time.Time{}
 	}

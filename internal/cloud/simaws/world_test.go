@@ -134,15 +134,15 @@ func (w *world) image(name string) string {
 }
 
 // fleet asks for n instances of "type@subnet" overrides.
-func (w *world) fleet(market string, n int, overrides ...string) string {
+func (w *world) fleet(capacityType string, n int, overrides ...string) string {
 	w.t.Helper()
-	return w.must("ec2", "CreateFleet", fleetPairs("tpl", market, n, overrides...)...)
+	return w.must("ec2", "CreateFleet", fleetPairs("tpl", capacityType, n, overrides...)...)
 }
 
-func fleetPairs(template, market string, n int, overrides ...string) []string {
+func fleetPairs(template, capacityType string, n int, overrides ...string) []string {
 	pairs := []string{
 		"Type", "instant", "TargetCapacitySpecification.TotalTargetCapacity", fmt.Sprint(n),
-		"TargetCapacitySpecification.DefaultTargetCapacityType", market,
+		"TargetCapacitySpecification.DefaultTargetCapacityType", capacityType,
 		"LaunchTemplateConfigs.1.LaunchTemplateSpecification.LaunchTemplateName", template,
 		"LaunchTemplateConfigs.1.LaunchTemplateSpecification.Version", "$Latest",
 	}

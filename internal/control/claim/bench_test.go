@@ -147,14 +147,14 @@ func (b *bench) settle(r reconcile.Reconciler, done func() bool, names ...string
 	b.Fatal("nothing came of it")
 }
 
-// launched says whether all the claims have a machine.
+// launched says whether all the claims have an instance.
 func (b *bench) launched(names ...string) func() bool {
 	return func() bool {
 		return !slices.ContainsFunc(names, func(name string) bool { c := b.get(name); return c == nil || c.Status.ProviderID == "" })
 	}
 }
 
-// node creates the node of a claim's machine, as its kubelet would.
+// node creates the node of a claim's instance, as its kubelet would.
 func (b *bench) node(name string, claim *karpv1.NodeClaim, edit ...func(*corev1.Node)) *corev1.Node {
 	b.Helper()
 	node := &corev1.Node{

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +20,7 @@ import (
 	"karpenter/internal/ledger"
 	"karpenter/internal/meter"
 	"karpenter/internal/model"
+	"karpenter/internal/wait"
 )
 
 const (
@@ -34,8 +34,8 @@ const (
 
 // What is collected, for the metric label kind.
 const (
-	kindClaims   = "nodeclaims"
-	kindMachines = "instances"
+	kindClaims    = "nodeclaims"
+	kindInstances = "instances"
 )
 
 // Collect ends what has lost its other half: claims whose instance is gone, and instances whose claim is gone. What a cache says of
@@ -73,19 +73,19 @@ func (r *Collect) Loop(beat func(string)) *control.Loop {
 // Sweep compares once.
 func (r *Collect) Sweep(ctx context.Context) (time.Duration, error) {
 	// Instances first: the claim of every instance in the list was written before it.
-	machines, err := r.Fleet.List(ctx)
+	instances, err := r.Fleet.List(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("listing instances: %w", err)
 	}
 	// Where the cache finds everything in its place there is nothing to prove, and no need to read all claims.
 	claims, err := r.claims(ctx, r.Client, client.UnsafeDisableDeepCopy)
-	if err == nil && !claims.match(machines) {
+	if err == nil && !claims.match(instances) {
 		claims, err = r.claims(ctx, r.Live)
 	}
 	if err != nil {
 		return 0, err
 	}
-	return collectEvery, errors.Join(r.collectClaims(ctx, machines, claims), r.collectMachines(ctx, machines, claims))
+	return collectEvery, errors.Join(r.collectClaims(ctx, instances, claims), r.collectInstances(ctx, instances, claims))
 }
 
 // register is what the claims say about instances.
@@ -128,9 +128,9 @@ func (r *Collect) claims(ctx context.Context, from client.Reader, opts ...client
 
 // living are the instances on record that are there. Of a claim whose provider ID cannot be read it is one that carries the claim's
 // name, or one of its batch that carries none.
-func (g *register) living(machines []*cloud.Instance) map[string]bool {
+func (g *register) living(instances []*cloud.Instance) map[string]bool {
 	out := map[string]bool{}
-	for _, in := range machines {
+	for _, in := range instances {
 		if out[in.ID] = !in.State.Ending(); !out[in.ID] || g.recorded[in.ID] != nil {
 			continue
 		}
@@ -144,9 +144,9 @@ func (g *register) living(machines []*cloud.Instance) map[string]bool {
 }
 
 // match says whether every instance has a claim, and every claim that has had a node its instance.
-func (g *register) match(machines []*cloud.Instance) bool {
-	living := g.living(machines)
-	for _, in := range machines {
+func (g *register) match(instances []*cloud.Instance) bool {
+	living := g.living(instances)
+	for _, in := range instances {
 		if living[in.ID] && !g.expects(in) {
 			return false
 		}
@@ -165,9 +165,9 @@ func (g *register) expects(in *cloud.Instance) bool {
 }
 
 // collectClaims deletes registered claims whose instance is gone and whose node does not say otherwise.
-func (r *Collect) collectClaims(ctx context.Context, machines []*cloud.Instance, claims *register) error {
-	living := claims.living(machines)
-	inventory := life.Inventory{Listed: len(machines)}
+func (r *Collect) collectClaims(ctx context.Context, instances []*cloud.Instance, claims *register) error {
+	living := claims.living(instances)
+	inventory := life.Inventory{Listed: len(instances)}
 	var suspects []string
 	for id, claim := range claims.recorded {
 		if !claim.DeletionTimestamp.IsZero() || !claim.StatusConditions().IsTrue(karpv1.ConditionRegistered) {
@@ -237,30 +237,23 @@ type look struct {
 // look asks the cloud about instances by their ids, in order. About what is no id there is nothing to ask.
 func (r *Collect) look(ctx context.Context, ids []string, unreadable map[string]bool) []look {
 	out := make([]look, len(ids))
-	gate := make(chan struct{}, lookers)
-	var wg sync.WaitGroup
-	for i, id := range ids {
-		if unreadable[id] {
+	wait.Each(r.Clock, len(ids), lookers, func(i int) {
+		if unreadable[ids[i]] {
 			out[i].found = absent
-			continue
+			return
 		}
-		gate <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-gate }()
-			in, err := r.Fleet.Get(ctx, id)
-			switch {
-			case err == nil && in.State.Ending(), cloud.ClassOf(err) == cloud.NotFound && cloud.ReasonOf(err) == cloud.ReasonTerminated:
-				out[i].found = ended
-			case err == nil:
-				out[i].found = alive
-			case cloud.ClassOf(err) == cloud.NotFound:
-				out[i].found = absent
-			default:
-				out[i].err = err
-			}
-		})
-	}
-	wg.Wait()
+		in, err := r.Fleet.Get(ctx, ids[i])
+		switch {
+		case err == nil && in.State.Ending(), cloud.ClassOf(err) == cloud.NotFound && cloud.ReasonOf(err) == cloud.ReasonTerminated:
+			out[i].found = ended
+		case err == nil:
+			out[i].found = alive
+		case cloud.ClassOf(err) == cloud.NotFound:
+			out[i].found = absent
+		default:
+			out[i].err = err
+		}
+	})
 	return out
 }
 
@@ -311,11 +304,11 @@ func (r *Collect) collectClaim(ctx context.Context, claim *karpv1.NodeClaim) err
 	return err
 }
 
-// collectMachines ends instances of this cluster that no claim has or can still get.
-func (r *Collect) collectMachines(ctx context.Context, machines []*cloud.Instance, claims *register) error {
+// collectInstances ends instances of this cluster that no claim has or can still get.
+func (r *Collect) collectInstances(ctx context.Context, instances []*cloud.Instance, claims *register) error {
 	inventory := life.Inventory{Listed: len(claims.claims)}
 	byID := map[string]*cloud.Instance{}
-	for _, in := range machines {
+	for _, in := range instances {
 		if in.State.Ending() {
 			continue
 		}
@@ -327,7 +320,7 @@ func (r *Collect) collectMachines(ctx context.Context, machines []*cloud.Instanc
 	}
 	slices.Sort(inventory.Missing)
 	verdict := r.orphans.Judge(inventory, r.Clock.Now())
-	r.tellHeld(ctx, kindMachines, verdict.Held, len(inventory.Missing))
+	r.tellHeld(ctx, kindInstances, verdict.Held, len(inventory.Missing))
 	if verdict.Held != "" {
 		r.tellPools(ctx, verdict.Held, byID)
 	}
@@ -341,7 +334,7 @@ func (r *Collect) collectMachines(ctx context.Context, machines []*cloud.Instanc
 	var errs []error
 	for _, id := range verdict.Gone {
 		if !again.expects(byID[id]) {
-			errs = append(errs, r.collectMachine(ctx, byID[id], inventory.Fleet))
+			errs = append(errs, r.collectInstance(ctx, byID[id], inventory.Fleet))
 		}
 	}
 	return errors.Join(errs...)
@@ -369,8 +362,8 @@ func (r *Collect) tellPools(ctx context.Context, why string, orphans map[string]
 	}
 }
 
-// collectMachine ends one instance, after a last look at it, and takes its node out of the way of the scheduler.
-func (r *Collect) collectMachine(ctx context.Context, in *cloud.Instance, fleet int) error {
+// collectInstance ends one instance, after a last look at it, and takes its node out of the way of the scheduler.
+func (r *Collect) collectInstance(ctx context.Context, in *cloud.Instance, fleet int) error {
 	now, err := r.Fleet.Get(ctx, in.ID)
 	switch {
 	case cloud.ClassOf(err) == cloud.NotFound:

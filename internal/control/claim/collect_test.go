@@ -22,17 +22,17 @@ import (
 
 // fleet is a cloud of which the test says what it shows.
 type fleet struct {
-	machines map[string]*cloud.Instance
-	// hidden machines are missing from the list, but found by id.
+	instances map[string]*cloud.Instance
+	// hidden instances are missing from the list, but found by id.
 	hidden map[string]bool
-	// terminated machines are found by id to have ended.
+	// terminated instances are found by id to have ended.
 	terminated map[string]bool
 	err        error
 	ended      []string
 }
 
 func (f *fleet) List(context.Context) (out []*cloud.Instance, err error) {
-	for id, in := range f.machines {
+	for id, in := range f.instances {
 		if !f.hidden[id] {
 			out = append(out, in)
 		}
@@ -41,7 +41,7 @@ func (f *fleet) List(context.Context) (out []*cloud.Instance, err error) {
 }
 
 func (f *fleet) Get(_ context.Context, id string) (*cloud.Instance, error) {
-	if in := f.machines[id]; in != nil {
+	if in := f.instances[id]; in != nil {
 		return in, nil
 	}
 	if f.terminated[id] {
@@ -52,24 +52,24 @@ func (f *fleet) Get(_ context.Context, id string) (*cloud.Instance, error) {
 
 func (f *fleet) Delete(_ context.Context, id string) error {
 	f.ended = append(f.ended, id)
-	f.machines[id].State = cloud.ShuttingDown
+	f.instances[id].State = cloud.ShuttingDown
 	return nil
 }
 
 func (f *fleet) Tag(context.Context, string, map[string]string) error { return errors.New("not here") }
 
-func machine(i int) *cloud.Instance {
+func instance(i int) *cloud.Instance {
 	id := fmt.Sprintf("i-%017d", i)
 	return &cloud.Instance{ID: id, ProviderID: "aws:///us-west-2a/" + id, State: cloud.Running, Batch: "old", Pool: "general"}
 }
 
-// collector is a reconciler with so many machines, each of which has a registered claim whose node is gone or not ready.
+// collector is a reconciler with so many instances, each of which has a registered claim whose node is gone or not ready.
 func (b *bench) collector(n int) (*Collect, *fleet) {
 	b.Helper()
-	f := &fleet{machines: map[string]*cloud.Instance{}, hidden: map[string]bool{}}
+	f := &fleet{instances: map[string]*cloud.Instance{}, hidden: map[string]bool{}}
 	for i := range n {
-		in := machine(i)
-		f.machines[in.ID] = in
+		in := instance(i)
+		f.instances[in.ID] = in
 		b.registered(fmt.Sprintf("c-%d", i), in.ProviderID)
 	}
 	return &Collect{
@@ -78,7 +78,7 @@ func (b *bench) collector(n int) (*Collect, *fleet) {
 	}, f
 }
 
-// registered makes a claim that has a machine on record and has joined.
+// registered makes a claim that has an instance on record and has joined.
 func (b *bench) registered(name, providerID string) {
 	b.Helper()
 	claim := b.claim(name, func(c *karpv1.NodeClaim) { c.Finalizers = []string{karpv1.TerminationFinalizer} })
@@ -107,10 +107,10 @@ func (b *bench) deleted(n int) (names []string) {
 	return names
 }
 
-func TestL15_ClaimsWithoutMachine(t *testing.T) {
+func TestL15_ClaimsWithoutInstance(t *testing.T) {
 	b := newBench(t)
 	r, f := b.collector(12)
-	lose := func(i int) { delete(f.machines, machine(i).ID) }
+	lose := func(i int) { delete(f.instances, instance(i).ID) }
 	b.sweeps(r, 2)
 
 	lose(0)
@@ -124,15 +124,15 @@ func TestL15_ClaimsWithoutMachine(t *testing.T) {
 	}
 	b.clock.Step(10 * time.Minute)
 
-	// A list that is wrong about one machine is set right by a question about it.
-	f.hidden[machine(1).ID] = true
+	// A list that is wrong about one instance is set right by a question about it.
+	f.hidden[instance(1).ID] = true
 	b.sweeps(r, 3)
 	if got := b.deleted(12); len(got) != 1 {
 		t.Errorf("R5: the list alone took %v", got)
 	}
 	f.hidden = map[string]bool{}
 
-	// A node that is Ready has a machine, whatever the cloud says.
+	// A node that is Ready has an instance, whatever the cloud says.
 	lose(2)
 	b.node("c-2-node", b.get("c-2"))
 	b.report("c-2-node", corev1.ConditionTrue, enough)
@@ -146,30 +146,30 @@ func TestL15_ClaimsWithoutMachine(t *testing.T) {
 		t.Errorf("the node is not Ready any more: %v", got)
 	}
 
-	// A machine that is shutting down counts as gone (C4).
+	// An instance that is shutting down counts as gone (C4).
 	b.clock.Step(10 * time.Minute)
-	f.machines[machine(3).ID].State = cloud.ShuttingDown
+	f.instances[instance(3).ID].State = cloud.ShuttingDown
 	b.sweeps(r, 2)
 	if got := b.deleted(12); !slices.Equal(got, []string{"c-0", "c-2", "c-3"}) {
 		t.Errorf("shutting down: %v", got)
 	}
 }
 
-// TestL15_WhateverTheProviderIDLooksLike: a claim is collected, and its machine kept, whether its id has another form or cannot be read
+// TestL15_WhateverTheProviderIDLooksLike: a claim is collected, and its instance kept, whether its id has another form or cannot be read
 // at all.
 func TestL15_WhateverTheProviderIDLooksLike(t *testing.T) {
 	b := newBench(t)
 	r, f := b.collector(30)
-	form := func(i int) string { return "Provider:///us-west-2a/" + machine(i).ID }
+	form := func(i int) string { return "Provider:///us-west-2a/" + instance(i).ID }
 	for name, id := range map[string]string{"form-gone": form(101), "form-there": form(102), "odd-gone": "odd-1", "odd-there": "odd-2", "odd-batch": "odd-3"} {
 		b.registered(name, id)
 	}
 	for i, name := range map[int]string{102: "", 103: "odd-there", 104: ""} {
-		in := machine(i)
+		in := instance(i)
 		in.Claim = name
-		f.machines[in.ID] = in
+		f.instances[in.ID] = in
 	}
-	f.machines[machine(104).ID].Batch = cloud.BatchID(b.get("odd-batch"))
+	f.instances[instance(104).ID].Batch = cloud.BatchID(b.get("odd-batch"))
 	b.sweeps(r, 1)
 	if b.going("form-gone") || b.going("odd-gone") {
 		t.Error("R5: one look was enough")
@@ -181,7 +181,7 @@ func TestL15_WhateverTheProviderIDLooksLike(t *testing.T) {
 		}
 	}
 	if got := b.deleted(30); got != nil || f.ended != nil {
-		t.Errorf("others are deleted: %v, machines ended: %v", got, f.ended)
+		t.Errorf("others are deleted: %v, instances ended: %v", got, f.ended)
 	}
 }
 
@@ -189,7 +189,7 @@ func TestL15_UnregisteredClaimsAreLeftAlone(t *testing.T) {
 	b := newBench(t)
 	r, _ := b.collector(3)
 	claim := b.claim("young")
-	claim.Status.ProviderID = machine(99).ProviderID
+	claim.Status.ProviderID = instance(99).ProviderID
 	claim.StatusConditions().SetTrue(karpv1.ConditionLaunched, b.clock.Now())
 	b.must(b.client.Status().Update(t.Context(), claim))
 	b.sweeps(r, 5)
@@ -203,15 +203,15 @@ func TestR6_GarbageCollectionWaits(t *testing.T) {
 		name  string
 		spoil func(*fleet)
 	}{
-		{"T8 an empty list", func(f *fleet) { clear(f.machines) }},
+		{"T8 an empty list", func(f *fleet) { clear(f.instances) }},
 		{"T8 half a list", func(f *fleet) {
 			for i := range 12 {
-				delete(f.machines, machine(i).ID)
+				delete(f.instances, instance(i).ID)
 			}
 		}},
 		{"T8 more than a tenth", func(f *fleet) {
 			for i := range 3 {
-				delete(f.machines, machine(i).ID)
+				delete(f.instances, instance(i).ID)
 			}
 		}},
 		{"T8 a cloud that does not answer", func(f *fleet) { f.err = errors.New("no") }},
@@ -234,14 +234,14 @@ func TestR6_GarbageCollectionWaits(t *testing.T) {
 	}
 }
 
-func TestR6_ThePurseIsShared(t *testing.T) {
+func TestR6_TheQuotaIsShared(t *testing.T) {
 	b := newBench(t)
 	r, f := b.collector(20)
 	b.sweeps(r, 1)
 	for range 2 {
 		r.Quota.Take(20) // somebody else has destroyed as much as may be
 	}
-	delete(f.machines, machine(0).ID)
+	delete(f.instances, instance(0).ID)
 	b.sweeps(r, 3)
 	if got := b.deleted(20); got != nil {
 		t.Errorf("took %v", got)
@@ -253,11 +253,11 @@ func TestR6_ThePurseIsShared(t *testing.T) {
 	}
 }
 
-func TestL15_MachinesWithoutClaim(t *testing.T) {
+func TestL15_InstancesWithoutClaim(t *testing.T) {
 	b := newBench(t)
 	r, f := b.collector(20)
-	orphan := machine(100)
-	f.machines[orphan.ID] = orphan
+	orphan := instance(100)
+	f.instances[orphan.ID] = orphan
 	b.node("orphan", &karpv1.NodeClaim{Status: karpv1.NodeClaimStatus{ProviderID: orphan.ProviderID}})
 	b.sweeps(r, 1)
 	if f.ended != nil {
@@ -273,12 +273,12 @@ func TestL15_MachinesWithoutClaim(t *testing.T) {
 	f.ended = nil
 	b.clock.Step(10 * time.Minute)
 
-	// A machine of a batch that still waits for machines, or that names a claim, will be found by it.
+	// An instance of a batch that still waits for instances, or that names a claim, will be found by it.
 	b.claim("waiting", inBatch("w"))
 	b.claim("named")
-	for i, in := range []*cloud.Instance{machine(101), machine(102)} {
+	for i, in := range []*cloud.Instance{instance(101), instance(102)} {
 		in.Batch, in.Claim = []string{"w", ""}[i], []string{"", "named"}[i]
-		f.machines[in.ID] = in
+		f.instances[in.ID] = in
 	}
 	b.sweeps(r, 5)
 	if f.ended != nil {
@@ -290,7 +290,7 @@ func TestT8_RestoredClaims(t *testing.T) {
 	b := newBench(t)
 	r, f := b.collector(3)
 	for i := range 30 {
-		f.machines[machine(200+i).ID] = machine(200 + i)
+		f.instances[instance(200+i).ID] = instance(200 + i)
 	}
 	b.sweeps(r, 10)
 	if f.ended != nil {
@@ -307,8 +307,8 @@ func TestT8_RestoredClaims(t *testing.T) {
 	}
 }
 
-// TestS6_OnlyMachinesOfThisCluster runs the collector over the AWS simulator: two clusters of one name, and one orphan of ours.
-func TestS6_OnlyMachinesOfThisCluster(t *testing.T) {
+// TestS6_OnlyInstancesOfThisCluster runs the collector over the AWS simulator: two clusters of one name, and one orphan of ours.
+func TestS6_OnlyInstancesOfThisCluster(t *testing.T) {
 	b := newBench(t)
 	w := simcloud.Start(t, simcloud.Options{Clock: b.clock, NoBoot: true})
 	l := b.lifecycle(w.Provider)
@@ -334,7 +334,7 @@ func TestS6_OnlyMachinesOfThisCluster(t *testing.T) {
 	}
 	b.sweeps(r, 4)
 	if n := len(w.Living()); n != 3 {
-		t.Errorf("%d machines of ours live, want 3", n)
+		t.Errorf("%d instances of ours live, want 3", n)
 	}
 	if in, err := other.List(t.Context()); err != nil || len(in) != 1 || in[0].State.Ending() {
 		t.Errorf("the other cluster has %+v, %v", in, err)
@@ -344,14 +344,14 @@ func TestS6_OnlyMachinesOfThisCluster(t *testing.T) {
 	}
 }
 
-// TestL15_ProofCountsAtOnce: machines that the cloud shows to have ended leave no doubt, however many they are.
+// TestL15_ProofCountsAtOnce: instances that the cloud shows to have ended leave no doubt, however many they are.
 func TestL15_ProofCountsAtOnce(t *testing.T) {
 	b := newBench(t)
 	r, f := b.collector(12)
 	f.terminated = map[string]bool{}
 	for i := range 11 {
-		f.terminated[machine(i).ID] = true
-		delete(f.machines, machine(i).ID)
+		f.terminated[instance(i).ID] = true
+		delete(f.instances, instance(i).ID)
 	}
 	b.sweeps(r, 1)
 	if got := b.deleted(12); len(got) != 11 {
@@ -374,11 +374,11 @@ func TestR3_NothingIsHeldForEver(t *testing.T) {
 		b.Errorf("not after %v", within)
 		return within
 	}
-	t.Run("machines when there is no claim at all", func(t *testing.T) {
+	t.Run("instances when there is no claim at all", func(t *testing.T) {
 		b := newBench(t)
 		r, f := b.collector(0)
 		for i := range 3 {
-			f.machines[machine(i).ID] = machine(i)
+			f.instances[instance(i).ID] = instance(i)
 		}
 		if took := await(b, r, func() bool { return len(f.ended) == 3 }); took < 30*time.Minute {
 			t.Errorf("nobody could have looked within %v", took)
@@ -387,9 +387,9 @@ func TestR3_NothingIsHeldForEver(t *testing.T) {
 	t.Run("two of a small fleet", func(t *testing.T) {
 		b := newBench(t)
 		r, f := b.collector(5)
-		f.machines[machine(10).ID], f.machines[machine(11).ID] = machine(10), machine(11)
+		f.instances[instance(10).ID], f.instances[instance(11).ID] = instance(10), instance(11)
 		await(b, r, func() bool { return len(f.ended) == 2 })
-		if slices.Contains(f.ended, machine(0).ID) {
+		if slices.Contains(f.ended, instance(0).ID) {
 			t.Errorf("ended %v", f.ended)
 		}
 	})
@@ -397,7 +397,7 @@ func TestR3_NothingIsHeldForEver(t *testing.T) {
 		b := newBench(t)
 		r, f := b.collector(4)
 		b.sweeps(r, 1)
-		clear(f.machines)
+		clear(f.instances)
 		b.sweeps(r, 2)
 		if got := b.condition("c-0", "InstanceMissing"); got != "True/GarbageCollectionHeld" {
 			t.Errorf("the claim says %q", got)
@@ -407,10 +407,10 @@ func TestR3_NothingIsHeldForEver(t *testing.T) {
 			t.Errorf("the metric says %v", got)
 		}
 		// One is back, and says so; the others go.
-		f.machines[machine(3).ID] = machine(3)
+		f.instances[instance(3).ID] = instance(3)
 		await(b, r, func() bool { return len(b.deleted(4)) == 3 })
 		if got := b.condition("c-3", "InstanceMissing"); got != "False/InstanceFound" || b.going("c-3") {
-			t.Errorf("the claim whose machine is back says %q", got)
+			t.Errorf("the claim whose instance is back says %q", got)
 		}
 		b.sweeps(r, 1)
 		if got := b.counted("garbage_collection_held", "kind", "nodeclaims"); got != 0 {

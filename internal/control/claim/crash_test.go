@@ -37,8 +37,8 @@ func (m mortal) Launch(ctx context.Context, batch cloud.Batch) []cloud.Result {
 	return results
 }
 
-// TestT2_CrashPoints ends the process before and after every step from the claims' creation to the record of their machines,
-// loses answers of EC2 on top, and starts anew, several times over. Every claim ends with one machine of its own, and there
+// TestT2_CrashPoints ends the process before and after every step from the claims' creation to the record of their instances,
+// loses answers of EC2 on top, and starts anew, several times over. Every claim ends with one instance of its own, and there
 // are no others.
 func TestT2_CrashPoints(t *testing.T) {
 	b := newBench(t)
@@ -121,7 +121,7 @@ func (b *bench) oneEach(w *simcloud.World, batch string, names []string) {
 	for _, name := range names {
 		id := b.get(name).Status.ProviderID
 		if owner[id] != "" {
-			b.Errorf("S2: %s and %s have machine %s", owner[id], name, id)
+			b.Errorf("S2: %s and %s have instance %s", owner[id], name, id)
 		}
 		owner[id] = name
 	}
@@ -131,7 +131,7 @@ func (b *bench) oneEach(w *simcloud.World, batch string, names []string) {
 		}
 		name := owner[in.ProviderID]
 		if name == "" {
-			b.Errorf("S1: machine %s has no claim", in.ID)
+			b.Errorf("S1: instance %s has no claim", in.ID)
 			continue
 		}
 		if claim := b.get(name); claim.Labels["node.kubernetes.io/instance-type"] != in.Type || claim.Labels["topology.kubernetes.io/zone"] != in.Zone {
@@ -140,6 +140,6 @@ func (b *bench) oneEach(w *simcloud.World, batch string, names []string) {
 		delete(owner, in.ProviderID)
 	}
 	for id, name := range owner {
-		b.Errorf("S1: %s has machine %s, which does not live", name, id)
+		b.Errorf("S1: %s has instance %s, which does not live", name, id)
 	}
 }

@@ -45,7 +45,7 @@ func (a *asked) Ending(claim *karpv1.NodeClaim) (*cloud.Instance, time.Time, boo
 	return in, from, ok
 }
 
-// TestR9_AClaimDeletedDuringItsLaunch deletes claims while EC2 is making their machines. None of the machines may be left.
+// TestR9_AClaimDeletedDuringItsLaunch deletes claims while EC2 is making their instances. None of the instances may be left.
 func TestR9_AClaimDeletedDuringItsLaunch(t *testing.T) {
 	t.Cleanup(func() { sweep(t) })
 	w := simcloud.Start(t, simcloud.Options{NoBoot: true})
@@ -98,7 +98,7 @@ func TestR9_AClaimDeletedDuringItsLaunch(t *testing.T) {
 		}
 	}
 	if gone() {
-		t.Error("the claims are gone while their machines are being made")
+		t.Error("the claims are gone while their instances are being made")
 	}
 	close(slow.let)
 	for !gone() {
@@ -108,7 +108,7 @@ func TestR9_AClaimDeletedDuringItsLaunch(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 	}
 	if n := len(w.Living()); n != 0 || w.Called("TerminateInstances") == 0 {
-		t.Errorf("%d machines of 3 run on without a claim", n)
+		t.Errorf("%d instances of 3 run on without a claim", n)
 	}
 }
 

@@ -20,6 +20,7 @@ func facts(claim *karpv1.NodeClaim, devices bool) life.Claim {
 		Created:     claim.CreationTimestamp.Time,
 		Deleting:    !claim.DeletionTimestamp.IsZero(),
 		Finalizer:   slices.Contains(claim.Finalizers, karpv1.TerminationFinalizer),
+		Rebooting:   conditions.IsTrue(karpv1.ConditionRebooting),
 		ProviderID:  claim.Status.ProviderID,
 		NodeName:    claim.Status.NodeName,
 		Launched:    condition(conditions.Get(karpv1.ConditionLaunched)),

@@ -60,10 +60,10 @@ func (l *late) List(ctx context.Context, list client.ObjectList, opts ...client.
 // finalized makes a claim one that a process has begun with.
 func finalized(c *karpv1.NodeClaim) { c.Finalizers = []string{karpv1.TerminationFinalizer} }
 
-// TestR1_NoMachineForTwoClaims_WhenTheWatchIsLate: an API server that is overloaded shows claims without the machines that they were
+// TestR1_NoInstanceForTwoClaims_WhenTheWatchIsLate: an API server that is overloaded shows claims without the instances that they were
 // given minutes ago, to the process that gave them and to one that takes over. A claim that comes late to their batch is looked for
-// among the batch's machines, and must not be given one of theirs: it would end it when it does not join.
-func TestR1_NoMachineForTwoClaims_WhenTheWatchIsLate(t *testing.T) {
+// among the batch's instances, and must not be given one of theirs: it would end it when it does not join.
+func TestR1_NoInstanceForTwoClaims_WhenTheWatchIsLate(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		after time.Duration
@@ -99,12 +99,12 @@ func TestR1_NoMachineForTwoClaims_WhenTheWatchIsLate(t *testing.T) {
 					continue
 				}
 				if other := seen[claim.Status.ProviderID]; other != "" {
-					t.Errorf("%s and %s have the machine %s", other, name, claim.Status.ProviderID)
+					t.Errorf("%s and %s have the instance %s", other, name, claim.Status.ProviderID)
 				}
 				seen[claim.Status.ProviderID] = name
 			}
 			if len(seen) < 2 {
-				t.Errorf("only %v have machines", seen)
+				t.Errorf("only %v have instances", seen)
 			}
 		})
 	}

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -23,6 +22,7 @@ import (
 	"karpenter/internal/control"
 	"karpenter/internal/engine/life"
 	"karpenter/internal/meter"
+	"karpenter/internal/wait"
 )
 
 const (
@@ -253,20 +253,13 @@ func alike(members []*karpv1.NodeClaim) [][]*karpv1.NodeClaim {
 // settle writes down what became of each claim. One that cannot be written holds up no other.
 func (r *Lifecycle) settle(ctx context.Context, answers []answer) error {
 	errs, news := make([]error, len(answers)), make([]bool, len(answers))
-	gate := make(chan struct{}, recorders)
-	var wg sync.WaitGroup
-	for i, a := range answers {
-		gate <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-gate }()
-			if a.Err != nil {
-				news[i], errs[i] = r.refused(ctx, a.claim, a.Err)
-			} else {
-				news[i], errs[i] = r.record(ctx, a.claim, a.Instance)
-			}
-		})
-	}
-	wg.Wait()
+	wait.Each(r.Clock, len(answers), recorders, func(i int) {
+		if a := answers[i]; a.Err != nil {
+			news[i], errs[i] = r.refused(ctx, a.claim, a.Err)
+		} else {
+			news[i], errs[i] = r.record(ctx, a.claim, a.Instance)
+		}
+	})
 	var told []answer
 	for i, a := range answers {
 		if news[i] {
@@ -305,7 +298,7 @@ func (r *Lifecycle) record(ctx context.Context, claim *karpv1.NodeClaim, in *clo
 }
 
 // labels are the claim's with the instance's. Its own win (L5), unless an earlier process has got as far as writing down another
-// machine's, which the annotations of an instance show.
+// instance's, which the annotations of an instance show.
 func labels(claim *karpv1.NodeClaim, in *cloud.Instance) map[string]string {
 	again := false
 	for key := range in.Annotations {
@@ -331,11 +324,15 @@ func (r *Lifecycle) refused(ctx context.Context, claim *karpv1.NodeClaim, cause 
 		claim.StatusConditions().SetUnknown(karpv1.ConditionLaunched, word(cloud.ReasonOf(cause)), message, now)
 	})
 	if class.Response().GiveUp {
-		event, reason := eventNoCapacity, causeNoCapacity
+		event, reason := control.EventNoCapacity, causeNoCapacity
 		if class == cloud.NotReady {
 			event, reason = eventClassNotReady, causeClassNotReady
 		}
-		r.Recorder.Tell(control.Event{Object: claim, Warning: true, Reason: event, Message: fmt.Sprintf("NodeClaim %s: %s", claim.Name, message)})
+		told := cut(fmt.Sprintf("NodeClaim %s: %s", claim.Name, cause), maxEvent)
+		r.Recorder.Tell(control.Event{Object: claim, Warning: true, Reason: event, Message: told})
+		if r.Waiting != nil && class == cloud.NoCapacity {
+			r.Waiting.NoCapacity(claim.Name, told)
+		}
 		return r.remove(ctx, claim, reason, message)
 	}
 	return news, err

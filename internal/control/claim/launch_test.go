@@ -32,7 +32,7 @@ func refusal(class cloud.Class, reason string) error {
 	return &cloud.Error{Class: class, Reason: reason, Op: "launch", Err: errors.New(strings.Repeat("no ", 200))}
 }
 
-// stub is a cloud that makes a machine for every claim, or fails.
+// stub is a cloud that makes an instance for every claim, or fails.
 type stub struct {
 	mu      sync.Mutex
 	batches []cloud.Batch
@@ -41,7 +41,7 @@ type stub struct {
 	block map[string]chan struct{}
 	// begun is closed when such a launch has begun.
 	begun chan struct{}
-	// same makes every launch return the same machine.
+	// same makes every launch return the same instance.
 	same bool
 	made int
 }
@@ -155,7 +155,7 @@ func TestL5_WhoseLabelsWin(t *testing.T) {
 	}
 }
 
-func TestL3_AMachineIsHeldUntilItIsOnRecord(t *testing.T) {
+func TestL3_AnInstanceIsHeldUntilItIsOnRecord(t *testing.T) {
 	b := newBench(t)
 	stub := newStub()
 	r := b.lifecycle(stub)
@@ -165,7 +165,7 @@ func TestL3_AMachineIsHeldUntilItIsOnRecord(t *testing.T) {
 		t.Fatal("the write should have failed")
 	}
 	b.client.Step = nil
-	// L13: even late it is not given up, because it has a machine.
+	// L13: even late it is not given up, because it has an instance.
 	b.clock.Step(time.Hour)
 	b.run(r, "held")
 	if claim := b.get("held"); claim.Status.ProviderID != "aws:///us-west-2a/i-00000000000000001" || stub.calls() != 1 {
@@ -202,7 +202,7 @@ func TestR1_ABatchIsOneLaunch(t *testing.T) {
 		}
 	}
 	if calls := w.Called("CreateFleet") - before; calls != 1 || len(seen) != 7 || seen[""] || len(w.Living()) != 7 {
-		t.Errorf("%d fleets, %d machines on record, %d living", calls, len(seen), len(w.Living()))
+		t.Errorf("%d fleets, %d instances on record, %d living", calls, len(seen), len(w.Living()))
 	}
 }
 
@@ -269,7 +269,7 @@ func TestR1_OneLaunchPerBatchAtATime(t *testing.T) {
 	}
 }
 
-func TestR1_NoMachineForTwoClaims(t *testing.T) {
+func TestR1_NoInstanceForTwoClaims(t *testing.T) {
 	b := newBench(t)
 	stub := newStub()
 	stub.same = true
@@ -279,7 +279,7 @@ func TestR1_NoMachineForTwoClaims(t *testing.T) {
 	b.claim("late", inBatch("x"))
 	b.settle(r, func() bool { return b.going("late") }, "late")
 	if b.get("first").Status.ProviderID == "" {
-		t.Error("the first claim has lost its machine")
+		t.Error("the first claim has lost its instance")
 	}
 	b.expectEvent("InsufficientCapacityError")
 }
@@ -320,10 +320,10 @@ func TestL4_WhatAWSRefuses(t *testing.T) {
 	b.settle(r, b.launched("unknown"), "unknown")
 	w.Sim.ClearFaults()
 	if n := len(w.Living()); n != 1 {
-		t.Errorf("R4: %d machines", n)
+		t.Errorf("R4: %d instances", n)
 	}
 
-	b.must(w.Sim.SetStock(simaws.StockRule{Type: "*", Zone: "*", Market: "*", Count: 0}))
+	b.must(w.Sim.SetStock(simaws.StockRule{Type: "*", Zone: "*", CapacityType: "*", Count: 0}))
 	b.claim("out")
 	b.settle(r, func() bool { return b.going("out") }, "out")
 	if b.counted(meter.NodeClaimsDisrupted, "reason", "insufficient_capacity") != 1 {
@@ -338,5 +338,30 @@ func dieAt(what string, after bool) func(rig.Write, bool) error {
 			return rig.ErrKilled
 		}
 		return nil
+	}
+}
+
+// waiting notes what the pods of claims are told.
+type waiting map[string]string
+
+func (w waiting) NoCapacity(claim, message string) { w[claim] = message }
+
+func TestN10_WhoWaitsForAClaimIsTold(t *testing.T) {
+	for _, class := range []cloud.Class{cloud.NoCapacity, cloud.NotReady, cloud.Denied} {
+		t.Run(string(class), func(t *testing.T) {
+			b, stub, told := newBench(t), newStub(), waiting{}
+			stub.err = refusal(class, "")
+			r := b.lifecycle(stub)
+			r.Waiting = told
+			b.claim("refused")
+			b.run(r, "refused")
+			// The text of the event is longer than that of the condition: 200 times "no " and who says it.
+			if message := told["refused"]; (class == cloud.NoCapacity) != (len(message) > 600) || len(message) > maxEvent {
+				t.Errorf("pods are told %q", message)
+			}
+			if n := len(b.get("refused").StatusConditions().Get(karpv1.ConditionLaunched).Message); n > maxMessage {
+				t.Errorf("a condition of %d bytes", n)
+			}
+		})
 	}
 }

@@ -14,11 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/cloud"
@@ -34,13 +31,13 @@ const (
 	lifecycleWorkers = 100
 	// maxSteps bounds how many steps a claim takes in one go: all that there are, and some.
 	maxSteps = 8
-	// maxMessage is how much of an error a condition shows (L4).
+	// maxMessage is how much of an error a condition shows (L4), maxEvent how much an event may say (N10): as much as the API server takes.
 	maxMessage = 300
+	maxEvent   = 1024
 )
 
 // Reasons of events about claims and nodes.
 const (
-	eventNoCapacity    = "InsufficientCapacityError"
 	eventClassNotReady = "NodeClassNotReady"
 	eventTaintMissing  = "UnregisteredTaintMissing"
 	eventStranger      = "ProviderIDMismatch"
@@ -79,6 +76,12 @@ type Opener interface {
 	Opened(ctx context.Context, claim *karpv1.NodeClaim)
 }
 
+// Waiting knows which pods a claim was made for.
+type Waiting interface {
+	// NoCapacity tells the pods that are planned for a claim, and have no node yet, why it gets no instance (N10).
+	NoCapacity(claim, message string)
+}
+
 // HookAnswer is what a hook says.
 type HookAnswer struct {
 	// Pending keeps the node from pods; After is when to ask again, one second if zero.
@@ -109,6 +112,8 @@ type Lifecycle struct {
 	Opener Opener
 	// Health is optional.
 	Health Health
+	// Waiting is optional.
+	Waiting Waiting
 	// Quota is what taking away nodes that did not become usable is paid from; optional.
 	Quota *control.Quota
 	// Wrote is told of every claim and node that was written, as the API server has it now; optional.
@@ -122,28 +127,19 @@ type Lifecycle struct {
 
 	inFlight inFlight
 	begin    sync.Once
-	woken    chan event.GenericEvent
+	bell     control.Bell
 }
 
-// maxWoken is how many claims may wait to be looked at because of Wake; those beyond it are looked at when their time comes.
-const maxWoken = 1024
-
-// Wake has a claim looked at again at once. Register must have been called.
-func (r *Lifecycle) Wake(claim string) {
-	select {
-	case r.woken <- event.GenericEvent{Object: &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: claim}}}:
-	default:
-	}
-}
+// Wake has a claim looked at again at once.
+func (r *Lifecycle) Wake(claim string) { r.bell.Ring(claim) }
 
 // Register makes the manager run the reconciler on every change of a claim or its node.
 func (r *Lifecycle) Register(m manager.Manager) error {
-	r.woken = make(chan event.GenericEvent, maxWoken)
 	return builder.ControllerManagedBy(m).
 		Named("nodeclaim.lifecycle").
 		For(&karpv1.NodeClaim{}).
 		Watches(&corev1.Node{}, byNode(m.GetClient())).
-		WatchesRawSource(source.Channel(r.woken, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(r.bell.Source()).
 		WithOptions(control.Workers(lifecycleWorkers, r.Clock)).
 		Complete(r)
 }

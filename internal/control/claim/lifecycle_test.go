@@ -51,19 +51,19 @@ func TestL1_FromClaimToNode(t *testing.T) {
 	}
 }
 
-// checkLaunched holds the claim named whole against its machine.
-func (b *bench) checkLaunched(machine *cloud.Instance) {
+// checkLaunched holds the claim named whole against its instance.
+func (b *bench) checkLaunched(instance *cloud.Instance) {
 	b.Helper()
 	claim := b.get("whole")
 	if !slices.Contains(claim.Finalizers, karpv1.TerminationFinalizer) {
 		b.Error("L2: no finalizer")
 	}
 	switch s := claim.Status; {
-	case s.ProviderID != machine.ProviderID, s.ImageID != machine.ImageID, s.Capacity.Cpu().IsZero(), s.Allocatable.Memory().IsZero():
+	case s.ProviderID != instance.ProviderID, s.ImageID != instance.ImageID, s.Capacity.Cpu().IsZero(), s.Allocatable.Memory().IsZero():
 		b.Errorf("L5: status %+v", s)
 	}
 	for key, want := range map[string]string{
-		corev1.LabelInstanceTypeStable: machine.Type, corev1.LabelTopologyZone: machine.Zone, karpv1.CapacityTypeLabelKey: "on-demand",
+		corev1.LabelInstanceTypeStable: instance.Type, corev1.LabelTopologyZone: instance.Zone, karpv1.CapacityTypeLabelKey: "on-demand",
 		awsv1.LabelNodeClass: "default", "team": "a",
 	} {
 		if claim.Labels[key] != want {
@@ -157,7 +157,7 @@ func (h *healthLog) Failed(_ *karpv1.NodeClaim, reason, _ string) {
 	h.failed = append(h.failed, reason)
 }
 
-// launchOne makes a claim with a machine on record.
+// launchOne makes a claim with an instance on record.
 func (b *bench) launchOne(r *Lifecycle, name string, edit ...func(*karpv1.NodeClaim)) *karpv1.NodeClaim {
 	b.Helper()
 	b.claim(name, edit...)
@@ -165,7 +165,7 @@ func (b *bench) launchOne(r *Lifecycle, name string, edit ...func(*karpv1.NodeCl
 	return b.get(name)
 }
 
-func TestL6_SeveralNodesForOneMachine(t *testing.T) {
+func TestL6_SeveralNodesForOneInstance(t *testing.T) {
 	b := newBench(t)
 	r := b.lifecycle(newStub())
 	claim := b.launchOne(r, "twice")
@@ -195,7 +195,7 @@ func TestR7_NodesThatLie(t *testing.T) {
 	b.clock.Step(time.Minute)
 	claim, other := b.launchOne(r, "honest"), b.launchOne(r, "other")
 
-	// A node that was there before gives itself the machine's name.
+	// A node that was there before gives itself the instance's name.
 	old := b.getNode("old")
 	old.Spec.ProviderID = claim.Status.ProviderID
 	b.must(b.client.Update(t.Context(), old))
@@ -222,7 +222,7 @@ func TestR7_NodesThatLie(t *testing.T) {
 	}
 	b.expectEvent("ProviderIDMismatch")
 
-	// A node that belongs to a claim says that it is another claim's machine.
+	// A node that belongs to a claim says that it is another claim's instance.
 	b.node("stolen", other, func(n *corev1.Node) {
 		n.OwnerReferences = []metav1.OwnerReference{{APIVersion: "karpenter.sh/v1", Kind: "NodeClaim", Name: claim.Name, UID: claim.UID}}
 	})

@@ -126,6 +126,6 @@ func TestL1_ABurstOfClaims(t *testing.T) {
 		return c.StatusConditions().IsTrue(karpv1.ConditionReady, karpv1.ConditionConsistentStateFound)
 	})
 	if fleets, living := w.Called("CreateFleet")-before, len(w.Living()); fleets != 2 || living != n {
-		t.Errorf("%d fleets for 2 batches, %d machines for %d claims", fleets, living, n)
+		t.Errorf("%d fleets for 2 batches, %d instances for %d claims", fleets, living, n)
 	}
 }

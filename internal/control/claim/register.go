@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +18,7 @@ import (
 	"karpenter/internal/control"
 	"karpenter/internal/engine/life"
 	"karpenter/internal/meter"
+	"karpenter/internal/wait"
 )
 
 // hookWait is when a pending hook is asked again that does not say, and devicesWait when devices are looked for again.
@@ -152,11 +152,7 @@ type hooks struct {
 // runHooks asks all hooks at once. Labels that they give are on the claim afterwards.
 func (r *Lifecycle) runHooks(ctx context.Context, claim *karpv1.NodeClaim) (hooks, error) {
 	answers, errs := make([]HookAnswer, len(r.Hooks)), make([]error, len(r.Hooks))
-	var wg sync.WaitGroup
-	for i, hook := range r.Hooks {
-		wg.Go(func() { answers[i], errs[i] = hook.Registered(ctx, claim.DeepCopy()) })
-	}
-	wg.Wait()
+	wait.Each(r.Clock, len(r.Hooks), len(r.Hooks), func(i int) { answers[i], errs[i] = r.Hooks[i].Registered(ctx, claim.DeepCopy()) })
 	var out hooks
 	before := claim.DeepCopy()
 	for i, answer := range answers {

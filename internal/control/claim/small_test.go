@@ -72,7 +72,7 @@ func TestD18_ExpiryKeepsToNoBudget(t *testing.T) {
 func TestL16_Consistency(t *testing.T) {
 	b := newBench(t)
 	r := &Consistency{Client: b.client, Class: class, Clock: b.clock, Recorder: b.recorder, Meter: b.meter}
-	b.registered("shrunk", machine(1).ProviderID)
+	b.registered("shrunk", instance(1).ProviderID)
 	b.node("shrunk-node", b.get("shrunk"))
 	claim := b.get("shrunk")
 	claim.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("16Gi"), corev1.ResourcePods: resource.MustParse("29")}
@@ -129,7 +129,7 @@ func TestO4_PodsOfAClaimThatGoes(t *testing.T) {
 func TestL17_PodEvents(t *testing.T) {
 	b := newBench(t)
 	r := &PodEvents{Client: b.client, Class: class, Clock: b.clock}
-	b.registered("busy", machine(1).ProviderID)
+	b.registered("busy", instance(1).ProviderID)
 	b.node("busy-node", b.get("busy"))
 	last := func() time.Time { return b.get("busy").Status.LastPodEventTime.UTC() }
 	run := func() {
@@ -202,7 +202,7 @@ func (b *bench) getPod(name string) *corev1.Pod {
 func TestL18_Hydration(t *testing.T) {
 	b := newBench(t)
 	r := &Hydrate{Client: b.client, Class: class, Clock: b.clock}
-	b.registered("dry", machine(1).ProviderID)
+	b.registered("dry", instance(1).ProviderID)
 	b.node("dry-node", b.get("dry"))
 	b.run(r, "dry")
 	if got, node := b.get("dry").Labels[awsv1.LabelNodeClass], b.getNode("dry-node").Labels[awsv1.LabelNodeClass]; got != "default" || node != "default" {

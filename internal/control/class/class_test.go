@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/utils/clock"
 	clocktest "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	awsv1 "karpenter/api/aws/v1"
@@ -72,7 +74,7 @@ func create(t *testing.T, objects ...client.Object) {
 	}
 }
 
-// launched makes a claim that has a machine, and whose end waits for a finalizer.
+// launched makes a claim that has an instance, and whose end waits for a finalizer.
 func launched(t *testing.T, name, instance string) *karpv1.NodeClaim {
 	t.Helper()
 	claim := newClaim(name, "any")
@@ -182,6 +184,83 @@ func TestAWS_6_ClassHashIsStampedOnOldClaims(t *testing.T) {
 	}
 }
 
+// Upstream and we hand classes and claims to each other, each with hashes of a version of its own, as often as it may be. Whoever comes
+// renews them, and no claim is taken for drifted at any moment: before it has begun, between claim and class, and after. A change of the
+// class is found by whoever is there.
+func TestAWS_6_HashesChangeHandsWithoutDrift(t *testing.T) {
+	for i, theirs := range []string{"v5", "v6"} {
+		t.Run(theirs, func(t *testing.T) {
+			name := fmt.Sprintf("hands-%d", i)
+			c, claim := newClass(name), newClaim("of-"+name, name)
+			c.Spec.EnclaveOptions = &awsv1.EnclaveOptions{Enabled: new(true)}
+			c.Annotations = map[string]string{awsv1.EC2NodeClassHashAnnotationKey: "1", awsv1.EC2NodeClassHashVersionAnnotationKey: theirs}
+			claim.Annotations = maps.Clone(c.Annotations)
+			create(t, c, claim)
+			read := func() {
+				t.Helper()
+				for _, obj := range []client.Object{c, claim} {
+					if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			drifted := func() bool {
+				is, was := c.Annotations, claim.Annotations
+				return is[awsv1.EC2NodeClassHashVersionAnnotationKey] == was[awsv1.EC2NodeClassHashVersionAnnotationKey] &&
+					is[awsv1.EC2NodeClassHashAnnotationKey] != was[awsv1.EC2NodeClassHashAnnotationKey]
+			}
+			ours := func() error {
+				_, err := (&class.Hash{Client: watched(drifted, read, t), CABundle: "ca"}).Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
+				return err
+			}
+			upstreams := func() error { // the same rule, with another version and other values
+				other := control.Stamp{
+					Hash: awsv1.EC2NodeClassHashAnnotationKey, HashVersion: awsv1.EC2NodeClassHashVersionAnnotationKey, Version: theirs,
+					Claims: func(context.Context, client.Client, string) ([]*karpv1.NodeClaim, error) {
+						return []*karpv1.NodeClaim{claim}, nil
+					},
+				}
+				return other.Write(t.Context(), watched(drifted, read, t), c, "9"+c.Hash("ca"))
+			}
+			for round, turn := range []func() error{ours, upstreams, ours, ours, upstreams} {
+				if err := turn(); err != nil {
+					t.Fatal(err)
+				}
+				if read(); drifted() || claim.Annotations[awsv1.EC2NodeClassHashVersionAnnotationKey] != c.Annotations[awsv1.EC2NodeClassHashVersionAnnotationKey] {
+					t.Fatalf("round %d: class %v, claim %v", round, c.Annotations, claim.Annotations)
+				}
+			}
+			if err := ours(); err != nil {
+				t.Fatal(err)
+			}
+			read()
+			c.Spec.DetailedMonitoring = new(true)
+			if err := cluster.Client.Update(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := (&class.Hash{Client: cluster.Client, CABundle: "ca"}).Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}); err != nil {
+				t.Fatal(err)
+			}
+			if read(); !drifted() {
+				t.Error("a change of the class is not found")
+			}
+		})
+	}
+}
+
+// watched is a client after each of whose writes no claim may be taken for drifted.
+func watched(drifted func() bool, read func(), t *testing.T) client.Client {
+	return interceptor.NewClient(cluster.Client, interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			err := c.Patch(ctx, obj, patch, opts...)
+			if read(); err == nil && drifted() {
+				t.Errorf("drifted after %T was written", obj)
+			}
+			return err
+		},
+	})
+}
+
 // inbox delivers its messages until they are deleted.
 type inbox struct {
 	messages []cloud.Message
@@ -194,7 +273,7 @@ func (b *inbox) Delete(_ context.Context, m cloud.Message) error {
 	return nil
 }
 
-func TestD60_T12_NoticesAreActedOnOnceAndForOwnMachinesOnly(t *testing.T) {
+func TestD60_T12_NoticesAreActedOnOnceAndForOwnInstancesOnly(t *testing.T) {
 	spot, stopped, calm, old := launched(t, "spot", "i-0000000000000001"), launched(t, "stopped", "i-0000000000000002"), launched(t, "calm", "i-0000000000000003"), launched(t, "old", "i-0000000000000004")
 	now := time.Now()
 	box := &inbox{messages: []cloud.Message{
@@ -266,7 +345,7 @@ func TestAWS_5_2_11_8_BrokenInstancesAreReplacedWithinTheQuota(t *testing.T) {
 		if leaving(t, claim) {
 			gone++
 			if got := claim.Annotations[karpv1.TerminationTimestampAnnotationKey]; got != "1970-01-01T02:46:40Z" {
-				t.Errorf("%s: deadline %q; a broken machine is not drained politely", claim.Name, got)
+				t.Errorf("%s: deadline %q; a broken instance is not drained politely", claim.Name, got)
 			}
 		}
 	}
@@ -279,7 +358,7 @@ type fleet []*cloud.Instance
 
 func (f fleet) List(context.Context) ([]*cloud.Instance, error) { return f, nil }
 
-func TestAWS_2_8_11_10_ReservedMachinesFollowTheirReservations(t *testing.T) {
+func TestAWS_2_8_11_10_ReservedInstancesFollowTheirReservations(t *testing.T) {
 	lost, ending := launched(t, "lost", "i-0000000000000201"), launched(t, "ending", "i-0000000000000202")
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-of-lost", Labels: map[string]string{}}}
 	for claim, id := range map[*karpv1.NodeClaim]string{lost: "cr-1", ending: "cr-2"} {
@@ -304,16 +383,16 @@ func TestAWS_2_8_11_10_ReservedMachinesFollowTheirReservations(t *testing.T) {
 	if err := cluster.Client.Status().Update(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	machines := fleet{
+	instances := fleet{
 		{ID: "i-0000000000000201", CapacityType: karpv1.CapacityTypeOnDemand},
 		{ID: "i-0000000000000202", CapacityType: karpv1.CapacityTypeReserved},
 	}
-	r := &class.Reservations{Client: cluster.Client, Lister: machines, InstanceID: aws.ParseProviderID, Clock: clock.RealClock{}, Log: quiet}
+	r := &class.Reservations{Client: cluster.Client, Lister: instances, InstanceID: aws.ParseProviderID, Clock: clock.RealClock{}, Log: quiet}
 	if _, err := r.Check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if leaving(t, lost) || lost.Labels[karpv1.CapacityTypeLabelKey] != karpv1.CapacityTypeOnDemand || lost.Labels[awsv1.LabelCapacityReservationID] != "" {
-		t.Errorf("a machine without its reservation is on-demand and stays: %v", lost.Labels)
+		t.Errorf("an instance without its reservation is on-demand and stays: %v", lost.Labels)
 	}
 	if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(node), node); err != nil {
 		t.Fatal(err)
@@ -327,7 +406,7 @@ func TestAWS_2_8_11_10_ReservedMachinesFollowTheirReservations(t *testing.T) {
 		}
 	}
 	if !leaving(t, ending) {
-		t.Error("a machine whose reservation is about to end must be replaced")
+		t.Error("an instance whose reservation is about to end must be replaced")
 	}
 }
 
@@ -339,8 +418,8 @@ func (t tagger) Tag(_ context.Context, id string, tags map[string]string) error 
 	return nil
 }
 
-// TestT33_MachinesOfOlderVersionsAreTagged: a claim that an older version has tagged lacks the cluster's name still.
-func TestT33_MachinesOfOlderVersionsAreTagged(t *testing.T) {
+// TestT33_InstancesOfOlderVersionsAreTagged: a claim that an older version has tagged lacks the cluster's name still.
+func TestT33_InstancesOfOlderVersionsAreTagged(t *testing.T) {
 	claim := launched(t, "old-tags", "i-0000000000000033")
 	tags := tagger{}
 	r := &class.Tags{Client: cluster.Client, Tagger: tags, Cluster: "c", InstanceID: aws.ParseProviderID, Clock: clock.RealClock{}}

@@ -25,11 +25,13 @@ type Hash struct {
 	Client client.Client
 	// CABundle is the cluster's, which is part of what an instance boots with.
 	CABundle string
+	Clock    control.Clock
 }
 
 // Register makes the manager run the reconciler on every change of a class.
 func (r *Hash) Register(m manager.Manager) error {
-	return builder.ControllerManagedBy(m).Named("nodeclass.hash").For(&awsv1.EC2NodeClass{}).Complete(r)
+	return builder.ControllerManagedBy(m).Named("nodeclass.hash").For(&awsv1.EC2NodeClass{}).
+		WithOptions(control.Workers(0, r.Clock)).Complete(r)
 }
 
 // Reconcile stamps one class.

@@ -11,6 +11,7 @@ import (
 
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/control"
 )
 
 // Memory tells the provider how much memory a type really has, as its first node shows, so that the next plan need not
@@ -18,11 +19,13 @@ import (
 type Memory struct {
 	Client client.Client
 	Learn  func(instanceType, image string, bytes int64)
+	Clock  control.Clock
 }
 
 // Register makes the manager run the reconciler when claims change.
 func (r *Memory) Register(m manager.Manager) error {
-	return builder.ControllerManagedBy(m).Named("providers.instancetype.capacity").For(&karpv1.NodeClaim{}).Complete(r)
+	return builder.ControllerManagedBy(m).Named("providers.instancetype.capacity").For(&karpv1.NodeClaim{}).
+		WithOptions(control.Workers(0, r.Clock)).Complete(r)
 }
 
 // Reconcile learns from one claim's node.

@@ -58,16 +58,16 @@ func (r *Reservations) Check(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	market := make(map[string]string, len(instances))
+	capacityType := make(map[string]string, len(instances))
 	for _, in := range instances {
-		market[in.ID] = in.CapacityType
+		capacityType[in.ID] = in.CapacityType
 	}
 	for i := range claims.Items {
 		claim := &claims.Items[i]
 		if !claim.Spec.NodeClassRef.Is(awsv1.EC2NodeClassGroupKind) || !claim.DeletionTimestamp.IsZero() {
 			continue
 		}
-		if err := r.follow(ctx, claim, market, ending); err != nil {
+		if err := r.follow(ctx, claim, capacityType, ending); err != nil {
 			return 0, err
 		}
 	}
@@ -92,7 +92,7 @@ func (r *Reservations) ending(ctx context.Context) (map[string]bool, error) {
 }
 
 // follow brings one claim to what has become of its reservation.
-func (r *Reservations) follow(ctx context.Context, claim *karpv1.NodeClaim, market map[string]string, ending map[string]bool) error {
+func (r *Reservations) follow(ctx context.Context, claim *karpv1.NodeClaim, capacityType map[string]string, ending map[string]bool) error {
 	id, err := r.InstanceID(claim.Status.ProviderID)
 	if err != nil {
 		return nil // not launched yet
@@ -106,7 +106,7 @@ func (r *Reservations) follow(ctx context.Context, claim *karpv1.NodeClaim, mark
 		r.Log.Info("deleted nodeclaim", "NodeClaim", claim.Name, "Node", claim.Status.NodeName, "reason", "capacity_reservation_expiring", "message", "capacity reservation "+reservation+" is about to end")
 		return nil
 	}
-	if market[id] != karpv1.CapacityTypeOnDemand {
+	if capacityType[id] != karpv1.CapacityTypeOnDemand {
 		return nil
 	}
 	return r.relabel(ctx, claim)

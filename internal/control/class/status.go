@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -43,6 +42,7 @@ type Status struct {
 	Client   client.Client
 	Resolver Resolver
 	Recorder *control.Recorder
+	Clock    control.Clock
 }
 
 // Register makes the manager run the reconciler on changes of classes and on the end of claims.
@@ -51,7 +51,7 @@ func (r *Status) Register(m manager.Manager) error {
 		Named("nodeclass").
 		For(&awsv1.EC2NodeClass{}).
 		Watches(&karpv1.NodeClaim{}, handler.EnqueueRequestsFromMapFunc(classOf), builder.WithPredicates(onlyDeletes())).
-		WithOptions(controller.Options{MaxConcurrentReconciles: classWorkers}).
+		WithOptions(control.Workers(classWorkers, r.Clock)).
 		Complete(r)
 }
 

@@ -6,7 +6,6 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -42,7 +41,7 @@ type Tags struct {
 // Register makes the manager run the reconciler on every change of a claim.
 func (r *Tags) Register(m manager.Manager) error {
 	return builder.ControllerManagedBy(m).Named("nodeclaim.tagging").For(&karpv1.NodeClaim{}).
-		WithOptions(controller.Options{MaxConcurrentReconciles: tagWorkers}).Complete(r)
+		WithOptions(control.Workers(tagWorkers, r.Clock)).Complete(r)
 }
 
 // Reconcile tags one claim's instance.

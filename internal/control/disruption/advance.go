@@ -33,7 +33,7 @@ type waited struct{ pool, state string }
 
 // clean takes away what a move has left on nodes without being written on them (D2).
 func (l *Loop) clean(ctx context.Context, stale []*state.Node) {
-	for i, err := range each(stale, func(n *state.Node) error { return l.putBack(ctx, []*state.Node{n}) }) {
+	for i, err := range each(l.Clock, stale, func(n *state.Node) error { return l.putBack(ctx, []*state.Node{n}) }) {
 		if err != nil {
 			l.Log.Error("could not take back the marks of a disruption", "Node", stale[i].World.Name, "NodeClaim", stale[i].Claim.Name, "error", err)
 		}
@@ -57,7 +57,7 @@ func (l *Loop) advance(ctx context.Context, view *state.View, list []*command) (
 	l.replaced = seen
 	patience := min(max(time.Duration(count)*perNode, leastPatience), mostPatience)
 	var changed atomic.Bool
-	each(list, func(c *command) error {
+	each(l.Clock, list, func(c *command) error {
 		did, err := l.step(ctx, view, c, patience)
 		if did {
 			changed.Store(true)
@@ -188,7 +188,7 @@ func (l *Loop) callOff(ctx context.Context, c *command, level slog.Level, why st
 // finish deletes the nodes of a move whose replacements are up (D53), unless somebody forbids it now.
 func (l *Loop) finish(ctx context.Context, c *command) (did bool, err error) {
 	for _, n := range c.stay {
-		why, err := l.forbidden(ctx, n, c.reason)
+		why, err := l.forbidden(ctx, n, c.record)
 		if err != nil {
 			return false, err
 		}
@@ -214,21 +214,30 @@ func (l *Loop) finish(ctx context.Context, c *command) (did bool, err error) {
 }
 
 // forbidden says why a node must not be removed although its move has gone so far.
-func (l *Loop) forbidden(ctx context.Context, n *state.Node, reason disrupt.Reason) (string, error) {
+func (l *Loop) forbidden(ctx context.Context, n *state.Node, r record) (string, error) {
 	if n.Object == nil {
 		return "", nil
+	}
+	if r.reason == disrupt.Unhealthy {
+		if because := l.unrepairable(n); because != "" {
+			return because, nil
+		}
+		return l.disturbed(ctx, n, r, nil)
 	}
 	for _, annotations := range []map[string]string{n.Object.Annotations, n.Claim.Annotations} {
 		if annotations[karpv1.DoNotDisruptAnnotationKey] == "true" {
 			return "it has the annotation " + karpv1.DoNotDisruptAnnotationKey, nil
 		}
 	}
-	return l.disturbed(ctx, n, reason, nil)
+	return l.disturbed(ctx, n, r, nil)
 }
 
 // end deletes the claims of nodes, of a move of that kind.
 func (l *Loop) end(ctx context.Context, nodes []*state.Node, r record, kind string) error {
-	return errors.Join(each(nodes, func(n *state.Node) error {
+	return errors.Join(each(l.Clock, nodes, func(n *state.Node) error {
+		if err := l.tighten(ctx, n, r); err != nil {
+			return err
+		}
 		removed, err := l.remove(ctx, n.Claim)
 		if removed {
 			l.reporter.ended(n, r, kind)

@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 
 var class = schema.GroupKind{Group: awsv1.Group, Kind: "EC2NodeClass"}
 
-// bench is a cluster with an AWS simulator in which nothing happens by itself: the test lets time pass, machines join, pods move and
+// bench is a cluster with an AWS simulator in which nothing happens by itself: the test lets time pass, instances join, pods move and
 // the loop look.
 type bench struct {
 	*testing.T
@@ -67,6 +67,8 @@ type bench struct {
 	lifecycle *claim.Lifecycle
 	put       map[types.UID]client.Object // what the mirror has been shown
 	pods      int
+	// reservation, if any, is a full one for m5.large.
+	reservation string
 }
 
 func newBench(t *testing.T) *bench {
@@ -122,7 +124,18 @@ func (b *bench) types(class string) ([]string, []*world.InstanceType, uint64, er
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	return found.Resources, found.List, found.Version, nil
+	list := found.List
+	if b.reservation != "" {
+		list = slices.Clone(list)
+		i := slices.IndexFunc(list, func(t *world.InstanceType) bool { return t.Name == "m5.large" })
+		more := *list[i]
+		more.Offerings = append(slices.Clone(more.Offerings), world.Offering{
+			Zone: "us-west-2a", CapacityType: world.CapacityReserved, Price: 0.001, Available: true, Reservation: b.reservation,
+			Labels: world.NewLabels(map[string]string{awsv1.LabelCapacityReservationID: b.reservation}),
+		})
+		list[i] = &more
+	}
+	return found.Resources, list, found.Version, nil
 }
 
 // kinds are the kinds of objects that these tests make.
@@ -293,8 +306,8 @@ func (b *bench) pool(name string, edit ...func(*karpv1.NodePool)) *karpv1.NodePo
 	return p
 }
 
-// machine makes a claim of a pool with a machine of a type, up and running.
-func (b *bench) machine(name, pool, typ string, edit ...func(*karpv1.NodeClaim)) *karpv1.NodeClaim {
+// instance makes a claim of a pool with an instance of a type, up and running.
+func (b *bench) instance(name, pool, typ string, edit ...func(*karpv1.NodeClaim)) *karpv1.NodeClaim {
 	b.Helper()
 	c := simcloud.NewClaim(name)
 	c.Labels = map[string]string{karpv1.NodePoolLabelKey: pool, awsv1.LabelNodeClass: "default"}
@@ -312,7 +325,7 @@ func (b *bench) machine(name, pool, typ string, edit ...func(*karpv1.NodeClaim))
 	return b.claim(name)
 }
 
-// launch gives claims their machines.
+// launch gives claims their instances.
 func (b *bench) launch(names ...string) {
 	b.Helper()
 	for range 30 {
@@ -331,7 +344,7 @@ func (b *bench) launch(names ...string) {
 	b.Fatalf("%v were not launched", names)
 }
 
-// join makes the nodes of claims that have machines, ready for pods.
+// join makes the nodes of claims that have instances, ready for pods.
 func (b *bench) join(names ...string) {
 	b.Helper()
 	for _, name := range names {

@@ -55,7 +55,7 @@ func (l *Loop) carryOut(ctx context.Context, p *plan) (begun int) {
 		first := len(moves) == len(p.moves)
 		moves = moves[len(lot):]
 		starts := l.verify(p, lot, first)
-		for i, err := range each(starts, func(s *start) error { return l.begin(ctx, s) }) {
+		for i, err := range each(l.Clock, starts, func(s *start) error { return l.begin(ctx, s) }) {
 			s := starts[i]
 			if err == nil {
 				begun++
@@ -63,7 +63,10 @@ func (l *Loop) carryOut(ctx context.Context, p *plan) (begun int) {
 					l.moved.begin(s)
 					l.promises.made(s, l.Clock.Now())
 				}
-				if len(s.to) == 0 {
+				switch {
+				case s.reboot:
+					l.entries.ended(s.id, ledger.Done, "its reboot is requested")
+				case len(s.to) == 0:
 					l.entries.ended(s.id, ledger.Done, "deleted")
 				}
 				continue
@@ -114,6 +117,8 @@ func (l *Loop) verify(p *plan, moves []*disrupt.Move, first bool) []*start {
 		}
 		l.moves++
 		s.record = record{id: strconv.FormatInt(now.UnixNano(), 36) + "-" + strconv.Itoa(l.moves), reason: m.Reason, began: now, saves: p.share(m)}
+		s.reboot, s.first = m.Reboot, m.TerminateFirst
+		s.repairs(p.in.Nodes[m.Remove[0]].Illness)
 		s.from = origin{s.id, m.From}
 		out = append(out, s)
 	}
@@ -151,15 +156,22 @@ func (l *Loop) begin(ctx context.Context, s *start) error {
 	defer l.Turn.begin(s.nodes)()
 	ctx, cancel := context.WithTimeout(ctx, beginTimeout)
 	defer cancel()
-	drafts := l.Creator.Drafts(s.plan.view, s.move.Add, lower(s.reason))
-	if len(drafts) != len(s.move.Add) {
+	if s.reboot {
+		return l.requestReboots(ctx, s)
+	}
+	add := s.move.Add
+	if s.first {
+		add = nil // provisioning launches it when its place is free
+	}
+	drafts := l.Creator.Drafts(s.plan.view, add, lower(s.reason))
+	if len(drafts) != len(add) {
 		return errors.New("the pool of a replacement is gone")
 	}
 	for _, d := range drafts {
 		control.Annotate(d.Claim, karpv1.MovedFromAnnotationKey, s.from.String())
 		s.to = append(s.to, d.Claim.Name)
 	}
-	errs := each(s.nodes, func(n *state.Node) error { return l.prepareNode(ctx, n, s) })
+	errs := each(l.Clock, s.nodes, func(n *state.Node) error { return l.prepareNode(ctx, n, s) })
 	if len(drafts) > 0 {
 		if err := errors.Join(errs...); err != nil {
 			return errors.Join(err, l.putBack(ctx, s.nodes))
@@ -196,7 +208,7 @@ func (l *Loop) prepareNode(ctx context.Context, n *state.Node, s *start) error {
 	if err := l.shut(ctx, n, s.reason); err != nil {
 		return err
 	}
-	why, err := l.disturbed(ctx, n, s.reason, known(n))
+	why, err := l.disturbed(ctx, n, s.record, known(n))
 	if err == nil && why != "" {
 		err = fmt.Errorf("node %s %w: %s", n.World.Name, errDisturbed, why)
 	}
@@ -224,7 +236,7 @@ func (l *Loop) create(ctx context.Context, s *start, drafts []*provision.Draft) 
 
 // putBack makes nodes usable again. The record of the move goes last: whoever finds it finishes what is left to undo.
 func (l *Loop) putBack(ctx context.Context, nodes []*state.Node) error {
-	return errors.Join(each(nodes, func(n *state.Node) error {
+	return errors.Join(each(l.Clock, nodes, func(n *state.Node) error {
 		if n = l.Mirror.View().Claim(n.Claim.Name); n == nil || deleted(n) {
 			return nil
 		}
@@ -258,7 +270,7 @@ func kindOf(reason disrupt.Reason, nodes int) string {
 	switch {
 	case reason == disrupt.Empty:
 		return kindEmpty
-	case reason == disrupt.Drifted:
+	case reason == disrupt.Drifted || reason == disrupt.Unhealthy:
 		return ""
 	case nodes > 1:
 		return kindMulti

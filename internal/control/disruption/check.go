@@ -11,19 +11,18 @@ import (
 
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/control"
-	"karpenter/internal/engine/disrupt"
 	"karpenter/internal/engine/life"
 	"karpenter/internal/state"
 )
 
 // disturbed says what on a node forbids that it is removed now, as the API server itself shows it: pods that have come since
 // it was looked at, and pods that must not be disturbed. before are the pods that were there; nil for any.
-func (l *Loop) disturbed(ctx context.Context, n *state.Node, reason disrupt.Reason, before map[types.UID]bool) (why string, err error) {
+func (l *Loop) disturbed(ctx context.Context, n *state.Node, r record, before map[types.UID]bool) (why string, err error) {
 	list := &corev1.PodList{}
 	if err := l.Live.List(ctx, list, client.MatchingFields{"spec.nodeName": n.Object.Name}); err != nil {
 		return "", fmt.Errorf("listing the pods of Node %s: %w", n.Object.Name, err)
 	}
-	forced := reason == disrupt.Drifted && n.Claim.Spec.TerminationGracePeriod != nil // D9
+	forced := r.forced(n.Claim)
 	now := l.Clock.Now()
 	for i := range list.Items {
 		p := &list.Items[i]

@@ -56,7 +56,7 @@ func TestAPoolChurnsWhenMoreThanOneInThreePodsIsEvictedWithinAnHour(t *testing.T
 func TestAPoolThatChurnsIsToldWhatToDo(t *testing.T) {
 	b := newBench(t)
 	b.pool("general")
-	b.machine("full", "general", "m5.large")
+	b.instance("full", "general", "m5.large")
 	b.pod("full", "1500m")
 	b.loop.churn.evicted("general", churnLeast, 1.5, b.clock.Now())
 	for range 3 {

@@ -41,7 +41,7 @@ func read(view *state.View) (list []*command, stale []*state.Node) {
 		r, ok := recordOf(n.Claim)
 		if !ok {
 			_, marked := n.Claim.Annotations[karpv1.MoveAnnotationKey]
-			if !going && (marked || tainted(n.Object) || n.Claim.StatusConditions().Get(karpv1.ConditionDisruptionReason) != nil) {
+			if !going && !rebooting(n.Claim) && (marked || tainted(n.Object) || n.Claim.StatusConditions().Get(karpv1.ConditionDisruptionReason) != nil) {
 				stale = append(stale, n)
 			}
 			continue
@@ -84,6 +84,11 @@ func recordOf(claim *karpv1.NodeClaim) (record, bool) {
 // deleted says whether the claim or its node has been deleted. A node that goes takes its claim with it.
 func deleted(n *state.Node) bool {
 	return !n.Claim.DeletionTimestamp.IsZero() || n.Object != nil && !n.Object.DeletionTimestamp.IsZero()
+}
+
+// rebooting says whether a claim's instance is being rebooted, which package drain does.
+func rebooting(claim *karpv1.NodeClaim) bool {
+	return claim.StatusConditions().IsTrue(karpv1.ConditionRebooting)
 }
 
 func initialized(claim *karpv1.NodeClaim) bool {

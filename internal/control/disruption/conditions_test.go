@@ -32,7 +32,7 @@ func (b *bench) condition(name, condition string) string {
 func TestD24_ConsolidatableFollowsPodEvents(t *testing.T) {
 	b := newBench(t)
 	p := b.pool("general", whenEmpty)
-	b.machine("node", "general", "m5.large")
+	b.instance("node", "general", "m5.large")
 	quiet := &Quiet{Client: b.client, Class: class, Clock: b.clock}
 	left := b.run(quiet, "node")
 	if left <= 0 || left > 30*time.Second || b.condition("node", karpv1.ConditionConsolidatable) != "" {
@@ -83,7 +83,7 @@ func TestD43_DriftIsFoundAndForgotten(t *testing.T) {
 	hash := &pool.Hash{Client: b.client}
 	b.run(hash, "general")
 	b.must(b.client.Get(t.Context(), clientKey("general"), p))
-	b.machine("node", "general", "m5.large", func(c *karpv1.NodeClaim) {
+	b.instance("node", "general", "m5.large", func(c *karpv1.NodeClaim) {
 		c.Annotations = map[string]string{
 			karpv1.NodePoolHashAnnotationKey:        p.Annotations[karpv1.NodePoolHashAnnotationKey],
 			karpv1.NodePoolHashVersionAnnotationKey: p.Annotations[karpv1.NodePoolHashVersionAnnotationKey],
@@ -114,7 +114,7 @@ func TestD43_DriftIsFoundAndForgotten(t *testing.T) {
 	is("True/AMIDrift", "an error clears nothing")
 	stub.err = &cloud.Error{Class: cloud.NotFound, Op: "test"}
 	b.run(r, "node")
-	is("True/AMIDrift", "a missing machine clears nothing")
+	is("True/AMIDrift", "a missing instance clears nothing")
 	stub.err = nil
 
 	p.Spec.Template.Spec.Taints = []karpv1.Taint{{Key: "dedicated", Effect: corev1.TaintEffectNoSchedule}}
@@ -153,7 +153,7 @@ func TestD43_DriftIsFoundAndForgotten(t *testing.T) {
 func TestD46_TypesThatAreGone(t *testing.T) {
 	b := newBench(t)
 	b.pool("general")
-	b.machine("node", "general", "m5.large")
+	b.instance("node", "general", "m5.large")
 	r := b.drift(&judgeStub{})
 	all, err := b.world.Provider.Types("default")
 	b.must(err)
@@ -194,11 +194,11 @@ func TestD46_TypesThatAreGone(t *testing.T) {
 	}
 }
 
-func TestD46_ReservedMachinesAreOfTheirType(t *testing.T) {
+func TestD46_ReservedInstancesAreOfTheirType(t *testing.T) {
 	types := []*world.InstanceType{{Name: "m5.large", Offerings: []world.Offering{{Zone: "a", CapacityType: "on-demand"}, {Zone: "b", CapacityType: "spot"}}}}
 	for _, c := range []struct {
-		typ, zone, market string
-		gone              bool
+		typ, zone, capacityType string
+		gone                    bool
 	}{
 		{"m5.large", "a", "on-demand", false},
 		{"m5.large", "a", "reserved", false},
@@ -209,7 +209,7 @@ func TestD46_ReservedMachinesAreOfTheirType(t *testing.T) {
 		{"", "a", "on-demand", true},
 	} {
 		claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{
-			corev1.LabelInstanceTypeStable: c.typ, corev1.LabelTopologyZone: c.zone, karpv1.CapacityTypeLabelKey: c.market,
+			corev1.LabelInstanceTypeStable: c.typ, corev1.LabelTopologyZone: c.zone, karpv1.CapacityTypeLabelKey: c.capacityType,
 		}}}
 		if got := missingType(claim, types); (got != "") != c.gone {
 			t.Errorf("%+v: %q", c, got)
@@ -254,7 +254,7 @@ func TestD45_Requirements(t *testing.T) {
 func TestD48_AnotherImageReplacesNodes(t *testing.T) {
 	b := newBench(t)
 	b.pool("general", func(p *karpv1.NodePool) { p.Spec.Disruption.ConsolidateAfter = karpv1.NeverDuration() })
-	b.machine("old", "general", "m5.large")
+	b.instance("old", "general", "m5.large")
 	b.pod("old", "1")
 	r := b.drift(b.world.Provider)
 	if b.run(r, "old"); b.condition("old", karpv1.ConditionDrifted) != "" {

@@ -51,7 +51,7 @@ func (b *bench) crash(reap *rig.Reaper) {
 			Key: corev1.LabelInstanceTypeStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"m5.large"},
 		})
 	})
-	b.machine("big", "general", "m5.4xlarge")
+	b.instance("big", "general", "m5.4xlarge")
 	for range replacements {
 		b.pod("big", "1500m")
 	}
@@ -139,8 +139,8 @@ func TestW48_CrashPointsOfADeletion(t *testing.T) {
 			sweep(t)
 			b.restart()
 			b.pool("general", whenEmpty)
-			b.machine("empty", "general", "m5.large")
-			b.machine("used", "general", "m5.large")
+			b.instance("empty", "general", "m5.large")
+			b.instance("used", "general", "m5.large")
 			b.pod("used", "1")
 			b.clock.Step(time.Minute)
 			b.judge()

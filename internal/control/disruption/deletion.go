@@ -185,7 +185,7 @@ func (r *DeletionCosts) write(ctx context.Context, view *state.View) {
 	defer cancel()
 	var failed []error
 	pending := map[string]map[string]bool{} // nodes by pool
-	for i, err := range each(edits, func(e edit) error { return r.patch(ctx, e) }) {
+	for i, err := range each(r.Clock, edits, func(e edit) error { return r.patch(ctx, e) }) {
 		result, e := "success", &edits[i]
 		switch {
 		case apierrors.IsNotFound(err):

@@ -30,7 +30,7 @@ func pricedBench(t *testing.T) (*bench, *DeletionCosts) {
 		p.Spec.Disruption.ConsolidateAfter = karpv1.NewNillableDuration(time.Hour) // what is planned is not done yet
 	})
 	for _, name := range []string{"full", "some", "few"} {
-		b.machine(name, "general", "m5.xlarge")
+		b.instance(name, "general", "m5.xlarge")
 	}
 	for range 3 {
 		b.pod("full", "1")

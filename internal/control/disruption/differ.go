@@ -40,15 +40,15 @@ func missingType(claim *karpv1.NodeClaim, types []*world.InstanceType) string {
 	if !found {
 		return fmt.Sprintf("The cloud does not know instance type %q", name)
 	}
-	zone, market := claim.Labels[corev1.LabelTopologyZone], claim.Labels[karpv1.CapacityTypeLabelKey]
-	markets := []string{market}
-	if market == karpv1.CapacityTypeReserved {
-		markets = append(markets, karpv1.CapacityTypeOnDemand)
+	zone, capacityType := claim.Labels[corev1.LabelTopologyZone], claim.Labels[karpv1.CapacityTypeLabelKey]
+	capacityTypes := []string{capacityType}
+	if capacityType == karpv1.CapacityTypeReserved {
+		capacityTypes = append(capacityTypes, karpv1.CapacityTypeOnDemand)
 	}
 	for _, o := range types[at].Offerings {
-		if (zone == "" || o.Zone == zone) && (market == "" || slices.Contains(markets, o.CapacityType)) {
+		if (zone == "" || o.Zone == zone) && (capacityType == "" || slices.Contains(capacityTypes, o.CapacityType)) {
 			return ""
 		}
 	}
-	return fmt.Sprintf("The cloud does not offer %s %s in %s", market, name, zone)
+	return fmt.Sprintf("The cloud does not offer %s %s in %s", capacityType, name, zone)
 }

@@ -16,8 +16,8 @@ func whenEmpty(p *karpv1.NodePool) {
 func TestD20_AnEmptyNodeGoesAfterConsolidateAfter(t *testing.T) {
 	b := newBench(t)
 	b.pool("general", whenEmpty)
-	b.machine("empty", "general", "m5.large")
-	b.machine("used", "general", "m5.large")
+	b.instance("empty", "general", "m5.large")
+	b.instance("used", "general", "m5.large")
 	b.pod("used", "1")
 	b.clock.Step(29 * time.Second)
 	if b.pass(); b.going("empty") {

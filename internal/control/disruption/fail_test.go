@@ -194,7 +194,7 @@ func TestT24_OneBrokenPoolHoldsUpNoOther(t *testing.T) {
 		return func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{karpv1.NodePoolLabelKey: pool} }
 	}
 	for _, pool := range []string{"broken", "sound"} {
-		b.machine(pool+"-big", pool, "m5.4xlarge")
+		b.instance(pool+"-big", pool, "m5.4xlarge")
 		b.pod(pool+"-big", "1", own(pool))
 	}
 	b.clock.Step(time.Minute)
@@ -235,7 +235,7 @@ func TestD54_AReplacementThatTakesTooLong(t *testing.T) {
 	}
 	b.clock.Step(2 * time.Minute)
 	if b.pass(); b.asBefore("big") != "" || b.going(name) {
-		t.Errorf("%s; replacement going %v: it has a machine and deadlines of its own", b.asBefore("big"), b.going(name))
+		t.Errorf("%s; replacement going %v: it has an instance and deadlines of its own", b.asBefore("big"), b.going(name))
 	}
 }
 
@@ -297,7 +297,7 @@ func TestT24_TheFirstReplacementsOfAChangedPoolAreTriedFew(t *testing.T) {
 	const n = 6
 	for i := range n {
 		name := fmt.Sprint("old-", i)
-		b.machine(name, "general", "m5.large")
+		b.instance(name, "general", "m5.large")
 		b.pod(name, "1500m")
 	}
 	b.clock.Step(time.Minute)

@@ -22,7 +22,7 @@ func (l *Loop) Facts(view *state.View, now time.Time) ledger.Facts {
 func (l *Loop) facts(view *state.View, list []*command, now time.Time) ledger.Facts {
 	f := ledger.Facts{
 		Expected: l.Creator.Expected(view), Held: l.held(view, now), Nominated: map[string]time.Time{}, Busy: map[string]string{}, Fixed: map[string]string{},
-		Past: ledger.NewPast(l.memory.recent(now)),
+		Past: ledger.NewPast(l.memory.recent(now)), Repair: l.Repair,
 	}
 	created := func(types.UID) time.Time { return time.Time{} }
 	if l.Arrivals != nil {

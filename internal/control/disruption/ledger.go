@@ -57,7 +57,7 @@ func refusal(in *disrupt.Input, d *disrupt.Decision) (e *ledger.Entry, kinds str
 	total := 0
 	for _, k := range d.Kept {
 		facts := &in.Nodes[k.Node]
-		if facts.Fixed != "" || !facts.Consolidatable && facts.Drift == "" {
+		if facts.Fixed != "" || !facts.Consolidatable && facts.Drift == "" && facts.Illness == nil {
 			continue
 		}
 		total++
@@ -90,7 +90,7 @@ func refusal(in *disrupt.Input, d *disrupt.Decision) (e *ledger.Entry, kinds str
 }
 
 // words is what a summary calls nodes that go for a reason.
-var words = map[disrupt.Reason]string{disrupt.Empty: "empty", disrupt.Drifted: "drifted", disrupt.Underutilized: "underused"}
+var words = map[disrupt.Reason]string{disrupt.Empty: "empty", disrupt.Drifted: "drifted", disrupt.Underutilized: "underused", disrupt.Unhealthy: "unhealthy"}
 
 // begun keeps a move that has begun.
 func (b *ledgerRecorder) begun(s *start) {
@@ -110,9 +110,18 @@ func (b *ledgerRecorder) begun(s *start) {
 		if i < len(s.to) {
 			m.Claim = s.to[i]
 		}
+		if s.first {
+			break // it is planned when there is room for it
+		}
 		e.Add = append(e.Add, m)
 	}
 	e.Summary = ledger.MoveSummary(words[s.reason], &e)
+	if s.reboot {
+		e.Summary, e.Remove = fmt.Sprintf("%s is rebooted: %s", why.List(nodeNames(s.nodes), 1), s.move.Why.Line()), nil
+		for _, n := range s.nodes {
+			e.About = append(e.About, ledger.Ref{Kind: "Node", Name: n.World.Name})
+		}
+	}
 	b.ledger.Add(e)
 }
 

@@ -97,7 +97,7 @@ func TestMovesThatFailAreKept(t *testing.T) {
 func TestNodesThatStayAreSummedUp(t *testing.T) {
 	b := newBench(t)
 	b.pool("general")
-	b.machine("full", "general", "m5.large")
+	b.instance("full", "general", "m5.large")
 	b.pod("full", "1500m")
 	b.clock.Step(time.Minute)
 	for range 4 {

@@ -14,6 +14,7 @@ import (
 	"karpenter/internal/control"
 	"karpenter/internal/control/provision"
 	"karpenter/internal/engine/disrupt"
+	"karpenter/internal/engine/life"
 	"karpenter/internal/ledger"
 	"karpenter/internal/meter"
 	"karpenter/internal/state"
@@ -63,6 +64,8 @@ type Loop struct {
 	ClassVersion func(class string) string
 	// Gate says which pools make no nodes for now; it may be nil.
 	Gate provision.Gate
+	// Repair says which node conditions condemn an instance; without any nothing is repaired. Whoever gives them has checked them.
+	Repair []life.RepairPolicy
 	// Options are those of every decision.
 	Options  disrupt.Options
 	Clock    control.Clock
@@ -78,7 +81,7 @@ type Loop struct {
 	Decided func(view *state.View, in *disrupt.Input, d *disrupt.Decision, at time.Time)
 
 	informers cache.Informers
-	wakes     wakes
+	wakes     *wakes
 	breaker   breaker
 	reporter  *reporter
 	entries   ledgerRecorder
@@ -210,7 +213,7 @@ func (l *Loop) decide(ctx context.Context, view *state.View, list []*command) (s
 	}
 	l.last = question{}
 	options := l.options()
-	done := l.measure(in)
+	done := l.measure(ctx, in)
 	decision, err := l.ponder(in, options, begin)
 	done()
 	if err != nil {
@@ -265,6 +268,7 @@ var parts = map[disrupt.Part]struct {
 	reason disrupt.Reason
 	kind   string
 }{
+	disrupt.Repair:    {disrupt.Unhealthy, ""},
 	disrupt.Emptiness: {disrupt.Empty, kindEmpty},
 	disrupt.Drift:     {disrupt.Drifted, ""},
 	disrupt.Groups:    {disrupt.Underutilized, kindMulti},

@@ -24,7 +24,7 @@ func TestD1_AsTheProgramRunsIt(t *testing.T) {
 	b := newBench(t)
 	b.clock.SetTime(time.Now())
 	b.pool("general")
-	b.machine("empty", "general", "m5.large")
+	b.instance("empty", "general", "m5.large")
 	m, ctx := rig.Manager(t, cluster), t.Context()
 	log := slog.New(slog.DiscardHandler)
 	mirror := state.NewMirror(state.MirrorOptions{Now: time.Now, Types: b.types})

@@ -21,7 +21,7 @@ func TestD27_PodsThatFitElsewhereFreeTheirNode(t *testing.T) {
 	b := newBench(t)
 	b.pool("general")
 	for _, name := range []string{"a", "b", "c"} {
-		b.machine(name, "general", "m5.large")
+		b.instance(name, "general", "m5.large")
 		b.pod(name, "400m")
 	}
 	b.clock.Step(time.Minute)
@@ -41,7 +41,7 @@ func TestD27_PodsThatFitElsewhereFreeTheirNode(t *testing.T) {
 
 // big is a node that costs more than its pod is worth.
 func (b *bench) big(name, pool string) {
-	b.machine(name, pool, "m5.4xlarge")
+	b.instance(name, pool, "m5.4xlarge")
 	b.pod(name, "1")
 }
 
@@ -119,8 +119,8 @@ func TestD14_BusinessHours(t *testing.T) {
 		p.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "100%"}, {Nodes: "0", Schedule: new("0 9 * * mon-fri"), Duration: &hours}}
 	})
 	b.clock.SetTime(time.Date(2026, 8, 3, 9, 0, 0, 0, time.UTC)) // Monday
-	b.machine("one", "office", "m5.large")
-	b.machine("two", "office", "m5.large")
+	b.instance("one", "office", "m5.large")
+	b.instance("two", "office", "m5.large")
 	for b.clock.Now().Hour() < 17 {
 		if b.pass(); b.going("one") || b.going("two") {
 			t.Fatalf("D15: a node went at %s", b.clock.Now())
@@ -141,7 +141,7 @@ func TestD14_ABudgetOfOneIsKept(t *testing.T) {
 	b := newBench(t)
 	b.pool("general", whenEmpty, func(p *karpv1.NodePool) { p.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "1"}} })
 	for i := range 3 {
-		b.machine(fmt.Sprint("n", i), "general", "m5.large")
+		b.instance(fmt.Sprint("n", i), "general", "m5.large")
 	}
 	b.clock.Step(time.Minute)
 	for range 3 {
@@ -170,7 +170,7 @@ func TestD55_ManyMovesAtOnce(t *testing.T) {
 	b := newBench(t)
 	b.pool("general", func(p *karpv1.NodePool) { p.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "100%"}} })
 	for i := range 4 {
-		b.machine(fmt.Sprint("empty-", i), "general", "m5.large")
+		b.instance(fmt.Sprint("empty-", i), "general", "m5.large")
 	}
 	b.clock.Step(time.Minute)
 	b.pass()
@@ -182,7 +182,7 @@ func TestD55_ManyMovesAtOnce(t *testing.T) {
 func TestD2_StaleMarksAreTakenBack(t *testing.T) {
 	b := newBench(t)
 	b.pool("general", func(p *karpv1.NodePool) { p.Spec.Disruption.ConsolidateAfter = karpv1.NeverDuration() })
-	b.machine("stale", "general", "m5.large", func(c *karpv1.NodeClaim) {
+	b.instance("stale", "general", "m5.large", func(c *karpv1.NodeClaim) {
 		c.Annotations = map[string]string{karpv1.MoveAnnotationKey: "nonsense"}
 	})
 	node := b.nodeOf("stale")
@@ -214,7 +214,7 @@ func TestD51_WhatComesBetweenDecisionAndActionCallsItOff(t *testing.T) {
 		t.Run("D51 "+c.name, func(t *testing.T) {
 			b := newBench(t)
 			b.pool("general", whenEmpty)
-			b.machine("target", "general", "m5.large")
+			b.instance("target", "general", "m5.large")
 			b.clock.Step(time.Minute)
 			b.judge()
 			b.between(karpv1.MoveAnnotationKey, func() { c.do(b) })
@@ -259,7 +259,7 @@ func TestD51_DoNotDisruptDuringTheWaitKeepsTheNode(t *testing.T) {
 func TestP118_TheSameQuestionIsAskedOnce(t *testing.T) {
 	b := newBench(t)
 	b.pool("general")
-	b.machine("full", "general", "m5.large")
+	b.instance("full", "general", "m5.large")
 	b.pod("full", "1500m")
 	b.clock.Step(time.Minute)
 	b.pass()
@@ -295,9 +295,9 @@ func TestP118_TheSameQuestionIsAskedOnce(t *testing.T) {
 func TestD32_WhyNodesStayIsTold(t *testing.T) {
 	b := newBench(t)
 	b.pool("general")
-	b.machine("full", "general", "m5.large")
+	b.instance("full", "general", "m5.large")
 	b.pod("full", "1500m")
-	b.machine("guarded", "general", "m5.large")
+	b.instance("guarded", "general", "m5.large")
 	b.pod("guarded", "1500m", func(p *corev1.Pod) { p.Annotations = map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"} })
 	b.clock.Step(time.Minute)
 	b.pass()
@@ -344,4 +344,4 @@ func TestD6_APoolThatIsPausedMakesNoReplacements(t *testing.T) {
 // paused holds every pool back.
 type paused struct{ until time.Time }
 
-func (p paused) Paused(string) (time.Time, string) { return p.until, "its machines do not join" }
+func (p paused) Paused(string) (time.Time, string) { return p.until, "its instances do not join" }

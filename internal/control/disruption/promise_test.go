@@ -24,7 +24,7 @@ func (b *bench) horizonOf(pool string) (share float64, written string) {
 func TestPromisesThatAreNotKeptShortenTheHorizon(t *testing.T) {
 	b := newBench(t)
 	b.pool("general")
-	b.machine("node", "general", "m5.xlarge", func(c *karpv1.NodeClaim) { c.Annotations = map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"} })
+	b.instance("node", "general", "m5.xlarge", func(c *karpv1.NodeClaim) { c.Annotations = map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"} })
 	b.pod("node", "3")
 	rest := func() {
 		for range 3 { // until the pool is known to be at rest

@@ -47,6 +47,10 @@ func ask(view *state.View, in *disrupt.Input, now time.Time) question {
 		number(math.Float64bits(n.Cost))
 		number(math.Float64bits(n.Restart))
 		text(n.Drift)
+		if n.Illness != nil {
+			text(n.Illness.Condition)
+			flags(!now.Before(n.Illness.Due), n.Illness.Fixed != "", n.Illness.Grace != nil, n.Illness.Reboot)
+		}
 		for _, g := range n.Guards {
 			number(uint64(g.Budget)<<32 | uint64(g.Pods))
 		}

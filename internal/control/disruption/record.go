@@ -18,6 +18,12 @@ type record struct {
 	to     []string
 	// saves is the part of each node's price that the move saves.
 	saves float64
+	// grace bounds the drain of a node that is repaired, nil for no bound; condition is that of the node.
+	grace     *time.Duration
+	condition string
+	// reboot says that the nodes are rebooted, and first that they are removed before their replacement can be there. Neither is written:
+	// such a move ends where it begins.
+	reboot, first bool
 }
 
 func (r record) String() string {
@@ -25,11 +31,23 @@ func (r record) String() string {
 	if r.saves != 0 {
 		text += fmt.Sprintf(" saves=%.4f", r.saves)
 	}
+	if r.grace != nil {
+		text += " grace=" + r.grace.String()
+	}
+	if r.condition != "" {
+		text += " condition=" + r.condition
+	}
 	return text
 }
 
 // decision is what metrics call it.
 func (r record) decision() string {
+	switch {
+	case r.reboot:
+		return "reboot"
+	case r.first:
+		return "terminate-first"
+	}
 	if len(r.to) > 0 {
 		return "replace"
 	}
@@ -58,6 +76,14 @@ func parseRecord(text string) (record, error) {
 			}
 		case "saves":
 			r.saves, _ = strconv.ParseFloat(value, 64) // what is no number is not counted
+		case "grace":
+			grace, err := time.ParseDuration(value)
+			if err != nil {
+				return record{}, fmt.Errorf("move %q: grace must be a duration such as 10m: %w", text, err)
+			}
+			r.grace = &grace
+		case "condition":
+			r.condition = value
 		}
 	}
 	if r.id == "" || r.reason == "" || r.began.IsZero() {

@@ -8,7 +8,6 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/control"
 	"karpenter/internal/engine/disrupt"
 	"karpenter/internal/engine/why"
@@ -77,13 +76,16 @@ func (s *reporter) about(n *state.Node, e control.Event) {
 
 // budgets shows how many nodes each pool may lose now, and how many it is without already (O28, D17).
 func (s *reporter) budgets(view *state.View, in *disrupt.Input) {
-	nodes, out := map[string]int{}, map[string]int{}
+	nodes, out, going := map[string]int{}, map[string]int{}, map[string]int{}
 	for i, n := range view.Nodes {
-		if n.Claim == nil || n.Object == nil || !n.World.Initialized || n.Claim.StatusConditions().IsTrue(karpv1.ConditionInstanceTerminating) {
+		if !n.Counts() {
 			continue
 		}
 		nodes[n.World.Pool]++
-		if in.World.Nodes[i].Deleting || !control.Ready(n.Object) {
+		if in.World.Nodes[i].Deleting || rebooting(n.Claim) {
+			going[n.World.Pool]++
+		}
+		if in.World.Nodes[i].Deleting || rebooting(n.Claim) || !control.Ready(n.Object) {
 			out[n.World.Pool]++
 		}
 	}
@@ -93,9 +95,16 @@ func (s *reporter) budgets(view *state.View, in *disrupt.Input) {
 			s.l.Log.Error("disruption budgets cannot be understood, nothing is disrupted", "NodePool", p.Name, "error", p.Trouble)
 		}
 		s.troubles[p.Name] = p.Trouble
-		for _, reason := range []disrupt.Reason{disrupt.Empty, disrupt.Drifted, disrupt.Underutilized} {
+		for _, reason := range disrupt.Reasons() {
+			consuming := out[p.Name]
+			if reason == disrupt.Unhealthy {
+				consuming = going[p.Name]
+			}
 			s.l.Meter.Set(meter.NodePoolsAllowedDisruptions, float64(p.Allowed[reason]), "nodepool", p.Name, "reason", lower(reason))
-			s.l.Meter.Set(meter.NodePoolsNodesConsumingBudgets, float64(out[p.Name]), "nodepool", p.Name, "reason", lower(reason))
+			s.l.Meter.Set(meter.NodePoolsNodesConsumingBudgets, float64(consuming), "nodepool", p.Name, "reason", lower(reason))
+			if reason == disrupt.Unhealthy && len(s.l.Repair) == 0 {
+				continue
+			}
 			if p.Allowed[reason] == 0 && nodes[p.Name] > 0 && !p.Static && pool != nil {
 				s.l.Recorder.Tell(control.Event{
 					Object: pool.Object, Reason: EventBlocked, Every: budgetEvery,
@@ -116,9 +125,13 @@ func (s *reporter) budgets(view *state.View, in *disrupt.Input) {
 
 // decided tells why nodes stay that somebody might expect to go (D6, D32), and counts those that could go (O37).
 func (s *reporter) decided(view *state.View, in *disrupt.Input, d *disrupt.Decision) {
-	eligible := map[disrupt.Reason]int{disrupt.Empty: 0, disrupt.Drifted: 0, disrupt.Underutilized: 0}
+	eligible := map[disrupt.Reason]int{disrupt.Empty: 0, disrupt.Drifted: 0, disrupt.Underutilized: 0, disrupt.Unhealthy: 0}
+	now := s.l.Clock.Now()
 	for i := range in.Nodes {
 		n := &in.Nodes[i]
+		if n.Illness != nil && n.Illness.Fixed == "" && !now.Before(n.Illness.Due) && (n.PodsFixed == "" || n.Illness.Grace != nil) {
+			eligible[disrupt.Unhealthy]++
+		}
 		if n.Fixed != "" || n.PodsFixed != "" && !(n.Deadline && n.Drift != "") {
 			continue
 		}
@@ -139,24 +152,30 @@ func (s *reporter) decided(view *state.View, in *disrupt.Input, d *disrupt.Decis
 	for _, score := range d.Rejected {
 		s.weighed(in, score, "rejected")
 	}
-	now := s.l.Clock.Now()
 	for claim, last := range s.said {
 		if !now.Before(last.until) {
 			delete(s.said, claim)
 		}
 	}
 	for _, k := range d.Kept {
+		if k.Why.Code == why.Breaker {
+			s.repairBlocked(view, view.Nodes[k.Node], in.Nodes[k.Node].Illness, k.Why)
+			continue
+		}
 		s.kept(view.Nodes[k.Node], &in.Nodes[k.Node], k.Why, now)
 	}
 }
 
 // kept tells why one node stays.
 func (s *reporter) kept(n *state.Node, facts *disrupt.Node, reason why.Reason, now time.Time) {
-	if n.Claim == nil || deleted(n) || !facts.Consolidatable && facts.Drift == "" {
+	ill := facts.Illness != nil && !now.Before(facts.Illness.Due)
+	if n.Claim == nil || deleted(n) || !facts.Consolidatable && facts.Drift == "" && !ill {
 		return
 	}
 	event := EventUnconsolidatable
 	switch {
+	case ill:
+		event = EventBlocked
 	case facts.Fixed != "" || facts.PodsFixed != "":
 		event = EventBlocked
 	case reason.Code == why.Limit:
@@ -198,11 +217,16 @@ func (s *reporter) begun(st *start) {
 			s.l.Meter.Add(meter.DisruptionDecisionsByPool, 1, append([]string{"nodepool", pool}, labels...)...)
 		}
 		pools[pool] = true
-		if st.reason != disrupt.Drifted {
+		if st.reason != disrupt.Drifted && st.reason != disrupt.Unhealthy {
 			s.about(n, control.Event{Reason: EventCandidate, Message: sentence(st.move.Why.Line())})
 		}
 		if st.reason == disrupt.Underutilized && policy(st.plan.in, pool) == string(disrupt.Balanced) { // D42
 			s.about(n, control.Event{Reason: EventApproved, Message: sentence(st.move.Why.Line())})
+		}
+	}
+	if st.first {
+		for pool := range pools {
+			s.l.Meter.Add(meter.TerminateFirstDecisions, 1, "nodepool", pool, "reason", reason, "terminate_first_reason", "no-reserved-capacity")
 		}
 	}
 	for _, score := range st.move.Scores {
@@ -256,7 +280,12 @@ func (s *reporter) ended(n *state.Node, r record, kind string) {
 			moved++
 		}
 	}
-	labels := control.DisruptedLabels(n.Claim, reason, s.policyOf(n))
+	within := state.Grace(n.Claim)
+	if r.reason == disrupt.Unhealthy {
+		within = r.grace
+		control.Unhealthy(s.l.Meter, n.Claim, r.condition, within)
+	}
+	labels := control.DisruptedLabels(n.Claim, reason, s.policyOf(n), within)
 	s.l.Meter.Add(meter.NodeClaimsDisrupted, 1, labels...)
 	s.l.Meter.Add(meter.PodsDisruptionInitiated, float64(moved), labels...)
 	s.l.Meter.Add(meter.DisruptionNodes, 1, "nodepool", poolOf(n.Claim), "action", r.decision(), "method", reason, "consolidation_type", kind)

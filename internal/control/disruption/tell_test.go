@@ -19,7 +19,7 @@ func TestD4_BudgetsThatCannotBeReadAreLoggedOnce(t *testing.T) {
 	b.pool("odd", whenEmpty, func(p *karpv1.NodePool) {
 		p.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "100%"}, {Nodes: "5", Schedule: new("99 * * * *"), Duration: &hour}}
 	})
-	b.machine("empty", "odd", "m5.large")
+	b.instance("empty", "odd", "m5.large")
 	for range 3 {
 		b.clock.Step(time.Minute)
 		b.pass()
@@ -37,7 +37,7 @@ func TestD17_AUsedUpBudgetIsTold(t *testing.T) {
 	b := newBench(t)
 	b.pool("full", whenEmpty, func(p *karpv1.NodePool) { p.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "0"}} })
 	b.pool("unused", whenEmpty, func(p *karpv1.NodePool) { p.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "0"}} })
-	b.machine("empty", "full", "m5.large")
+	b.instance("empty", "full", "m5.large")
 	count := func(events []string, reason string) (n int) {
 		for _, e := range events {
 			if strings.Contains(e, "DisruptionBlocked") && strings.Contains(e, "for disruption reason "+reason) {
@@ -70,8 +70,8 @@ func TestD17_AUsedUpBudgetIsTold(t *testing.T) {
 func TestD19_WhatBudgetsKeepOutIsLookedAtAgain(t *testing.T) {
 	b := newBench(t)
 	b.pool("general", whenEmpty, func(p *karpv1.NodePool) { p.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "1"}} })
-	b.machine("a", "general", "m5.large")
-	b.machine("b", "general", "m5.large")
+	b.instance("a", "general", "m5.large")
+	b.instance("b", "general", "m5.large")
 	b.clock.Step(time.Minute)
 	b.pass()
 	for range 3 {
@@ -92,7 +92,7 @@ func TestD38_OneMoveThatIsDisturbedHoldsUpNoOther(t *testing.T) {
 	b := newBench(t)
 	b.pool("general", whenEmpty, func(p *karpv1.NodePool) { p.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "100%"}} })
 	for _, name := range []string{"a", "b", "c"} {
-		b.machine(name, "general", "m5.large")
+		b.instance(name, "general", "m5.large")
 	}
 	b.clock.Step(time.Minute)
 	b.judge()
@@ -116,7 +116,7 @@ func TestD42_BalancedTellsWhatItApproves(t *testing.T) {
 	}
 	b.pool("general", balanced)
 	b.big("big", "general")
-	b.machine("full", "general", "m5.large")
+	b.instance("full", "general", "m5.large")
 	b.pod("full", "1500m")
 	b.clock.Step(time.Minute)
 	b.pass()
@@ -144,9 +144,9 @@ func TestD42_BalancedCountsWhatItRejects(t *testing.T) {
 		p.Spec.Disruption.ConsolidationPolicy = karpv1.ConsolidationPolicyBalanced
 	})
 	protected := func(p *corev1.Pod) { p.Annotations = map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"} }
-	b.machine("dear", "general", "m5.4xlarge")
+	b.instance("dear", "general", "m5.4xlarge")
 	b.pod("dear", "14", protected)
-	b.machine("crowded", "general", "m5.xlarge")
+	b.instance("crowded", "general", "m5.xlarge")
 	for range 12 {
 		b.pod("crowded", "100m")
 	}
@@ -162,7 +162,7 @@ func TestD42_BalancedCountsWhatItRejects(t *testing.T) {
 func TestO34_EveryPartOfADecisionIsTimed(t *testing.T) {
 	b := newBench(t)
 	b.pool("general")
-	b.machine("full", "general", "m5.large")
+	b.instance("full", "general", "m5.large")
 	b.pod("full", "1500m")
 	b.clock.Step(time.Minute)
 	b.pass()

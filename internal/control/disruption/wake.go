@@ -3,6 +3,7 @@ package disruption
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	toolscache "k8s.io/client-go/tools/cache"
@@ -11,35 +12,35 @@ import (
 
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/control"
+	"karpenter/internal/wait"
 )
 
 // wakes are the calls that end the loop's rest.
 type wakes struct {
-	// progress is for moves that have begun, news for what decisions are made from.
-	progress, news chan struct{}
+	called chan struct{}
+	// news is set if what decisions are made from has changed. Otherwise moves that have begun get on.
+	news atomic.Bool
 }
 
-func newWakes() wakes { return wakes{make(chan struct{}, 1), make(chan struct{}, 1)} }
+func newWakes() *wakes { return &wakes{called: make(chan struct{}, 1)} }
 
-func call(c chan struct{}) {
+func (w *wakes) call(news bool) {
+	if news {
+		w.news.Store(true)
+	}
 	select {
-	case c <- struct{}{}:
+	case w.called <- struct{}{}:
 	default:
 	}
 }
 
 // wait rests for so long, or until somebody calls. decide is after how long a decision is to be made if there is news.
-func (w wakes) wait(ctx context.Context, clock control.Clock, d time.Duration) (decide time.Duration) {
+func (w *wakes) wait(ctx context.Context, clock control.Clock, d time.Duration) (decide time.Duration) {
 	if d <= 0 {
 		return 0
 	}
-	timer := clock.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C():
-	case <-w.progress:
-	case <-w.news:
+	wait.Receive(ctx, clock, d, w.called)
+	if w.news.Swap(false) {
 		return gather
 	}
 	return 0
@@ -61,7 +62,7 @@ func (l *Loop) watch(ctx context.Context, informers cache.Informers) error {
 		{&karpv1.NodePool{}, func(before, now any) {
 			was, _ := before.(*karpv1.NodePool)
 			if is, ok := now.(*karpv1.NodePool); ok && (was == nil || was.Generation != is.Generation) {
-				call(l.wakes.news)
+				l.wakes.call(true)
 			}
 		}},
 	} {
@@ -90,12 +91,12 @@ func (l *Loop) claimChanged(before, claim *karpv1.NodeClaim) {
 	_, goes := claim.Annotations[karpv1.MoveAnnotationKey]
 	_, comes := claim.Annotations[karpv1.MovedFromAnnotationKey]
 	if goes || comes {
-		call(l.wakes.progress)
+		l.wakes.call(false)
 	}
 	now := claim.StatusConditions()
 	for _, condition := range []string{karpv1.ConditionConsolidatable, karpv1.ConditionDrifted} {
 		if now.IsTrue(condition) && (before == nil || !before.StatusConditions().IsTrue(condition)) {
-			call(l.wakes.news)
+			l.wakes.call(true)
 		}
 	}
 }

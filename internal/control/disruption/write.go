@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +16,7 @@ import (
 	"karpenter/internal/control"
 	"karpenter/internal/engine/disrupt"
 	"karpenter/internal/state"
+	"karpenter/internal/wait"
 )
 
 const (
@@ -30,18 +30,9 @@ const (
 var errGone = errors.New("is gone")
 
 // each calls do for every item, several at once, and returns what went wrong with each.
-func each[T any](items []T, do func(T) error) []error {
+func each[T any](clock control.Clock, items []T, do func(T) error) []error {
 	errs := make([]error, len(items))
-	gate := make(chan struct{}, writers)
-	var wg sync.WaitGroup
-	for i, item := range items {
-		gate <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-gate }()
-			errs[i] = do(item)
-		})
-	}
-	wg.Wait()
+	wait.Each(clock, len(items), writers, func(i int) { errs[i] = do(items[i]) })
 	return errs
 }
 
@@ -88,9 +79,14 @@ func (l *Loop) mark(ctx context.Context, n *state.Node, r record) error {
 	return change(ctx, l, n.Claim, control.Patch, func(c *karpv1.NodeClaim) { control.Annotate(c, karpv1.MoveAnnotationKey, r.String()) })
 }
 
-// unmark removes it again.
+// unmark removes it again, and the deadline of a repair with it.
 func (l *Loop) unmark(ctx context.Context, n *state.Node) error {
-	return change(ctx, l, n.Claim, control.Patch, func(c *karpv1.NodeClaim) { delete(c.Annotations, karpv1.MoveAnnotationKey) })
+	return change(ctx, l, n.Claim, control.Patch, func(c *karpv1.NodeClaim) {
+		if r, ok := recordOf(c); ok && r.reason == disrupt.Unhealthy {
+			delete(c.Annotations, karpv1.TerminationTimestampAnnotationKey)
+		}
+		delete(c.Annotations, karpv1.MoveAnnotationKey)
+	})
 }
 
 // shut keeps new pods off a node, and says on its claim why (D52).

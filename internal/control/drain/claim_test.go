@@ -20,7 +20,7 @@ func TestD59_DeletingEitherDeletesBoth(t *testing.T) {
 		w.delete(node)
 		w.finish(node, claim)
 		if w.fleet.has(claim.Name) {
-			t.Error("the machine is still there")
+			t.Error("the instance is still there")
 		}
 	})
 	t.Run("claim", func(t *testing.T) {
@@ -29,7 +29,7 @@ func TestD59_DeletingEitherDeletesBoth(t *testing.T) {
 		w.delete(claim)
 		w.finish(node, claim)
 		if w.fleet.has(claim.Name) {
-			t.Error("the machine is still there")
+			t.Error("the instance is still there")
 		}
 	})
 }
@@ -52,11 +52,11 @@ func TestL21_UnregisteredNodesAreLeftAlone(t *testing.T) {
 		t.Error("the node was deleted")
 	}
 	if w.fleet.has(claim.Name) {
-		t.Error("the machine is still there")
+		t.Error("the instance is still there")
 	}
 }
 
-func TestL21_ClaimsWithoutAMachine(t *testing.T) {
+func TestL21_ClaimsWithoutAnInstance(t *testing.T) {
 	unlaunched := func(c *karpv1.NodeClaim) {
 		unregistered(c)
 		c.Status.ProviderID = ""
@@ -77,27 +77,27 @@ func TestL21_ClaimsWithoutAMachine(t *testing.T) {
 		w.delete(claim)
 		w.finish(claim)
 		if w.fleet.has(claim.Name) {
-			t.Error("S1: the machine is left behind")
+			t.Error("S1: the instance is left behind")
 		}
 	})
 	t.Run("launched with others by a process that could not write it down", func(t *testing.T) {
 		w := newWorld(t)
-		machine := func(n int) string { return fmt.Sprintf("%s-i%d", w.name, n) }
+		instance := func(n int) string { return fmt.Sprintf("%s-i%d", w.name, n) }
 		var claims []*karpv1.NodeClaim
 		for i, name := range []string{"stays", "first", "second"} {
 			claim := w.claim(name, unlaunched, func(c *karpv1.NodeClaim) { c.Annotations = map[string]string{cloud.BatchAnnotationKey: w.name} })
 			w.fleet.vanish(claim.Name)
-			w.fleet.add(&cloud.Instance{ID: machine(i), ProviderID: "test:///" + machine(i), Batch: w.name, State: cloud.Running})
+			w.fleet.add(&cloud.Instance{ID: instance(i), ProviderID: "test:///" + instance(i), Batch: w.name, State: cloud.Running})
 			claims = append(claims, claim)
 		}
 		w.delete(claims[1])
 		w.delete(claims[2])
 		w.finish(claims[1], claims[2])
-		if !w.fleet.has(machine(0)) {
-			t.Error("the machine that the other claim will be given was ended")
+		if !w.fleet.has(instance(0)) {
+			t.Error("the instance that the other claim will be given was ended")
 		}
-		if w.fleet.has(machine(1)) || w.fleet.has(machine(2)) {
-			t.Error("S1: a machine is left behind")
+		if w.fleet.has(instance(1)) || w.fleet.has(instance(2)) {
+			t.Error("S1: an instance is left behind")
 		}
 	})
 	t.Run("a cloud that does not answer holds them up for a while only", func(t *testing.T) {
@@ -123,13 +123,13 @@ func TestAbsenceNeedsProof(t *testing.T) {
 	w.delete(claim)
 	w.pass(time.Second, "the cloud was asked often", func() bool { return w.fleet.deleted(claim.Name) > 30 })
 	if !w.exists(claim) || !w.exists(node) {
-		t.Fatal("S8: a finalizer is gone although the machine runs and is listed")
+		t.Fatal("S8: a finalizer is gone although the instance runs and is listed")
 	}
 	w.fleet.vanish(claim.Name)
 	w.finish(node, claim)
 }
 
-// A cloud that still shows the machine, and shows it ended, needs no second look.
+// A cloud that still shows the instance, and shows it ended, needs no second look.
 func TestAbsenceThatTheCloudShows(t *testing.T) {
 	w := newWorld(t)
 	w.fleet.set(func() { w.fleet.explicit = true })
@@ -137,11 +137,11 @@ func TestAbsenceThatTheCloudShows(t *testing.T) {
 	w.delete(claim)
 	w.finish(node, claim)
 	if got := w.fleet.listed(); got != 0 {
-		t.Errorf("all machines were listed %d times", got)
+		t.Errorf("all instances were listed %d times", got)
 	}
 }
 
-func TestL22_MachineThatIsGoneUnderADeadNode(t *testing.T) {
+func TestL22_InstanceThatIsGoneUnderADeadNode(t *testing.T) {
 	w := newWorld(t)
 	w.claim("other")
 	claim := w.claim("n")
@@ -151,18 +151,18 @@ func TestL22_MachineThatIsGoneUnderADeadNode(t *testing.T) {
 	w.delete(node)
 	w.pass(time.Second, "the cloud was asked", func() bool { return w.fleet.looks() > 3 })
 	if !w.exists(node) {
-		t.Fatal("the node is gone although its machine runs")
+		t.Fatal("the node is gone although its instance runs")
 	}
 	w.fleet.vanish(claim.Name)
 	asked := w.fleet.looks()
-	w.pass(100*time.Millisecond, "the machine is missed", func() bool { return w.fleet.looks() > asked })
+	w.pass(100*time.Millisecond, "the instance is missed", func() bool { return w.fleet.looks() > asked })
 	if !w.exists(node) {
 		t.Error("one miss was taken for proof")
 	}
 	w.pass(time.Second, "the end of the node", func() bool { return !w.exists(node) })
 	w.finish(claim)
 	if w.read("web").DeletionTimestamp != nil {
-		t.Error("a pod of a lost machine was told to go")
+		t.Error("a pod of a lost instance was told to go")
 	}
 }
 
@@ -174,11 +174,11 @@ func TestL22_NodeWithoutAClaim(t *testing.T) {
 	w.delete(node)
 	w.finish(node)
 	if w.fleet.has(node.Name) || len(w.left()) != 1 {
-		t.Errorf("machine there: %v, pods gone: %v", w.fleet.has(node.Name), w.left())
+		t.Errorf("instance there: %v, pods gone: %v", w.fleet.has(node.Name), w.left())
 	}
 }
 
-// A machine that has joined under another name is not ended with its old node.
+// An instance that has joined under another name is not ended with its old node.
 func TestL22_NodeThatIsNotTheClaims(t *testing.T) {
 	w := newWorld(t)
 	claim, _ := w.pair("n")
@@ -191,7 +191,7 @@ func TestL22_NodeThatIsNotTheClaims(t *testing.T) {
 		t.Errorf("the claim was deleted too: %v", err)
 	}
 	if !w.fleet.has(claim.Name) || w.fleet.deleted(claim.Name) != 0 {
-		t.Error("the machine was ended")
+		t.Error("the instance was ended")
 	}
 }
 
@@ -240,15 +240,15 @@ func TestPoisonedProviderID(t *testing.T) {
 	w.finish(bad)
 }
 
-// TestPoisonedProviderID_TheMachineIsFoundByItsTags: a claim whose provider ID cannot be read takes its machine with it all the same.
-func TestPoisonedProviderID_TheMachineIsFoundByItsTags(t *testing.T) {
+// TestPoisonedProviderID_TheInstanceIsFoundByItsTags: a claim whose provider ID cannot be read takes its instance with it all the same.
+func TestPoisonedProviderID_TheInstanceIsFoundByItsTags(t *testing.T) {
 	w := newWorld(t)
 	bad := w.claim("bad", unregistered, func(c *karpv1.NodeClaim) { c.Status.ProviderID = "nonsense" + w.name })
 	w.fleet.add(&cloud.Instance{ID: "i-bad", ProviderID: "fleet:///i-bad", State: cloud.Running, Claim: bad.Name})
 	w.delete(bad)
 	w.finish(bad)
 	if w.fleet.has("i-bad") {
-		t.Error("the claim is gone and its machine is not")
+		t.Error("the claim is gone and its instance is not")
 	}
 }
 
@@ -263,24 +263,24 @@ func TestPoisonedProviderID_NodesGo(t *testing.T) {
 	w.delete(alone)
 	w.finish(alone, node, claim)
 	if w.fleet.has(claim.Name) || len(w.left()) != 1 {
-		t.Errorf("machine there: %t, pods gone: %v", w.fleet.has(claim.Name), w.left())
+		t.Errorf("instance there: %t, pods gone: %v", w.fleet.has(claim.Name), w.left())
 	}
 }
 
-// TestL21_AMachineThatIsAnothersStays: if two claims have one machine on record, the one that its node is not registered with goes
+// TestL21_AnInstanceThatIsAnothersStays: if two claims have one instance on record, the one that its node is not registered with goes
 // alone.
-func TestL21_AMachineThatIsAnothersStays(t *testing.T) {
+func TestL21_AnInstanceThatIsAnothersStays(t *testing.T) {
 	w := newWorld(t)
 	owner, node := w.pair("n")
 	other := w.claim("second", unregistered, func(c *karpv1.NodeClaim) { c.Status.ProviderID = owner.Status.ProviderID })
 	w.delete(other)
 	w.await("the second claim is gone", func() bool { return !w.exists(other) })
 	if !w.exists(owner) || !w.exists(node) || !w.fleet.has(owner.Name) {
-		t.Errorf("claim there: %t, node: %t, machine: %t", w.exists(owner), w.exists(node), w.fleet.has(owner.Name))
+		t.Errorf("claim there: %t, node: %t, instance: %t", w.exists(owner), w.exists(node), w.fleet.has(owner.Name))
 	}
 	w.delete(owner)
 	w.finish(node, owner)
 	if w.fleet.has(owner.Name) {
-		t.Error("the machine is still there after its own claim has gone")
+		t.Error("the instance is still there after its own claim has gone")
 	}
 }

@@ -192,7 +192,7 @@ func (r *claims) nodeBehindCache(ctx context.Context, claim *karpv1.NodeClaim) (
 
 // end ends the instance of the claim; gone is true when there is none any more.
 func (r *claims) end(ctx context.Context, claim *karpv1.NodeClaim) (gone bool, again time.Duration, err error) {
-	id, known, err := r.machineOf(ctx, claim)
+	id, known, err := r.instanceOf(ctx, claim)
 	switch {
 	case err != nil:
 		r.tellStuck(claim, err)
@@ -215,9 +215,9 @@ func (r *claims) end(ctx context.Context, claim *karpv1.NodeClaim) (gone bool, a
 	return result.Gone, result.Again, nil
 }
 
-// machineOf is the id of the claim's instance, or "" for none; known is false while the cloud has not said. A claim that has none
+// instanceOf is the id of the claim's instance, or "" for none; known is false while the cloud has not said. A claim that has none
 // on record may have one all the same: the process that launched it may have ended before it could write that down.
-func (r *claims) machineOf(ctx context.Context, claim *karpv1.NodeClaim) (id string, known bool, err error) {
+func (r *claims) instanceOf(ctx context.Context, claim *karpv1.NodeClaim) (id string, known bool, err error) {
 	if claim.Status.ProviderID != "" {
 		if id, err = r.InstanceID(claim.Status.ProviderID); err == nil {
 			return id, true, nil

@@ -15,6 +15,7 @@ import (
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/cloud"
 	"karpenter/internal/control"
+	"karpenter/internal/ledger"
 	"karpenter/internal/meter"
 )
 
@@ -34,6 +35,8 @@ type Drainer struct {
 	Client client.Client
 	Live   client.Reader
 	Fleet  cloud.Fleet
+	// Rebooter reboots instances; without it reboots that are asked for fail.
+	Rebooter cloud.Rebooter
 	// InstanceID reads the instance's id out of a provider ID.
 	InstanceID func(providerID string) (string, error)
 	// Class is the kind of node class that this process serves: nodes and claims of other kinds are others' (L20).
@@ -44,6 +47,10 @@ type Drainer struct {
 	Recorder *control.Recorder
 	Meter    *meter.Set
 	Log      *slog.Logger
+	// Ledger keeps what is removed because its reboot failed; optional. Wrote is told of claims and nodes that were written for a reboot, as
+	// the API server has them now; optional.
+	Ledger *ledger.Ledger
+	Wrote  func(client.Object)
 }
 
 // Launches knows what is being launched in this process.
@@ -57,12 +64,17 @@ type Launches interface {
 func (d *Drainer) Register(m manager.Manager) error {
 	ends := newEnder(d.Fleet, d.Clock)
 	nodes := &nodes{Drainer: d, ender: ends}
-	nodes.queue = newQueue(d, &nodes.draining)
+	reboots := &reboots{Drainer: d}
+	nodes.queue = newQueue(d, func(node string) bool { return nodes.draining.has(node) || reboots.draining.has(node) })
+	reboots.queue = nodes.queue
 	if err := m.Add(nodes.queue); err != nil {
 		return fmt.Errorf("adding the eviction queue: %w", err)
 	}
 	if err := nodes.register(m); err != nil {
 		return fmt.Errorf("setting up node.termination: %w", err)
+	}
+	if err := reboots.register(m); err != nil {
+		return fmt.Errorf("setting up nodeclaim.reboot: %w", err)
 	}
 	claims := &claims{Drainer: d, ender: ends}
 	if err := claims.register(m); err != nil {

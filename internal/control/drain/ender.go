@@ -29,13 +29,13 @@ type ender struct {
 	clock     control.Clock
 	inventory *inventory
 
-	mu       sync.Mutex
-	machines map[string]*machine
-	swept    time.Time
+	mu        sync.Mutex
+	instances map[string]*instance
+	swept     time.Time
 }
 
-// machine is what has been seen of one instance that is to end.
-type machine struct {
+// instance is what has been seen of one instance that is to end.
+type instance struct {
 	life.Absence
 	gone          bool
 	looked, asked time.Time // when the cloud, and when we were asked about it last
@@ -50,13 +50,13 @@ type outcome struct {
 }
 
 func newEnder(fleet cloud.Fleet, clock control.Clock) *ender {
-	return &ender{fleet: fleet, clock: clock, inventory: &inventory{fleet: fleet, clock: clock}, machines: map[string]*machine{}}
+	return &ender{fleet: fleet, clock: clock, inventory: &inventory{fleet: fleet, clock: clock}, instances: map[string]*instance{}}
 }
 
 // End asks the cloud to end the instance, again and again until it is proven gone. asked says whether the cloud is known to have
 // agreed before.
 func (e *ender) End(ctx context.Context, id string, asked bool) (outcome, error) {
-	m := e.machine(id)
+	m := e.instance(id)
 	if m.gone {
 		return outcome{Gone: true}, nil
 	}
@@ -75,7 +75,7 @@ func (e *ender) End(ctx context.Context, id string, asked bool) (outcome, error)
 
 // Lost looks whether an instance that nobody has asked to end is proven gone. A cloud that does not answer proves nothing.
 func (e *ender) Lost(ctx context.Context, id string) outcome {
-	m := e.machine(id)
+	m := e.instance(id)
 	now := e.clock.Now()
 	switch {
 	case m.gone:
@@ -101,7 +101,7 @@ func (e *ender) Lost(ctx context.Context, id string) outcome {
 }
 
 // prove looks for an instance that the lookup by id has missed among all instances, once that can prove anything.
-func (e *ender) prove(ctx context.Context, id string, m machine) (outcome, error) {
+func (e *ender) prove(ctx context.Context, id string, m instance) (outcome, error) {
 	if m.gone {
 		return outcome{Gone: true}, nil
 	}
@@ -118,7 +118,7 @@ func (e *ender) prove(ctx context.Context, id string, m machine) (outcome, error
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	known := e.machines[id]
+	known := e.instances[id]
 	if known == nil {
 		return outcome{Again: pollEvery}, nil
 	}
@@ -131,29 +131,29 @@ func (e *ender) prove(ctx context.Context, id string, m machine) (outcome, error
 	return outcome{Gone: known.gone, Again: pollEvery}, nil
 }
 
-// machine is a copy of what is known of an instance.
-func (e *ender) machine(id string) machine {
+// instance is a copy of what is known of an instance.
+func (e *ender) instance(id string) instance {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.clock.Now()
 	e.sweep(now)
-	m := e.machines[id]
+	m := e.instances[id]
 	if m == nil {
-		m = &machine{}
-		e.machines[id] = m
+		m = &instance{}
+		e.instances[id] = m
 	}
 	m.asked = now
 	return *m
 }
 
 // note records the answer to a lookup by id: nil if the instance is there, else NotFound.
-func (e *ender) note(id string, err error, asked bool) machine {
+func (e *ender) note(id string, err error, asked bool) instance {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	m := e.machines[id]
+	m := e.instances[id]
 	if m == nil {
-		m = &machine{}
-		e.machines[id] = m
+		m = &instance{}
+		e.instances[id] = m
 	}
 	now := e.clock.Now()
 	m.looked, m.asked = now, now
@@ -175,9 +175,9 @@ func (e *ender) sweep(now time.Time) {
 		return
 	}
 	e.swept = now
-	for id, m := range e.machines {
+	for id, m := range e.instances {
 		if now.Sub(m.asked) >= forgetAfter {
-			delete(e.machines, id)
+			delete(e.instances, id)
 		}
 	}
 }

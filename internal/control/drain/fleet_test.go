@@ -10,17 +10,17 @@ import (
 	"karpenter/internal/cloud"
 )
 
-// fleet is a cloud that holds machines in memory. A machine that is told to end is gone the second time it is asked for, unless
+// fleet is a cloud that holds instances in memory. An instance that is told to end is gone the second time it is asked for, unless
 // the test says otherwise.
 type fleet struct {
-	mu       sync.Mutex
-	machines map[string]*cloud.Instance
-	deletes  map[string]int
-	gets     int
-	lists    int
-	// hidden machines exist and are not found by id; slow machines stay in shutting-down until the test ends them.
+	mu        sync.Mutex
+	instances map[string]*cloud.Instance
+	deletes   map[string]int
+	gets      int
+	lists     int
+	// hidden instances exist and are not found by id; slow instances stay in shutting-down until the test ends them.
 	hidden, slow map[string]bool
-	// explicit says that the cloud shows machines that have ended, as such.
+	// explicit says that the cloud shows instances that have ended, as such.
 	explicit bool
 	fail     error
 }
@@ -32,7 +32,7 @@ func notFound(op string) error {
 func (f *fleet) add(in *cloud.Instance) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.machines[in.ID] = in
+	f.instances[in.ID] = in
 }
 
 func (f *fleet) set(change func()) {
@@ -41,8 +41,8 @@ func (f *fleet) set(change func()) {
 	change()
 }
 
-// vanish takes a machine away.
-func (f *fleet) vanish(id string) { f.set(func() { delete(f.machines, id) }) }
+// vanish takes an instance away.
+func (f *fleet) vanish(id string) { f.set(func() { delete(f.instances, id) }) }
 
 func (f *fleet) deleted(id string) int {
 	f.mu.Lock()
@@ -53,7 +53,7 @@ func (f *fleet) deleted(id string) int {
 func (f *fleet) has(id string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.machines[id] != nil
+	return f.instances[id] != nil
 }
 
 func (f *fleet) listed() int {
@@ -75,10 +75,10 @@ func (f *fleet) Get(_ context.Context, id string) (*cloud.Instance, error) {
 	if f.fail != nil {
 		return nil, f.fail
 	}
-	if f.machines[id] == nil || f.hidden[id] {
+	if f.instances[id] == nil || f.hidden[id] {
 		return nil, notFound("get " + id)
 	}
-	return f.machines[id], nil
+	return f.instances[id], nil
 }
 
 func (f *fleet) List(context.Context) ([]*cloud.Instance, error) {
@@ -89,8 +89,8 @@ func (f *fleet) List(context.Context) ([]*cloud.Instance, error) {
 		return nil, f.fail
 	}
 	var out []*cloud.Instance
-	for _, id := range slices.Sorted(maps.Keys(f.machines)) {
-		out = append(out, f.machines[id])
+	for _, id := range slices.Sorted(maps.Keys(f.instances)) {
+		out = append(out, f.instances[id])
 	}
 	return out, nil
 }
@@ -102,12 +102,12 @@ func (f *fleet) Delete(_ context.Context, id string) error {
 	if f.fail != nil {
 		return f.fail
 	}
-	in := f.machines[id]
+	in := f.instances[id]
 	switch {
 	case in == nil || f.hidden[id]:
 		return notFound("delete " + id)
 	case in.State == cloud.ShuttingDown && !f.slow[id]:
-		delete(f.machines, id)
+		delete(f.instances, id)
 		if f.explicit {
 			return &cloud.Error{Class: cloud.NotFound, Op: "delete " + id, Reason: "InstanceTerminated"}
 		}
@@ -115,7 +115,7 @@ func (f *fleet) Delete(_ context.Context, id string) error {
 	}
 	ending := *in
 	ending.State = cloud.ShuttingDown
-	f.machines[id] = &ending
+	f.instances[id] = &ending
 	return nil
 }
 

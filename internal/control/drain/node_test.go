@@ -57,7 +57,7 @@ func TestL22_NodeFromTaintToEnd(t *testing.T) {
 	}
 	w.await("Drained is Unknown", func() bool { return w.condition(claim, karpv1.ConditionDrained) == "Unknown Draining" })
 	if w.fleet.deleted(claim.Name) != 0 {
-		t.Error("L23: the machine was ended within five seconds of the taint")
+		t.Error("L23: the instance was ended within five seconds of the taint")
 	}
 	w.awaitEnding(claim)
 	for _, c := range []string{karpv1.ConditionDrained, karpv1.ConditionVolumesDetached} {
@@ -69,7 +69,7 @@ func TestL22_NodeFromTaintToEnd(t *testing.T) {
 	w.look(node)
 	w.await("the cloud is asked again", func() bool { return w.fleet.deleted(claim.Name) > 2 })
 	if !w.exists(node) || !w.exists(claim) {
-		t.Error("S8: the finalizer is gone and the machine is not")
+		t.Error("S8: the finalizer is gone and the instance is not")
 	}
 	w.fleet.vanish(claim.Name)
 	w.finish(node, claim)
@@ -203,7 +203,7 @@ func TestL23_DoNotDisruptIsWaitedFor(t *testing.T) {
 	w.clock.skip(1000 * time.Hour)
 	w.clock.skip(0)
 	if len(w.graces("forever")) != 0 || w.fleet.deleted(claim.Name) != 0 {
-		t.Error("the protected pod or its machine was ended")
+		t.Error("the protected pod or its instance was ended")
 	}
 	forever := w.read("forever")
 	forever.Annotations = nil
@@ -312,7 +312,7 @@ func TestL28_VolumesOfAStatefulSetAreDetachedFirst(t *testing.T) {
 	w.clock.skip(24 * time.Hour)
 	w.clock.skip(0)
 	if w.fleet.deleted(claim.Name) != 0 {
-		t.Error("T6: the machine was ended before its volume was detached")
+		t.Error("T6: the instance was ended before its volume was detached")
 	}
 	w.delete(volume)
 	w.finish(node, claim) // the agent's volume stays with the agent
@@ -332,7 +332,7 @@ func TestD63_VolumesAreNotAwaitedBeyondTheDeadline(t *testing.T) {
 	w.await("no longer", func() bool {
 		return w.condition(claim, karpv1.ConditionVolumesDetached) == "False TerminationGracePeriodElapsed"
 	})
-	w.awaitEnding(claim) // a machine that vanishes before it was told to end is missed for much longer
+	w.awaitEnding(claim) // an instance that vanishes before it was told to end is missed for much longer
 	w.fleet.vanish(claim.Name)
 	w.finish(node, claim)
 }
@@ -353,10 +353,10 @@ func TestRestartContinues(t *testing.T) {
 	if err := cluster.Client.Update(t.Context(), last); err != nil {
 		t.Fatal(err)
 	}
-	w.pass(100*time.Millisecond, "the machine is told to end", func() bool { return w.fleet.deleted(claim.Name) > 0 })
+	w.pass(100*time.Millisecond, "the instance is told to end", func() bool { return w.fleet.deleted(claim.Name) > 0 })
 	w.start()
 	w.finish(node, claim)
 	if w.fleet.has(claim.Name) {
-		t.Error("S8: the machine is still there")
+		t.Error("S8: the instance is still there")
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"karpenter/internal/engine/life"
 	"karpenter/internal/state"
+	"karpenter/internal/wait"
 )
 
 const (
@@ -93,9 +94,10 @@ type told struct {
 // queue evicts and deletes pods, each at its own pace (L26).
 type queue struct {
 	*Drainer
-	draining *names
+	// draining says whether pods of a node are to go.
+	draining func(node string) bool
 	work     workqueue.TypedDelayingInterface[key]
-	first    flowcontrol.RateLimiter
+	first    flowcontrol.PassiveRateLimiter
 	again    flowcontrol.PassiveRateLimiter
 
 	mu      sync.Mutex // never held during a request
@@ -106,34 +108,19 @@ type queue struct {
 	swept   time.Time
 }
 
-func newQueue(d *Drainer, draining *names) *queue {
+func newQueue(d *Drainer, draining func(node string) bool) *queue {
 	return &queue{
 		Drainer: d, draining: draining,
-		work:    workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[key]{Name: "eviction", Clock: d.Clock}),
-		first:   flowcontrol.NewTokenBucketRateLimiter(writesPerSecond, writesBurst),
-		again:   flowcontrol.NewTokenBucketPassiveRateLimiter(retriesPerSecond, retriesPerSecond),
+		work:    wait.NewQueue[key]("eviction", d.Clock, nil),
+		first:   flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(writesPerSecond, writesBurst, d.Clock),
+		again:   flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(retriesPerSecond, retriesPerSecond, d.Clock),
 		entries: map[key]*entry{}, gates: map[group]*gate{}, busy: map[string]int{}, told: map[key]told{},
 	}
 }
 
 // Start works until the context ends.
 func (q *queue) Start(ctx context.Context) error {
-	var workers sync.WaitGroup
-	for range evictors {
-		workers.Go(func() {
-			for {
-				k, shutdown := q.work.Get()
-				if shutdown {
-					return
-				}
-				q.guard(ctx, k)
-				q.work.Done(k)
-			}
-		})
-	}
-	<-ctx.Done()
-	q.work.ShutDown()
-	workers.Wait()
+	wait.Serve(ctx, q.Clock, q.work, evictors, func(k key) { q.guard(ctx, k) })
 	return nil
 }
 
@@ -212,7 +199,7 @@ func (q *queue) process(ctx context.Context, k key) {
 	}
 	pod := &corev1.Pod{}
 	err := q.Client.Get(ctx, client.ObjectKey{Namespace: k.namespace, Name: k.name}, pod)
-	if err != nil || pod.UID != k.uid || !q.draining.has(e.node.Name) {
+	if err != nil || pod.UID != k.uid || !q.draining(e.node.Name) {
 		q.done(k, "") // gone, or nobody's business any more; a node that still wants it gone says so again
 		return
 	}
@@ -221,12 +208,11 @@ func (q *queue) process(ctx context.Context, k key) {
 		q.done(k, "")
 		return
 	}
-	wait, retry := q.enter(j)
-	if wait > 0 {
-		q.work.AddAfter(k, wait)
+	if left := q.enter(j); left > 0 {
+		q.work.AddAfter(k, left)
 		return
 	}
-	err = q.request(ctx, j, retry)
+	err = q.request(ctx, j)
 	switch {
 	case ctx.Err() != nil: // we are ending; whoever comes next decides anew
 	case j.step.Do == life.Evict:
@@ -236,14 +222,9 @@ func (q *queue) process(ctx context.Context, k key) {
 	}
 }
 
-// request sends what was decided, once there is room for it.
-func (q *queue) request(ctx context.Context, j job, retry bool) error {
+// request sends what was decided.
+func (q *queue) request(ctx context.Context, j job) error {
 	defer q.leave(j)
-	if !retry {
-		if err := q.first.Wait(ctx); err != nil {
-			return err
-		}
-	}
 	if j.step.Do == life.Evict {
 		return q.evict(ctx, j.pod)
 	}
@@ -262,25 +243,25 @@ func (q *queue) entry(k key) (entry, bool) {
 
 // enter is how long a pod must wait before it may be told to go; zero means now, and leave must follow. After a refusal one pod of
 // the group tries at a time; deletions are not refused and need not wait for that.
-func (q *queue) enter(j job) (wait time.Duration, retry bool) {
+func (q *queue) enter(j job) time.Duration {
 	now := q.Clock.Now()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	g := q.gates[j.group]
-	retry = j.step.Do == life.Evict && g.failures > 0
+	retry := j.step.Do == life.Evict && g.failures > 0
 	switch {
 	case retry && now.Before(g.until):
-		return g.until.Sub(now), true
+		return g.until.Sub(now)
 	case retry && g.busy > 0, g.busy >= perGroup, q.busy[j.node.Name] >= perNode:
-		return crowded, retry
-	case retry && !q.again.TryAccept():
-		return crowded, true
+		return crowded
 	case !retry && j.step.Do == life.Evict && q.larger(j, now):
-		return betweenSizes, false
+		return betweenSizes
+	case retry && !q.again.TryAccept(), !retry && !q.first.TryAccept():
+		return crowded
 	}
 	g.busy++
 	q.busy[j.node.Name]++
-	return 0, retry
+	return 0
 }
 
 // larger says whether a pod that is a good deal larger is about to leave. Those that are refused, and those that came long ago, have

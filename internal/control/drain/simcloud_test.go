@@ -40,7 +40,7 @@ func TestL21_WithTheProvider(t *testing.T) {
 			w.await("the pod's end", func() bool { return len(w.left()) == 1 })
 			w.finish(node, claim)
 			if living := aws.Living(); len(living) != 0 {
-				t.Errorf("S8: living machines: %+v", living)
+				t.Errorf("S8: living instances: %+v", living)
 			}
 			if got := aws.Called("TerminateInstances"); got != 1 {
 				t.Errorf("TerminateInstances was called %d times", got)
@@ -49,9 +49,9 @@ func TestL21_WithTheProvider(t *testing.T) {
 	}
 }
 
-// TestT33_AnOldMachineEndsWithItsNode: a node of an older version whose kubelet is silent takes its machine with it. The machine lacks
+// TestT33_AnOldInstanceEndsWithItsNode: a node of an older version whose kubelet is silent takes its instance with it. The instance lacks
 // the tags of today, which is no proof that it is gone.
-func TestT33_AnOldMachineEndsWithItsNode(t *testing.T) {
+func TestT33_AnOldInstanceEndsWithItsNode(t *testing.T) {
 	w := prepare(t)
 	aws := simcloud.Start(t, simcloud.Options{Clock: w.clock, Cluster: w.name, Seed: 33})
 	w.clouds, w.instanceID = aws.Provider, awscloud.ParseProviderID
@@ -90,6 +90,6 @@ func TestT33_AnOldMachineEndsWithItsNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	if state := found.Reservations[0].Instances[0].State.Name; state != "terminated" {
-		t.Errorf("S8: claim and node are gone, and the machine is %s", state)
+		t.Errorf("S8: claim and node are gone, and the instance is %s", state)
 	}
 }

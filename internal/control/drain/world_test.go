@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	os.Exit(harness.Main(m, harness.Options{}, func(c *harness.Cluster) { cluster = c }))
 }
 
-// patience is how long anything may take that should be quick, on a machine that does other things too.
+// patience is how long anything may take that should be quick, on a computer that does other things too.
 const patience = 5 * time.Minute
 
 // world is a drainer at work on objects of a class of its own, so that tests do not see each other.
@@ -57,6 +57,7 @@ type world struct {
 	// clouds is what the drainer talks to, the fleet unless the test says otherwise.
 	clouds     cloud.Fleet
 	instanceID func(string) (string, error)
+	rebooter   cloud.Rebooter
 
 	mu    sync.Mutex
 	gone  []string            // pods in the order in which the kubelet let them go
@@ -105,11 +106,17 @@ func newWorld(t *testing.T) *world {
 func prepare(t *testing.T) *world {
 	t.Helper()
 	t.Parallel()
+	return bare(t)
+}
+
+// bare is a world without a drainer, in a test that runs by itself.
+func bare(t *testing.T) *world {
+	t.Helper()
 	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
 	name = fmt.Sprintf("%s-%d", name[:min(len(name), 45)], worlds.Add(1)) // tests may run more than once
 	w := &world{
 		t: t, name: name, class: schema.GroupKind{Group: "test.karpenter.sh", Kind: "Class" + name},
-		fleet: &fleet{machines: map[string]*cloud.Instance{}, deletes: map[string]int{}},
+		fleet: &fleet{instances: map[string]*cloud.Instance{}, deletes: map[string]int{}},
 		clock: &flow{FakeClock: testingclock.NewFakeClock(time.Now())}, events: &rig.Sink{},
 		series: prometheus.NewRegistry(), log: &strings.Builder{}, holds: map[string]bool{}, saw: map[string][]string{},
 	}
@@ -131,7 +138,7 @@ func (w *world) start() {
 		w.t.Fatal(err)
 	}
 	d := &drain.Drainer{
-		Client: m.GetClient(), Live: m.GetAPIReader(), Fleet: w.clouds, InstanceID: w.instanceID, Class: w.class, Clock: w.clock,
+		Client: m.GetClient(), Live: m.GetAPIReader(), Fleet: w.clouds, InstanceID: w.instanceID, Class: w.class, Clock: w.clock, Rebooter: w.rebooter,
 		Recorder: control.NewRecorder(w.events, w.clock.Now), Meter: w.meter, Log: slog.New(slog.NewTextHandler(&lockedWriter{w: w.log, mu: &w.mu}, nil)),
 	}
 	if err := d.Register(m); err != nil {
@@ -171,7 +178,7 @@ func (w *world) delete(obj client.Object) {
 	}
 }
 
-// claim makes a registered claim with its machine; change may make it another.
+// claim makes a registered claim with its instance; change may make it another.
 func (w *world) claim(name string, change ...func(*karpv1.NodeClaim)) *karpv1.NodeClaim {
 	w.t.Helper()
 	name = w.name + "-" + name
@@ -396,7 +403,7 @@ func (w *world) look(node *corev1.Node) {
 	}
 }
 
-// awaitEnding waits until the cloud has agreed to end the claim's machine, and that is on record.
+// awaitEnding waits until the cloud has agreed to end the claim's instance, and that is on record.
 func (w *world) awaitEnding(claim *karpv1.NodeClaim) {
 	w.t.Helper()
 	w.pass(100*time.Millisecond, "the cloud is told", func() bool {

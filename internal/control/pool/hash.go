@@ -22,11 +22,13 @@ var stamp = control.Stamp{
 // (A60). When the way of hashing has changed, claims are given the new hash first, so that none drifts because of it (A61).
 type Hash struct {
 	Client client.Client
+	Clock  control.Clock
 }
 
 // Register makes the manager run the reconciler on every change of a pool.
 func (r *Hash) Register(m manager.Manager) error {
-	return builder.ControllerManagedBy(m).Named("nodepool.hash").For(&karpv1.NodePool{}).Complete(r)
+	return builder.ControllerManagedBy(m).Named("nodepool.hash").For(&karpv1.NodePool{}).
+		WithOptions(control.Workers(0, r.Clock)).Complete(r)
 }
 
 // Reconcile stamps one pool.

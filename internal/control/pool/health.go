@@ -10,19 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/control"
 	"karpenter/internal/engine/life"
 )
-
-// outcomesWaiting bounds the outcomes that wait to be written; a pool whose news finds no room is written with the next.
-const outcomesWaiting = 1024
 
 // Health remembers how the last instances of each pool fared, says so on the pool (L14), and holds back pools whose instances do
 // not join: each failure in a row doubles the damage of the next launch, and somebody should look first.
@@ -32,7 +26,7 @@ type Health struct {
 
 	mu    sync.Mutex
 	pools map[string]*health
-	news  chan event.TypedGenericEvent[types.NamespacedName]
+	bell  control.Bell
 }
 
 // chance is what instances are made from: whenever it is another, the pool starts afresh.
@@ -63,15 +57,13 @@ type health struct {
 
 // NewHealth remembers nothing yet.
 func NewHealth(c client.Client, clock control.Clock) *Health {
-	return &Health{Client: c, Clock: clock, pools: map[string]*health{}, news: make(chan event.TypedGenericEvent[types.NamespacedName], outcomesWaiting)}
+	return &Health{Client: c, Clock: clock, pools: map[string]*health{}}
 }
 
 // Register makes the manager write what is found on changes of pools and on news.
 func (r *Health) Register(m manager.Manager) error {
-	news := source.TypedChannel(r.news, handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, name types.NamespacedName) []reconcile.Request {
-		return []reconcile.Request{{NamespacedName: name}}
-	}))
-	return builder.ControllerManagedBy(m).Named("nodepool.registrationhealth").For(&karpv1.NodePool{}).WatchesRawSource(news).Complete(r)
+	return builder.ControllerManagedBy(m).Named("nodepool.registrationhealth").For(&karpv1.NodePool{}).WatchesRawSource(r.bell.Source()).
+		WithOptions(control.Workers(0, r.Clock)).Complete(r)
 }
 
 // Joined notes that the claim's instance has become a node.
@@ -101,10 +93,7 @@ func (r *Health) note(claim *karpv1.NodeClaim, joined bool, reason, message stri
 		h.reason, h.message = reason, message
 	}
 	r.mu.Unlock()
-	select {
-	case r.news <- event.TypedGenericEvent[types.NamespacedName]{Object: types.NamespacedName{Name: name}}:
-	default:
-	}
+	r.bell.Ring(name)
 }
 
 func owned(claim *karpv1.NodeClaim, pool types.UID) bool {

@@ -20,7 +20,7 @@ import (
 	"karpenter/internal/state"
 )
 
-func TestL14_PoolsWhoseMachinesDoNotJoinAreHeldBack(t *testing.T) {
+func TestL14_PoolsWhoseInstancesDoNotJoinAreHeldBack(t *testing.T) {
 	clock := clocktest.NewFakeClock(time.Now())
 	r := pool.NewHealth(cluster.Client, clock)
 	p := newPool("sickly", "any")
@@ -51,7 +51,7 @@ func TestL14_PoolsWhoseMachinesDoNotJoinAreHeldBack(t *testing.T) {
 	r.Failed(stranger, "", "")
 	judge(r, metav1.ConditionTrue)
 	if until, _ := r.Paused(p.Name); !until.IsZero() {
-		t.Errorf("paused until %s by machines of another pool", until)
+		t.Errorf("paused until %s by instances of another pool", until)
 	}
 
 	r.Failed(claim, "LaunchFailed", "no such image")

@@ -3,7 +3,6 @@ package pool
 import (
 	"context"
 	"fmt"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,7 +24,7 @@ type Ready struct {
 	Client client.Client
 	// Rules say which labels the provider allows.
 	Rules karpv1.LabelRules
-	Now   func() time.Time
+	Clock control.Clock
 }
 
 // Register makes the manager run the reconciler on every change of a pool or a class.
@@ -34,6 +33,7 @@ func (r *Ready) Register(m manager.Manager) error {
 		Named("nodepool.readiness").
 		For(&karpv1.NodePool{}).
 		Watches(&awsv1.EC2NodeClass{}, handler.EnqueueRequestsFromMapFunc(r.poolsOf)).
+		WithOptions(control.Workers(0, r.Clock)).
 		Complete(r)
 }
 
@@ -52,8 +52,8 @@ func (r *Ready) Reconcile(ctx context.Context, request reconcile.Request) (recon
 	}
 	before := pool.DeepCopy()
 	conditions := pool.StatusConditions()
-	conditions.Set(pool.ValidationCondition(r.Rules), r.Now())
-	conditions.Set(class, r.Now())
+	conditions.Set(pool.ValidationCondition(r.Rules), r.Clock.Now())
+	conditions.Set(class, r.Clock.Now())
 	pool.Status.NodeClassObservedGeneration = observed
 	_, err = control.PatchStatus(ctx, r.Client, pool, before)
 	return reconcile.Result{}, err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
@@ -78,7 +79,7 @@ func is(status metav1.ConditionStatus, reason, message string) func(karpv1.Condi
 
 func TestA30_PoolsAreJudged(t *testing.T) {
 	run(t, func(m manager.Manager) error {
-		return (&pool.Ready{Client: m.GetClient(), Rules: awsv1.LabelRules(), Now: time.Now}).Register(m)
+		return (&pool.Ready{Client: m.GetClient(), Rules: awsv1.LabelRules(), Clock: clock.RealClock{}}).Register(m)
 	})
 
 	static := newPool("static", "absent")

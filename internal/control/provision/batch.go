@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"karpenter/internal/control"
+	"karpenter/internal/wait"
 )
 
 // window is the time in which triggers are gathered: it opens with the first one, stays open for idle after each one that is
@@ -61,7 +62,7 @@ type Batcher struct {
 	// Hold, if any, keeps a window open that nothing new has come to, within the longest time that a window may take.
 	Hold func(now time.Time) bool
 	// Soon, if any, is called by Wait when a window is about to close.
-	Soon func()
+	Soon func(ctx context.Context)
 
 	clock control.Clock
 
@@ -118,22 +119,16 @@ func (b *Batcher) tell(opens bool) {
 func (b *Batcher) Wait(ctx context.Context, patience time.Duration) bool {
 	giveUp := b.clock.Now().Add(patience)
 	for {
-		wait, state := b.look(giveUp)
+		left, state := b.look(giveUp)
 		switch state {
 		case closed, idle:
 			return state == closed
 		case closing:
-			b.Soon()
+			b.Soon(ctx)
 			continue
 		}
-		timer := b.clock.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if wait.Receive(ctx, b.clock, left, b.opened); ctx.Err() != nil {
 			return false
-		case <-b.opened:
-			timer.Stop()
-		case <-timer.C():
 		}
 	}
 }

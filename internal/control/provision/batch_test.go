@@ -65,7 +65,7 @@ type waiter struct {
 	ended chan bool
 }
 
-func wait(t *testing.T, b *Batcher, clock *testclock.FakeClock, patience time.Duration) *waiter {
+func newWaiter(t *testing.T, b *Batcher, clock *testclock.FakeClock, patience time.Duration) *waiter {
 	w := &waiter{t, clock, make(chan bool, 1)}
 	ctx := t.Context()
 	go func() { w.ended <- b.Wait(ctx, patience) }()
@@ -110,7 +110,7 @@ func TestP4_WaitReturnsWhenTheWindowCloses(t *testing.T) {
 	clock := testclock.NewFakeClock(epoch)
 	b := NewBatcher(clock, time.Second, 10*time.Second)
 	b.Trigger("a")
-	w := wait(t, b, clock, time.Minute)
+	w := newWaiter(t, b, clock, time.Minute)
 	w.step(600 * time.Millisecond)
 	b.Trigger("b") // holds the window open until 1.6 s
 	w.step(400 * time.Millisecond)
@@ -131,7 +131,7 @@ func TestP4_RemindersOpenAWindowAndKeepNoneOpen(t *testing.T) {
 	b := NewBatcher(clock, time.Second, 10*time.Second)
 	for _, ask := range []func(types.UID){b.Trigger, b.Remind} {
 		ask("a")
-		w := wait(t, b, clock, time.Minute)
+		w := newWaiter(t, b, clock, time.Minute)
 		w.step(600 * time.Millisecond)
 		b.Remind("b") // does not hold it open
 		w.step(400 * time.Millisecond)
@@ -147,7 +147,7 @@ func TestP4_AWindowIsHeldOpenWhileTheSchedulerIsBehindAndNoLongerThanTheLongest(
 		b := NewBatcher(clock, time.Second, 3*time.Second)
 		b.Hold = func(now time.Time) bool { return now.Before(at(held)) }
 		b.Trigger("a")
-		w := wait(t, b, clock, time.Minute)
+		w := newWaiter(t, b, clock, time.Minute)
 		w.step(time.Second)
 		for clock.Now().Before(at(min(held, 3*time.Second))) {
 			select {
@@ -166,7 +166,7 @@ func TestP4_AWindowIsHeldOpenWhileTheSchedulerIsBehindAndNoLongerThanTheLongest(
 func TestP1_WaitLooksAgainWithoutTriggers(t *testing.T) {
 	clock := testclock.NewFakeClock(epoch)
 	b := NewBatcher(clock, time.Second, 10*time.Second)
-	w := wait(t, b, clock, retry)
+	w := newWaiter(t, b, clock, retry)
 	w.step(retry)
 	if w.result() {
 		t.Error("a batch without a trigger")
@@ -258,8 +258,8 @@ func TestP4_SaysWhenAWindowIsAboutToClose(t *testing.T) {
 	clock := testclock.NewFakeClock(epoch)
 	b := NewBatcher(clock, time.Second, 10*time.Second)
 	said := make(chan time.Duration, 10)
-	b.Soon = func() { said <- clock.Since(epoch) }
-	w := wait(t, b, clock, time.Hour)
+	b.Soon = func(context.Context) { said <- clock.Since(epoch) }
+	w := newWaiter(t, b, clock, time.Hour)
 	b.Trigger("a")
 	awaitTrue(t, "the batcher has seen the window", func() bool { return len(b.opened) == 0 })
 	w.step(900 * time.Millisecond)

@@ -125,7 +125,7 @@ func TestP74_TypesAreListedByPriceAndCapacityTypesAsAvailable(t *testing.T) {
 	}
 	for _, label := range []string{world.LabelInstanceType, world.LabelCapacityType, world.LabelZone, world.LabelHostname} { // P90
 		if v, ok := c.Labels[label]; ok {
-			t.Errorf("label %s=%s is decided before there is a machine", label, v)
+			t.Errorf("label %s=%s is decided before there is an instance", label, v)
 		}
 	}
 }

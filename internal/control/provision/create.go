@@ -22,6 +22,7 @@ import (
 	"karpenter/internal/engine/world"
 	"karpenter/internal/meter"
 	"karpenter/internal/state"
+	"karpenter/internal/wait"
 )
 
 const (
@@ -63,6 +64,8 @@ type Creator struct {
 	roomy map[string]bool
 	// doubts are the claims of which nobody knows whether they were created.
 	doubts map[string]*doubt
+	// unseen are the claims that were created and that no watch had shown yet, and when to look for each.
+	unseen map[string]time.Time
 
 	// Coming, if any, says whether pods are still being created that nodes with room for them should wait for; ComingWait is how long
 	// they wait at most.
@@ -112,21 +115,11 @@ func (c *Creator) Drafts(view *state.View, nodes []*pack.NewNode, reason string)
 // created, or may have been, counts in the mirror from then on.
 func (c *Creator) Create(ctx context.Context, list []*Draft) []error {
 	charges, errs := c.reserve(list)
-	var wg sync.WaitGroup
-	gate := make(chan struct{}, createWorkers)
-	for i, d := range list {
-		if errs[i] != nil {
-			continue
+	wait.Each(c.Clock, len(list), createWorkers, func(i int) {
+		if errs[i] == nil {
+			errs[i] = c.create(ctx, list[i], charges[i])
 		}
-		wg.Add(1)
-		gate <- struct{}{}
-		go func() {
-			defer wg.Done()
-			defer func() { <-gate }()
-			errs[i] = c.create(ctx, d, charges[i])
-		}()
-	}
-	wg.Wait()
+	})
 	c.complain(list, errs)
 	return errs
 }
@@ -193,8 +186,12 @@ func (c *Creator) create(ctx context.Context, d *Draft, paid charge) error {
 func (c *Creator) settle(d *Draft, paid charge, made outcome) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if made == maybe {
+	switch made {
+	case maybe:
 		c.doubt(d.Claim.Name)
+	case yes:
+		c.expect(d.Claim.Name)
+	case no:
 	}
 	if made != no {
 		c.Mirror.Assume(d.Claim)
@@ -232,7 +229,7 @@ func (c *Creator) send(ctx context.Context, claim *karpv1.NodeClaim) (outcome, e
 		case !apierrors.IsTooManyRequests(err) && !utilnet.IsConnectionRefused(err): // neither got as far as storing it
 			made = maybe
 		}
-		if attempt == createAttempts || !c.pause(ctx, createWait<<(attempt-1)) {
+		if attempt == createAttempts || !wait.For(ctx, c.Clock, createWait<<(attempt-1)) {
 			return made, err
 		}
 	}
@@ -246,18 +243,6 @@ func refused(err error) bool {
 	}
 	code := status.Status().Code
 	return code >= 400 && code < 500 && code != http.StatusRequestTimeout && code != http.StatusTooManyRequests
-}
-
-// pause waits and says whether the context still holds.
-func (c *Creator) pause(ctx context.Context, d time.Duration) bool {
-	timer := c.Clock.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C():
-		return true
-	}
 }
 
 func requestsText(claim *karpv1.NodeClaim) map[string]string {

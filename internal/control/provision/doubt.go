@@ -2,13 +2,14 @@ package provision
 
 import (
 	"context"
-	"sync"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/wait"
 )
 
 const (
@@ -19,6 +20,9 @@ const (
 	// absentFor is how long a claim must have been absent before it counts as not created: a request that was cut off may still be on its
 	// way through the API server at the first look.
 	absentFor = 4 * time.Second
+	// unseenFor is how long a claim that was created counts without any watch showing it before the API server is asked whether it is
+	// still there (N15). One that came and went while a watch was down is shown by none.
+	unseenFor = 15 * time.Second
 )
 
 // doubt is what is known of a claim whose creation got no answer.
@@ -38,12 +42,56 @@ func (c *Creator) doubt(claim string) {
 	c.doubts[claim] = &doubt{next: c.Clock.Now().Add(doubtEvery)}
 }
 
+// expect notes that a claim was created, which a watch is to show.
+func (c *Creator) expect(claim string) {
+	if c.Live == nil {
+		return
+	}
+	if c.unseen == nil {
+		c.unseen = map[string]time.Time{}
+	}
+	c.unseen[claim] = c.Clock.Now().Add(unseenFor)
+}
+
+// overdue lists the claims that should have been shown by now and were not; those that were are forgotten.
+func (c *Creator) overdue() (due []string) {
+	if len(c.unseen) == 0 {
+		return nil
+	}
+	view, now := c.Mirror.View(), c.Clock.Now()
+	for name, at := range c.unseen {
+		switch n := view.Claim(name); {
+		case n == nil || !n.Assumed:
+			delete(c.unseen, name)
+		case !now.Before(at):
+			c.unseen[name] = now.Add(unseenFor)
+			due = append(due, name)
+		}
+	}
+	return due
+}
+
+// collect ends the counting of a claim that is gone although no watch has shown it.
+func (c *Creator) collect(name string, err error) {
+	if !apierrors.IsNotFound(err) {
+		return // it is there, or nobody knows: it is looked for again
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.unseen, name)
+	c.Mirror.Refute(name)
+	c.Log.Info("nodeclaim is gone and was never shown, planning for its pods again", "NodeClaim", name)
+}
+
 // nextLook is how long it is until a claim in doubt is looked for again, at most so long.
 func (c *Creator) nextLook(now time.Time, most time.Duration) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, d := range c.doubts {
 		most = min(most, max(0, d.next.Sub(now)))
+	}
+	for _, at := range c.unseen {
+		most = min(most, max(0, at.Sub(now)))
 	}
 	return most
 }
@@ -58,22 +106,24 @@ func (c *Creator) clear(ctx context.Context) {
 			due = append(due, name)
 		}
 	}
+	unseen := c.overdue()
 	c.mu.Unlock()
-	if len(due) == 0 {
+	if len(due)+len(unseen) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, doubtWait)
 	defer cancel()
-	var wg sync.WaitGroup
-	gate := make(chan struct{}, createWorkers)
-	for _, name := range due {
-		gate <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-gate }()
-			c.judge(name, c.Live.Get(ctx, client.ObjectKey{Name: name}, &karpv1.NodeClaim{}))
-		})
-	}
-	wg.Wait()
+	slices.Sort(due)
+	slices.Sort(unseen)
+	names := slices.Concat(due, unseen)
+	wait.Each(c.Clock, len(names), createWorkers, func(i int) {
+		answer := c.Live.Get(ctx, client.ObjectKey{Name: names[i]}, &karpv1.NodeClaim{})
+		if i < len(due) {
+			c.judge(names[i], answer)
+		} else {
+			c.collect(names[i], answer)
+		}
+	})
 }
 
 // judge takes in what the API server has said about a claim in doubt.

@@ -106,12 +106,12 @@ func describe(e *ledger.Entry, plan *pack.Plan, answer *model.Plan, list []*Draf
 	}
 	pods := 0
 	for i, d := range list {
-		machine := answer.Nodes[at[d.Node]].Node
-		machine.Claim, machine.Node = d.Claim.Name, ""
-		e.Add = append(e.Add, machine)
+		node := answer.Nodes[at[d.Node]].Node
+		node.Claim, node.Node = d.Claim.Name, ""
+		e.Add = append(e.Add, node)
 		pods += len(d.Node.Pods)
 		if i < maxNodesWhy {
-			e.Why = append(e.Why, why.Reason{Code: why.Chosen, Text: d.Claim.Name + ": " + machine.Words(), Because: d.Node.Why})
+			e.Why = append(e.Why, why.Reason{Code: why.Chosen, Text: d.Claim.Name + ": " + node.Words(), Because: d.Node.Why})
 		}
 	}
 	e.Summary = ledger.PlanSummary(pods, e.Add)

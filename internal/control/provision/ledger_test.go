@@ -45,7 +45,7 @@ func TestPlansAreKept(t *testing.T) {
 		t.Errorf("summary %q", e.Summary)
 	}
 	if m := e.Add[0]; m.Claim != claims[0].Name || m.Pool != "kept" || m.Type != "m5.8x" || len(m.Pods) != 6 || m.Pods[0] != "default/p000" || e.Saves != -m.Price {
-		t.Errorf("machine %+v, saves %v", m, e.Saves)
+		t.Errorf("instance %+v, saves %v", m, e.Saves)
 	}
 	replay(t, l, e.Input)
 	for range 3 {

@@ -98,7 +98,7 @@ func TestP1_FromPodToClaim(t *testing.T) {
 	}
 	slices.Sort(took)
 	t.Logf("from pod to claim, with a window of %s: %v", testIdle, took)
-	// The bar of 50 ms over the window is held by a benchmark on a quiet machine; here, nothing may wait for the next look.
+	// The bar of 50 ms over the window is held by a benchmark on a quiet computer; here, nothing may wait for the next look.
 	if median := took[len(took)/2]; median > testIdle+time.Second {
 		t.Errorf("median %s with a window of %s", median, testIdle)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +21,7 @@ import (
 	"karpenter/internal/control"
 	"karpenter/internal/engine/world"
 	"karpenter/internal/state"
+	"karpenter/internal/wait"
 )
 
 const (
@@ -68,7 +70,7 @@ type Nominator struct {
 	made   map[types.UID]nomination // ours
 	others map[types.UID]nomination // those of others, and since when they have been seen
 	opened map[string]bool          // claims whose pods have been nominated
-	drops  chan dropped
+	drops  chan nominee
 }
 
 type nomination struct {
@@ -95,20 +97,13 @@ func (n *Nominator) nominate(ctx context.Context, claims ...string) {
 	defer cancel()
 	begin := n.Clock.Now()
 	large := large(view, planned)
-	var wg sync.WaitGroup
-	gate := make(chan struct{}, nominateWorkers)
-	for uid, claim := range planned {
-		pod, node := view.Pod(uid), view.Claim(claim).Object.Name
-		if pod == nil || pod.Spec.NodeName != "" || !large[uid] {
-			continue
+	var list []nominee
+	for _, uid := range slices.Sorted(maps.Keys(planned)) {
+		if pod := view.Pod(uid); pod != nil && pod.Spec.NodeName == "" && large[uid] {
+			list = append(list, nominee{pod, view.Claim(planned[uid]).Object.Name})
 		}
-		gate <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-gate }()
-			n.write(ctx, pod, node)
-		})
 	}
-	wg.Wait()
+	wait.Each(n.Clock, len(list), nominateWorkers, func(i int) { n.write(ctx, list[i].pod, list[i].node) })
 	n.Log.Debug("nominated pods", "pod-count", len(planned), "nodes", len(claims), "duration", n.Clock.Since(begin))
 }
 
@@ -156,8 +151,8 @@ func large(view *state.View, planned map[types.UID]string) map[types.UID]bool {
 	return out
 }
 
-// dropped is a nomination that the scheduler has dropped.
-type dropped struct {
+// nominee is a nomination: a pod, and the node that it is for.
+type nominee struct {
 	pod  *corev1.Pod
 	node string
 }
@@ -170,39 +165,36 @@ func (n *Nominator) Dropped(pod *corev1.Pod, node string) {
 	n.mu.Unlock()
 	if last.node == node && last.times < maxNominations && !n.off() {
 		select {
-		case n.queue() <- dropped{pod, node}:
+		case n.queue() <- nominee{pod, node}:
 		default: // more than can be done anything about
 		}
 	}
 }
 
-func (n *Nominator) queue() chan dropped {
+func (n *Nominator) queue() chan nominee {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.drops == nil {
-		n.drops = make(chan dropped, maxDropped)
+		n.drops = make(chan nominee, maxDropped)
 	}
 	return n.drops
 }
 
 // run nominates pods again whose nomination was dropped, while they are expected there.
 func (n *Nominator) run(ctx context.Context) {
-	var wg sync.WaitGroup
 	for range againWorkers {
-		wg.Go(func() {
+		wait.Go(n.Clock, func() {
 			for {
-				select {
-				case <-ctx.Done():
+				x, ok := wait.Receive(ctx, n.Clock, wait.Forever, n.queue())
+				if !ok {
 					return
-				case x := <-n.queue():
-					if n.Creator.pins.at(n.Mirror.View(), x.pod.UID) == x.node {
-						n.write(ctx, x.pod, x.node)
-					}
+				}
+				if n.Creator.pins.at(n.Mirror.View(), x.pod.UID) == x.node {
+					n.write(ctx, x.pod, x.node)
 				}
 			}
 		})
 	}
-	wg.Wait()
 }
 
 // contended says whether there is a pod that might take the room of those that are expected on a claim's node.

@@ -20,6 +20,7 @@ import (
 	"karpenter/internal/ledger"
 	"karpenter/internal/meter"
 	"karpenter/internal/state"
+	"karpenter/internal/wait"
 )
 
 const (
@@ -138,7 +139,7 @@ func (p *Provisioner) Start(ctx context.Context) error {
 	}
 	p.Batch.Trigger(started)
 	if p.Nominator != nil {
-		go p.Nominator.run(ctx)
+		p.Nominator.run(ctx)
 	}
 	loop := &control.Loop{Name: name, Clock: p.Clock, Log: p.Log, Do: p.round, Beat: p.Beat}
 	return loop.Start(ctx)
@@ -199,7 +200,7 @@ func (p *Provisioner) Pass(ctx context.Context) error {
 		m = speculative.moment
 	} else {
 		var err error
-		if speculative.plan, err = p.solve(m, len(pods)-placed.Pods); err != nil {
+		if speculative.plan, err = p.solve(ctx, m, len(pods)-placed.Pods); err != nil {
 			p.last.open = true
 			p.Meter.Observe(meter.ProvisionerDuration, p.Clock.Since(now).Seconds(), "result", "error")
 			return err
@@ -225,7 +226,7 @@ func (p *Provisioner) look() look {
 
 // speculate answers what the next pass will ask if nothing changes until then, while the batch still waits for more pods. A claim is
 // then created as soon as the batch is complete.
-func (p *Provisioner) speculate() {
+func (p *Provisioner) speculate(ctx context.Context) {
 	if !p.Mirror.Synced() || p.late.Load() {
 		return
 	}
@@ -237,7 +238,7 @@ func (p *Provisioner) speculate() {
 	if pods == 0 || pods > maxSpeculative || q == p.last {
 		return
 	}
-	if plan, err := p.solve(m, pods); err == nil { // what goes wrong goes wrong again, and is told then
+	if plan, err := p.solve(ctx, m, pods); err == nil { // what goes wrong goes wrong again, and is told then
 		p.speculative = speculativePlan{q, m, plan}
 	}
 }
@@ -304,19 +305,16 @@ func (p *Provisioner) noPools(pods []*world.Pod) {
 }
 
 // solve plans for the pods that need a node, and for those that are known to come beside them.
-func (p *Provisioner) solve(m *moment, pods int) (plan *pack.Plan, err error) {
-	m.snap, plan, err = m.facts.Plan(m.view, func(snap *world.Snapshot) (*pack.Plan, error) { return p.search(m, snap, pods) })
+func (p *Provisioner) solve(ctx context.Context, m *moment, pods int) (plan *pack.Plan, err error) {
+	m.snap, plan, err = m.facts.Plan(m.view, func(snap *world.Snapshot) (*pack.Plan, error) { return p.search(ctx, m, snap, pods) })
 	return plan, err
 }
 
 // search asks the engine, and shows how long it has been at it. When that is too long for the pods that wait, a plan is made
 // without looking for the cheapest (P7), and no other is asked for until the engine has come back.
-func (p *Provisioner) search(m *moment, snap *world.Snapshot, pods int) (*pack.Plan, error) {
-	begin := p.Clock.Now()
-	p.passes.Begin(pods)
+func (p *Provisioner) search(ctx context.Context, m *moment, snap *world.Snapshot, pods int) (*pack.Plan, error) {
+	p.passes.Begin(ctx, pods)
 	defer p.passes.End()
-	ticker := p.Clock.NewTicker(time.Second)
-	defer ticker.Stop()
 	quick := p.Options
 	quick.Quick = true
 	if p.late.Load() {
@@ -328,29 +326,21 @@ func (p *Provisioner) search(m *moment, snap *world.Snapshot, pods int) (*pack.P
 		err  error
 	}
 	answers := make(chan answer, 1)
-	go func() {
+	p.late.Store(true)
+	wait.Go(p.Clock, func() {
 		plan, err := p.ask(snap, p.Options)
+		p.late.Store(false)
 		answers <- answer{plan, err}
-	}()
-	for {
-		select {
-		case a := <-answers:
-			return a.plan, a.err
-		case now := <-ticker.C():
-			p.passes.Tick(now)
-			if now.Sub(begin) < maxSolve {
-				continue
-			}
-			p.late.Store(true)
-			go func() {
-				<-answers
-				p.late.Store(false)
-			}()
-			p.Log.Error("planning takes too long, going on with a plan that may cost more", "pod-count", pods, "duration", now.Sub(begin))
-			m.options = quick
-			return p.ask(snap, quick)
-		}
+	})
+	if a, ok := wait.Receive(ctx, p.Clock, maxSolve, answers); ok {
+		return a.plan, a.err
 	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	p.Log.Error("planning takes too long, going on with a plan that may cost more", "pod-count", pods, "duration", maxSolve)
+	m.options = quick
+	return p.ask(snap, quick)
 }
 
 // ask makes a plan. A pod that the engine cannot stand must not take the other controllers down with it.

@@ -383,7 +383,7 @@ func TestPassSurvivesAPanic(t *testing.T) {
 	}
 }
 
-// TestForesight_SavesAPlanOnlyIfNothingChanges: what is planned while a batch waits for more pods is what is then made, unless
+// TestSpeculativePlan_SavesAPlanOnlyIfNothingChanges: what is planned while a batch waits for more pods is what is then made, unless
 // there is news; then it is as if it had not been planned.
 func TestSpeculativePlan_IsUsedOnlyIfNothingChanges(t *testing.T) {
 	for _, c := range []struct {
@@ -405,7 +405,7 @@ func TestSpeculativePlan_IsUsedOnlyIfNothingChanges(t *testing.T) {
 				asked++
 				return ask(snap, opt)
 			}
-			d.speculate()
+			d.speculate(t.Context())
 			if n := len(stored(t, pool)); n > 0 {
 				t.Errorf("%d claims before the batch was complete", n)
 			}
@@ -446,4 +446,38 @@ func TestP7_PodsDoNotWaitForTheBestPlan(t *testing.T) {
 	}
 	close(found)
 	awaitTrue(t, "the engine has come back", func() bool { return !d.late.Load() })
+}
+
+func TestN10_PodsAreToldThatTheirClaimGetsNoInstance(t *testing.T) {
+	s := newFixture(typesOf(twoZones, 8), newPool("none"))
+	s.put(pods(6, "1")...)
+	d := newRunner(t, s)
+	d.pass()
+	claims := stored(t, "none")
+	if len(claims) != 1 {
+		t.Fatalf("%d claims", len(claims))
+	}
+	bound := s.pods[0].DeepCopy() // it has found room elsewhere meanwhile
+	bound.Spec.NodeName = "n"
+	d.podChanged(s.pods[0], bound)
+	told := func(claim, message string) (events []string) {
+		d.NoCapacity(claim, message)
+		for len(d.sink.Events) > 0 {
+			events = append(events, <-d.sink.Events)
+		}
+		return events
+	}
+	if events := told("another", "no m5 left"); len(events) > 0 {
+		t.Errorf("pods of another claim are told %v", events)
+	}
+	want(t, 5, told(claims[0].Name, "no m5 left "+strings.Repeat("x", 2*maxMessage)), "Warning InsufficientCapacityError", "no m5 left")
+	if events := told(claims[0].Name, "no m5 left at all"); len(events) > 0 {
+		t.Errorf("they are told again at once: %v", events)
+	}
+	d.clock.Step(noCapacityEvery + time.Second)
+	for _, e := range told(claims[0].Name, strings.Repeat("x", 2*maxMessage)) {
+		if len(e) > maxMessage+len("Warning InsufficientCapacityError ") {
+			t.Errorf("an event of %d bytes", len(e))
+		}
+	}
 }

@@ -10,6 +10,7 @@ import (
 
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/state"
+	"karpenter/internal/wait"
 )
 
 const (
@@ -33,7 +34,8 @@ type lot struct {
 	opened, last time.Time
 	claims       []string
 	closed       bool
-	once         sync.Once
+	first        sync.Mutex // held by the first one, until the lot is prepared
+	prepared     bool
 	arrived      int
 	all          chan struct{} // closed when all have arrived
 }
@@ -136,31 +138,36 @@ func (n *Nominator) Open(ctx context.Context, claim *karpv1.NodeClaim, node *cor
 		n.Log.Debug("opened a node that is not ready", "NodeClaim", claim.Name, "Node", node.Name)
 		return 0, open()
 	}
-	if wait := n.Creator.awaits(claim.Name, first, now); wait > 0 {
-		return wait, nil
+	if left := n.Creator.awaits(claim.Name, first, now); left > 0 {
+		return left, nil
 	}
-	mine, wait := n.lots.join(claim.Name, now, func(besides []string) bool { return coming(n.Mirror.View(), claim, besides) })
-	if wait > 0 {
-		return wait, nil
+	mine, left := n.lots.join(claim.Name, now, func(besides []string) bool { return coming(n.Mirror.View(), claim, besides) })
+	if left > 0 {
+		return left, nil
 	}
 	defer n.lots.done(claim.Name)
 	n.lots.arrive(mine)
-	mine.once.Do(func() {
-		n.turn.Lock() // nodes that are opened have pods tried that are being nominated for others
-		defer n.turn.Unlock()
-		for _, other := range mine.claims {
-			if other != claim.Name && n.Wake != nil {
-				n.Wake(other)
-			}
-		}
-		n.nominate(ctx, mine.claims...)
-		select {
-		case <-mine.all:
-		case <-n.Clock.After(arriveWait):
-		case <-ctx.Done():
-		}
-	})
+	n.prepare(ctx, mine, claim.Name)
 	return 0, open()
+}
+
+// prepare nominates the pods that are expected on a lot, once, and waits until all of it is there. The others of the lot wait for that.
+func (n *Nominator) prepare(ctx context.Context, mine *lot, claim string) {
+	wait.Lock(n.Clock, &mine.first)
+	defer mine.first.Unlock()
+	if mine.prepared {
+		return
+	}
+	mine.prepared = true
+	wait.Lock(n.Clock, &n.turn) // nodes that are opened have pods tried that are being nominated for others
+	defer n.turn.Unlock()
+	for _, other := range mine.claims {
+		if other != claim && n.Wake != nil {
+			n.Wake(other)
+		}
+	}
+	n.nominate(ctx, mine.claims...)
+	wait.Receive(ctx, n.Clock, arriveWait, mine.all)
 }
 
 // Opened is told of a node that is open to pods and has become ready: now those that are expected there can use it.

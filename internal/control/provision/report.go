@@ -36,10 +36,12 @@ const (
 
 const (
 	nominatedEvery = 2 * time.Minute
-	failedEvery    = 5 * time.Minute  // O49
-	noTypesEvery   = time.Minute      // O51
-	warnedEvery    = 24 * time.Hour   // P14
-	leastNominated = 10 * time.Second // P28
+	failedEvery    = 5 * time.Minute // O49
+	noTypesEvery   = time.Minute     // O51
+	// noCapacityEvery is how often a pod is told at most that claims for it get no instance: they have other names each time.
+	noCapacityEvery = 2 * time.Minute
+	warnedEvery     = 24 * time.Hour   // P14
+	leastNominated  = 10 * time.Second // P28
 
 	// Events about pods are held to this pace, so that ten thousand pods do not drown the API server in them. Those that have
 	// to wait are told at the next pass.
@@ -259,6 +261,24 @@ func (s *reporter) failed(snap *world.Snapshot, all []failure) {
 	}
 }
 
+// NoCapacity tells the pods that are planned for a claim, and have no node yet, why it gets no instance (N10). It may be called at any
+// time.
+func (p *Provisioner) NoCapacity(claim, message string) {
+	if p.reporter != nil { // it has been registered
+		p.reporter.noCapacity(claim, message)
+	}
+}
+
+func (s *reporter) noCapacity(claim, message string) {
+	now := s.clock.Now()
+	for _, pod := range s.track.plannedFor(claim) {
+		if s.track.news(pod.UID, control.EventNoCapacity, now) && s.fails.TryAccept() {
+			s.events.Tell(control.Event{Object: pod, Warning: true, Reason: control.EventNoCapacity, Message: cut(message), Every: noCapacityEvery})
+			s.track.told(pod.UID, control.EventNoCapacity, now, noCapacityEvery)
+		}
+	}
+}
+
 // optsOut says whether pods of a class ask for nodes that no pool makes; they are not ours to comment on (P11).
 func optsOut(c *world.Class) bool {
 	return slices.ContainsFunc(c.Needs, func(cl world.Clause) bool {
@@ -361,7 +381,7 @@ func (s *reporter) pools(view *state.View, snap *world.Snapshot) {
 // lacks says what keeps a pool from having any node at all, or "".
 func lacks(p *world.Pool, strict bool) string {
 	offers, _ := p.Offers()
-	offers = slices.DeleteFunc(slices.Clone(offers), func(o world.Offer) bool { return !o.Offering.Available })
+	offers = slices.DeleteFunc(slices.Clone(offers), func(o world.Offer) bool { return !o.Offering.Launchable() })
 	if len(offers) == 0 {
 		return fmt.Sprintf("none of %d instance types satisfies the pool's requirements and can be had now", len(p.Types))
 	}

@@ -226,6 +226,26 @@ func (t *tracker) plan(uid types.UID, to destination) {
 	}
 }
 
+// plannedFor lists the pods that are planned for a claim and have no node, oldest first.
+func (t *tracker) plannedFor(claim string) []*corev1.Pod {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var list []*tracked
+	for _, rec := range t.pods {
+		if rec.planned.claim == claim && !rec.bound {
+			list = append(list, rec)
+		}
+	}
+	slices.SortFunc(list, func(a, b *tracked) int {
+		return cmp.Or(a.created.Compare(b.created), strings.Compare(a.namespace, b.namespace), strings.Compare(a.name, b.name))
+	})
+	out := make([]*corev1.Pod, len(list))
+	for i, rec := range list {
+		out[i] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: rec.namespace, Name: rec.name, UID: rec.uid}}
+	}
+	return out
+}
+
 // give adds to the pods that are planned for a slot.
 func (t *tracker) give(s slot, n int) {
 	if s.at == (destination{}) {

@@ -1,18 +1,18 @@
-// Package repair replaces nodes that have been unhealthy for longer than the provider tolerates (D58). It decides nothing about
-// a node that somebody has deleted already, and stops where so many nodes are unhealthy that new ones would be no better. Whoever
-// wires it leaves it out unless the gate NodeRepair is on. The client's cache needs claims indexed by status.providerID.
+// Package repair replaces nodes that have been unhealthy for longer than the provider tolerates, in the way of releases before 1.15
+// (D58): at once, without waiting for a replacement and without budgets. It decides nothing about a node that somebody has deleted
+// already, and stops where so many nodes are unhealthy that new ones would be no better. Whoever wires it leaves it out unless the gate
+// NodeRepair and LEGACY_NODE_REPAIR are on; otherwise repair is one of the moves of internal/control/disruption. The client's cache needs claims indexed by status.providerID.
 package repair
 
 import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
-	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,9 +23,11 @@ import (
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/cloud"
 	"karpenter/internal/control"
+	"karpenter/internal/engine/disrupt"
 	"karpenter/internal/engine/life"
 	"karpenter/internal/ledger"
 	"karpenter/internal/meter"
+	"karpenter/internal/state"
 )
 
 const (
@@ -88,8 +90,8 @@ func (r *Repair) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	if err := r.Client.Get(ctx, request.NamespacedName, node); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	policies := r.policies()
-	illness, ill := life.Diagnose(conditionsOf(node), policies)
+	policies := control.RepairPolicies(r.Policies.RepairPolicies())
+	illness, ill := life.FirstDue(state.Conditions(node), policies)
 	if !ill || !node.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, nil
 	}
@@ -116,22 +118,6 @@ func (r *Repair) Reconcile(ctx context.Context, request reconcile.Request) (reco
 		return reconcile.Result{RequeueAfter: soon}, err
 	}
 	return reconcile.Result{}, nil
-}
-
-func (r *Repair) policies() []life.RepairPolicy {
-	var out []life.RepairPolicy
-	for _, p := range r.Policies.RepairPolicies() {
-		out = append(out, life.RepairPolicy{Type: string(p.Condition), Status: string(p.Status), Tolerated: p.Tolerated})
-	}
-	return out
-}
-
-func conditionsOf(node *corev1.Node) []life.NodeCondition {
-	out := make([]life.NodeCondition, 0, len(node.Status.Conditions))
-	for _, c := range node.Status.Conditions {
-		out = append(out, life.NodeCondition{Type: string(c.Type), Status: string(c.Status), Since: c.LastTransitionTime.Time})
-	}
-	return out
 }
 
 // claimOf is the one claim of the node, or nil if there is none, more than one, or somebody else's.
@@ -167,11 +153,11 @@ func (r *Repair) allowed(ctx context.Context, claim *karpv1.NodeClaim, policies 
 	}
 	unhealthy := 0
 	for i := range nodes.Items {
-		if _, ill := life.Diagnose(conditionsOf(&nodes.Items[i]), policies); ill {
+		if _, ill := life.FirstDue(state.Conditions(&nodes.Items[i]), policies); ill {
 			unhealthy++
 		}
 	}
-	if ok, why = life.MayRepair(unhealthy, len(nodes.Items)); !ok {
+	if ok, why = disrupt.MayRepair(unhealthy, len(nodes.Items)); !ok {
 		return false, why + " in " + where, nil
 	}
 	return r.affordable(ctx, claim)
@@ -202,10 +188,9 @@ func (r *Repair) affordable(ctx context.Context, claim *karpv1.NodeClaim) (ok bo
 // replace deletes the claim, with a deadline that has come: nothing on a broken instance is waited for. An earlier deadline stays.
 func (r *Repair) replace(ctx context.Context, claim *karpv1.NodeClaim, illness life.Illness) (ok bool, err error) {
 	now := r.Clock.Now()
-	recorded, err := time.Parse(time.RFC3339, claim.Annotations[karpv1.TerminationTimestampAnnotationKey])
-	if err != nil || recorded.After(now) {
-		before := claim.DeepCopy()
-		control.Annotate(claim, karpv1.TerminationTimestampAnnotationKey, now.UTC().Format(time.RFC3339))
+	before := claim.DeepCopy()
+	control.Tighten(claim, now)
+	if !equality.Semantic.DeepEqual(claim, before) {
 		if written, err := control.Patch(ctx, r.Client, claim, before); err != nil || !written {
 			return false, err
 		}
@@ -215,8 +200,7 @@ func (r *Repair) replace(ctx context.Context, claim *karpv1.NodeClaim, illness l
 		return false, err
 	}
 	pool := claim.Labels[karpv1.NodePoolLabelKey]
-	r.Meter.Add(meter.NodeClaimsUnhealthyDisrupted, 1, "condition", snake(illness.Condition.Type), "nodepool", pool,
-		"capacity_type", claim.Labels[karpv1.CapacityTypeLabelKey], "image_id", claim.Status.ImageID)
+	control.Unhealthy(r.Meter, claim, illness.Condition.Type, new(time.Duration))
 	control.Counter{Client: r.Client, Meter: r.Meter}.Disrupted(ctx, claim, "unhealthy")
 	r.Ledger.Removed(claim, ledger.Removal, "Unhealthy", "is replaced: "+illness.String())
 	control.Logger(ctx, r.Log).Info("deleting unhealthy node", "NodeClaim", claim.Name, "Node", claim.Status.NodeName, "NodePool", pool,
@@ -243,18 +227,4 @@ func (r *Repair) tellBlocked(ctx context.Context, node *corev1.Node, claim *karp
 	if name := claim.Labels[karpv1.NodePoolLabelKey]; name != "" && r.Client.Get(ctx, client.ObjectKey{Name: name}, pool) == nil {
 		tell(pool, "Unhealthy nodes are not replaced, because "+b.why)
 	}
-}
-
-// snake writes a condition's type as metrics do: AcceleratedHardwareReady becomes accelerated_hardware_ready.
-func snake(text string) string {
-	var b strings.Builder
-	runes := []rune(text)
-	for i, c := range runes {
-		starts := i > 0 && unicode.IsUpper(c) && (!unicode.IsUpper(runes[i-1]) || i+1 < len(runes) && unicode.IsLower(runes[i+1]))
-		if starts && runes[i-1] != '_' {
-			b.WriteByte('_')
-		}
-		b.WriteRune(unicode.ToLower(c))
-	}
-	return b.String()
 }

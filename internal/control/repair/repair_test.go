@@ -262,7 +262,7 @@ func TestD58_ARepairIsPaidOnce(t *testing.T) {
 	}
 }
 
-func TestD58_ThePurseIsShared(t *testing.T) {
+func TestD58_TheQuotaIsShared(t *testing.T) {
 	quota := control.NewQuota(time.Now)
 	w := newWard(t, func(r *repair.Repair) { r.Quota = quota })
 	if !quota.Take(0) { // spent by others

@@ -92,6 +92,10 @@ func (a *auditor) everyNode(d *Decision) {
 			gone[m.Nodes[k]] = true
 			f, pool := a.in.Nodes[i], a.s.Nodes[i].Pool
 			p := a.in.Pools[slices.IndexFunc(a.in.Pools, func(x Pool) bool { return x.Name == pool })]
+			if m.Reason == Unhealthy {
+				a.repaired(i)
+				continue
+			}
 			if f.Fixed != "" || p.Static || f.PodsFixed != "" && !(m.Reason == Drifted && f.Deadline) {
 				a.fail("%s is removed although it may not be", m.Nodes[k])
 			}
@@ -113,10 +117,29 @@ func (a *auditor) everyNode(d *Decision) {
 	}
 	for _, m := range d.Moves {
 		for _, f := range m.Filled {
-			if gone[f.Node.Name] {
-				a.fail("%s is removed and takes pods", f.Node.Name)
+			i := slices.IndexFunc(a.s.Nodes, func(n *world.Node) bool { return n.Name == f.Node.Name })
+			if gone[f.Node.Name] || a.in.Nodes[i].Illness != nil {
+				a.fail("%s is removed or unhealthy, and takes pods", f.Node.Name)
 			}
 		}
+	}
+}
+
+// repaired checks that a node that is repaired may be: it is due, nobody forbids it, and of its pool no more than a fifth is ill.
+func (a *auditor) repaired(i int32) {
+	n, f := a.s.Nodes[i], a.in.Nodes[i]
+	sick, all := 0, 0
+	for k, x := range a.s.Nodes {
+		if x.Pool == n.Pool && !x.InFlight {
+			all++
+			if a.in.Nodes[k].Illness != nil {
+				sick++
+			}
+		}
+	}
+	ill := f.Illness
+	if ill == nil || ill.Due.After(noon) || ill.Fixed != "" || f.PodsFixed != "" && ill.Grace == nil || 5*(sick-1) >= all {
+		a.fail("%s is repaired although it may not be: %+v, %d of %d are unhealthy", n.Name, ill, sick, all)
 	}
 }
 
@@ -125,6 +148,9 @@ func (a *auditor) budgets(d *Decision) {
 	for _, m := range d.Moves {
 		for _, i := range m.Remove {
 			pool := a.s.Nodes[i].Pool
+			if m.Reason == Unhealthy && !a.s.Nodes[i].Initialized {
+				continue
+			}
 			taken[pool]++
 			p := a.in.Pools[slices.IndexFunc(a.in.Pools, func(x Pool) bool { return x.Name == pool })]
 			if taken[pool] > p.Allowed[m.Reason] {
@@ -139,7 +165,8 @@ func (a *auditor) budgets(d *Decision) {
 						continue
 					}
 					sum += g.Pods
-					if !(m.Reason == Drifted && a.in.Nodes[i].Deadline) {
+					ill := a.in.Nodes[i].Illness
+					if !(m.Reason == Drifted && a.in.Nodes[i].Deadline) && !(m.Reason == Unhealthy && ill.Grace != nil) {
 						most = max(most, g.Pods)
 					}
 				}

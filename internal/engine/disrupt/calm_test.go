@@ -213,7 +213,7 @@ func notCalm(in *Input, d *Decision) (faults []string) {
 		return p != nil && !p.Turn && (p.Hold != "" || d.Moving[pool] != "")
 	}
 	for _, m := range d.Moves {
-		if m.Reason == Drifted {
+		if m.Reason == Drifted || m.Reason == Unhealthy {
 			continue
 		}
 		restarts, gain, horizon := 0.0, m.Saves, math.Inf(1)

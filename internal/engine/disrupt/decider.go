@@ -31,6 +31,8 @@ type decider struct {
 	guard []int32        // evictions left under each budget
 	cost  map[string]poolCost
 
+	sick   bool              // some node is unhealthy
+	broken map[string]string // by pool: why none of its nodes is repaired
 	moving map[string]string // by pool: what is going on
 	value  []float64         // what a pod of each class would cost an hour in a fresh plan, once that is known
 	// wasteful are the candidates of consolidation, those first that cost most beyond what their pods are worth.
@@ -63,6 +65,8 @@ func newDecider(in *Input, opt Options, now time.Time) *decider {
 		d.order = append(d.order, int32(i))
 	}
 	slices.SortFunc(d.order, func(a, b int32) int { return strings.Compare(in.World.Nodes[a].Name, in.World.Nodes[b].Name) })
+	d.sick = slices.ContainsFunc(in.Nodes, func(n Node) bool { return n.Illness != nil })
+	d.broken = d.breakers()
 	d.weighPools()
 	return d
 }
@@ -102,7 +106,7 @@ func (d *decider) free(node int32, reason Reason) (why.Reason, bool) {
 		return why.New(why.Refused, "pending pods are expected on it"), false
 	case d.target[node]:
 		return why.New(why.Refused, "it receives pods of nodes that are removed"), false
-	case facts.PodsFixed != "" && !(reason == Drifted && facts.Deadline):
+	case facts.PodsFixed != "" && !d.forced(node, reason):
 		return why.New(why.Refused, "%s", facts.PodsFixed), false
 	}
 	return why.Reason{}, true
@@ -126,6 +130,9 @@ func (d *decider) quiet(node int32) (why.Reason, bool) {
 
 // may says whether a node may go for the reason, budgets apart.
 func (d *decider) may(node int32, reason Reason) (why.Reason, bool) {
+	if reason == Unhealthy {
+		return d.repairable(node)
+	}
 	r, ok := d.free(node, reason)
 	if !ok {
 		return r, false
@@ -143,6 +150,7 @@ func (d *decider) may(node int32, reason Reason) (why.Reason, bool) {
 			return why.New(why.Refused, "pods of nodes that are being removed are expected on it"), false
 		}
 		return d.quiet(node)
+	case Unhealthy: // above
 	case Underutilized:
 		if d.pools[n.Pool].Policy == WhenEmpty {
 			return why.New(why.Refused, "pool %s consolidates empty nodes only, and this one has pods", n.Pool), false
@@ -197,7 +205,8 @@ func (d *decider) quota(reason Reason) *quota {
 // begin before it has something left (W43).
 func (p *quota) take(node int32) (why.Reason, bool) {
 	pool := p.d.in.World.Nodes[node].Pool
-	if p.nodes[pool] >= p.d.spare(pool, p.reason) {
+	counts := p.d.counts(node, p.reason)
+	if counts && p.nodes[pool] >= p.d.spare(pool, p.reason) {
 		if trouble := p.d.pools[pool].Trouble; trouble != "" {
 			return why.New(why.Limit, "pool %s's disruption budgets cannot be understood, and allow nothing: %s", pool, trouble), false
 		}
@@ -205,11 +214,13 @@ func (p *quota) take(node int32) (why.Reason, bool) {
 	}
 	facts := &p.d.in.Nodes[node]
 	for _, g := range facts.Guards {
-		if p.guard[g.Budget] <= 0 && !(p.reason == Drifted && facts.Deadline) {
+		if p.guard[g.Budget] <= 0 && !p.d.forced(node, p.reason) {
 			return why.New(why.Limit, "a PodDisruptionBudget that covers its pods is used up by nodes that are removed first"), false
 		}
 	}
-	p.nodes[pool]++
+	if counts {
+		p.nodes[pool]++
+	}
 	for _, g := range facts.Guards {
 		p.guard[g.Budget] -= g.Pods
 	}
@@ -247,15 +258,7 @@ func (d *decider) take(m *Move) (why.Reason, bool) {
 		d.ledger.undo(d, m)
 		return r, false
 	}
-	m.Nodes = make([]string, len(m.Remove))
-	for k, n := range m.Remove {
-		d.gone[n] = true
-		d.taken[d.in.World.Nodes[n].Pool]++
-		for _, g := range d.in.Nodes[n].Guards {
-			d.guard[g.Budget] -= g.Pods
-		}
-		m.Nodes[k] = d.in.World.Nodes[n].Name
-	}
+	d.spent(m)
 	for _, n := range m.Add {
 		d.made[n.Pool.Name]++
 		n.Name = fmt.Sprintf("%s-%d", n.Pool.Name, d.made[n.Pool.Name])
@@ -272,6 +275,21 @@ func (d *decider) take(m *Move) (why.Reason, bool) {
 	return why.Reason{}, true
 }
 
+// spent notes what a move uses up: its nodes, and what budgets allow.
+func (d *decider) spent(m *Move) {
+	m.Nodes = make([]string, len(m.Remove))
+	for k, n := range m.Remove {
+		d.gone[n] = true
+		if d.counts(n, m.Reason) {
+			d.taken[d.in.World.Nodes[n].Pool]++
+		}
+		for _, g := range d.in.Nodes[n].Guards {
+			d.guard[g.Budget] -= g.Pods
+		}
+		m.Nodes[k] = d.in.World.Nodes[n].Name
+	}
+}
+
 // done tells that a part of the decision has been made.
 func (d *decider) done(p Part) {
 	if d.opt.Done != nil {
@@ -279,10 +297,14 @@ func (d *decider) done(p Part) {
 	}
 }
 
-// evicts counts the pods of a node that have to restart.
-func (d *decider) evicts(node int32) int {
+// evicts counts the pods of a node that have to restart when it goes for the reason.
+func (d *decider) evicts(node int32, reason Reason) int {
+	pods := d.in.World.Nodes[node].Pods
+	if reason == Unhealthy && d.forced(node, reason) {
+		pods = freed(pods)
+	}
 	count := 0
-	for _, p := range d.in.World.Nodes[node].Pods {
+	for _, p := range pods {
 		if p.Movable && !p.Terminating {
 			count++
 		}

@@ -1,5 +1,5 @@
-// Package disrupt decides which nodes are disrupted voluntarily, and what replaces them: nodes that are empty, nodes that
-// have drifted from what their pool asks for, and nodes whose pods can be had for less elsewhere.
+// Package disrupt decides which nodes are disrupted voluntarily, and what replaces them: nodes that are unhealthy, nodes that are
+// empty, nodes that have drifted from what their pool asks for, and nodes whose pods can be had for less elsewhere.
 //
 // Decide is a pure function of a snapshot and of facts about its nodes. It returns moves that hold one after the other: each
 // names what is removed and added, what it saves and why, and uses no room that another move counts on. Every other node
@@ -28,7 +28,11 @@ const (
 	Empty         Reason = "Empty"
 	Drifted       Reason = "Drifted"
 	Underutilized Reason = "Underutilized"
+	Unhealthy     Reason = "Unhealthy"
 )
+
+// Reasons lists them, in the order in which nodes are looked at for them.
+func Reasons() []Reason { return []Reason{Unhealthy, Empty, Drifted, Underutilized} }
 
 // Policy is when a pool's nodes may be consolidated.
 type Policy string
@@ -52,6 +56,8 @@ type Node struct {
 	// Drift is why the node has drifted, DriftedAt since when.
 	Drift     string
 	DriftedAt time.Time
+	// Illness is what is wrong with the node; nil if it is healthy, and where nothing is repaired.
+	Illness *Illness
 	// Consolidatable says that the node has been quiet for as long as its pool wants; NotYet says why it is not.
 	Consolidatable bool
 	NotYet         string
@@ -119,6 +125,8 @@ type Options struct {
 	Pack pack.Options
 	// SpotToSpot allows replacing spot nodes by cheaper spot nodes.
 	SpotToSpot bool
+	// TerminateFirstDrift and TerminateFirstRepair let nodes in full reservations be removed before their replacement is there (N8).
+	TerminateFirstDrift, TerminateFirstRepair bool
 	// Turn counts decisions. What one decision cannot look at in full, the next begins elsewhere.
 	Turn int
 	// Found, if any, is told of each move as soon as it is found. It must not block.
@@ -132,8 +140,10 @@ type Options struct {
 // Part is a part of a decision, by what it looks for.
 type Part string
 
-// The parts, in the order in which they are made. The first one, finding out what is under way, is counted with Emptiness.
+// The parts, in the order in which they are made. Finding out what is under way is counted with the first one. Repair is left out where
+// every node is healthy.
 const (
+	Repair    Part = "repair"
 	Emptiness Part = "emptiness"
 	Drift     Part = "drift"
 	Groups    Part = "groups" // consolidation of several nodes together
@@ -153,13 +163,18 @@ type Move struct {
 	Remove []int32
 	Nodes  []string
 	Add    []*pack.NewNode
+	// Reboot says that the nodes are not removed but rebooted: their pods restart, and they come back.
+	Reboot bool
+	// TerminateFirst says that the nodes are removed before what is added can be launched: it needs their place. Whoever carries the move out
+	// launches nothing; provisioning does once the place is free.
+	TerminateFirst bool
 	// Filled are the nodes that take pods of the removed ones.
 	Filled []*pack.Filled
 	// Order lists the pods that move in the order in which they were placed.
 	Order []*world.Pod
 	// Evicts is how many pods have to restart.
 	Evicts int
-	// Saves is in dollars an hour; it may be negative for drift.
+	// Saves is in dollars an hour; it may be negative for drift and repair.
 	Saves float64
 	Why   why.Reason
 	// From is what is removed, and what that had come from: what the new nodes should remember.
@@ -194,6 +209,10 @@ type Decision struct {
 func Decide(in *Input, opt Options, now time.Time) *Decision {
 	d := newDecider(in, opt, now)
 	d.settle()
+	if d.sick {
+		d.repair()
+		d.done(Repair)
+	}
 	d.empty()
 	d.done(Emptiness)
 	d.drift()

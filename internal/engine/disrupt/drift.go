@@ -23,15 +23,15 @@ func (d *decider) drift() {
 		return !ok
 	})
 	// Pods should not go where they would soon have to leave again. Only what finds no other place may.
-	rest := d.replaceAll(drifted, d.openNodes(func(node int32) bool { return d.in.Nodes[node].Drift == "" }))
+	rest := d.replaceAll(Drifted, drifted, d.openNodes(func(node int32) bool { return d.in.Nodes[node].Drift == "" }))
 	nodes := make([]int32, len(rest))
 	for k, s := range rest {
 		nodes[k] = s.node
 	}
 	if len(nodes) > 0 {
-		rest = d.replaceAll(nodes, d.openNodes(func(node int32) bool { return !slices.Contains(nodes, node) }))
+		rest = d.replaceAll(Drifted, nodes, d.openNodes(func(node int32) bool { return !slices.Contains(nodes, node) }))
 	}
-	for _, s := range rest {
+	for _, s := range d.terminateFirst(Drifted, rest) {
 		d.keep(s.node, s.why.Code, "it has drifted (%s), but %s", d.in.Nodes[s.node].Drift, s.why.Line())
 	}
 }
@@ -55,11 +55,11 @@ func (d *decider) driftedNodes() []int32 {
 	return out
 }
 
-// openNodes lists nodes that may take pods, by name.
+// openNodes lists nodes that may take pods, by name. Those that are unhealthy may not: they are repaired soon.
 func (d *decider) openNodes(is func(node int32) bool) []int32 {
 	var out []int32
 	for _, node := range d.order {
-		if n := d.nodes[node]; n != nil && !closed(n) && is(node) {
+		if n := d.nodes[node]; n != nil && !closed(n) && !d.ill(node) && is(node) {
 			out = append(out, node)
 		}
 	}
@@ -72,8 +72,8 @@ type stuck struct {
 	why  why.Reason
 }
 
-// replaceAll replaces drifted nodes one by one, each in a part of the room that is there, and returns those that it could not.
-func (d *decider) replaceAll(nodes, room []int32) (rest []stuck) {
+// replaceAll replaces nodes one by one for a reason, each in a part of the room that is there, and returns those that it could not.
+func (d *decider) replaceAll(reason Reason, nodes, room []int32) (rest []stuck) {
 	parts := (len(nodes) + chunk - 1) / chunk
 	for part := range parts {
 		some := nodes[part*chunk : min((part+1)*chunk, len(nodes))]
@@ -83,12 +83,12 @@ func (d *decider) replaceAll(nodes, room []int32) (rest []stuck) {
 		}
 		w := d.walk(some, share)
 		for _, node := range some {
-			m, r := w.move(Drifted, node)
+			m, r := w.move(reason, node)
 			if m == nil {
 				rest = append(rest, stuck{node, noPlace(r)})
 				continue
 			}
-			m.Why = why.New(why.Chosen, "node %s has drifted: %s; %s", d.in.World.Nodes[node].Name, d.in.Nodes[node].Drift, replacement(m))
+			m.Why = why.New(why.Chosen, "node %s %s; %s", d.in.World.Nodes[node].Name, d.fault(reason, node), replacement(m))
 			if r, ok := d.take(m); ok {
 				w.took(m)
 			} else {
@@ -97,6 +97,18 @@ func (d *decider) replaceAll(nodes, room []int32) (rest []stuck) {
 		}
 	}
 	return rest
+}
+
+// fault says what is wrong with a node that is replaced.
+func (d *decider) fault(reason Reason, node int32) string {
+	if reason == Unhealthy {
+		ill := d.in.Nodes[node].Illness
+		if ill.Escalated {
+			return "is unhealthy: " + ill.What + "; reboots of the last day have not helped (reboot-escalated)"
+		}
+		return "is unhealthy: " + ill.What
+	}
+	return "has drifted: " + d.in.Nodes[node].Drift
 }
 
 // noPlace is why pods have nowhere to go.

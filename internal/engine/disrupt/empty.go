@@ -18,7 +18,7 @@ func (d *decider) empty() {
 			d.keepFor(node, r)
 			continue
 		}
-		m := &Move{Reason: Empty, Remove: []int32{node}, Saves: n.Price, Evicts: d.evicts(node)}
+		m := &Move{Reason: Empty, Remove: []int32{node}, Saves: n.Price, Evicts: d.evicts(node, Empty)}
 		r, ok := d.affordable(m)
 		if ok {
 			m.Why = why.New(why.Chosen, "node %s %s%s", n.Name, emptiness(m.Evicts), saving(n.Price))

@@ -28,8 +28,8 @@ type Verdict struct {
 	Why why.Reason
 }
 
-// Ask looks at one node alone, by the rules of Decide: whether it may go because it is empty, has drifted, or because its pods can
-// be had for less elsewhere.
+// Ask looks at one node alone, by the rules of Decide: whether it may go because it is unhealthy, is empty, has drifted, or because its
+// pods can be had for less elsewhere.
 func Ask(in *Input, q Question, now time.Time) Verdict {
 	opt := q.Options
 	opt.Found = nil
@@ -37,10 +37,19 @@ func Ask(in *Input, q Question, now time.Time) Verdict {
 	d.settle()
 	for _, m := range q.After {
 		if !slices.Contains(m.Remove, q.Node) {
-			d.take(again(m)) // one that does not hold in a changed world is left out
+			d.again(m)
 		}
 	}
 	return d.ask(q.Node)
+}
+
+// again takes a move that was decided on before. One that does not hold in a changed world is left out.
+func (d *decider) again(m *Move) {
+	if m.Reboot {
+		d.takeReboot(again(m))
+		return
+	}
+	d.take(again(m))
 }
 
 // again is a move that can be taken once more: taking it names its nodes.
@@ -56,6 +65,38 @@ func again(m *Move) *Move {
 }
 
 func (d *decider) ask(node int32) Verdict {
+	if ill := d.in.Nodes[node].Illness; ill != nil && !d.now.Before(ill.Due) {
+		v := d.askUnhealthy(node)
+		if v.Goes {
+			return v
+		}
+		if w := d.askHealthy(node); w.Goes {
+			return w
+		}
+		return v
+	}
+	return d.askHealthy(node)
+}
+
+func (d *decider) askUnhealthy(node int32) Verdict {
+	if r, ok := d.repairable(node); !ok {
+		return Verdict{Why: r}
+	}
+	if r, ok := d.quota(Unhealthy).take(node); !ok {
+		return Verdict{Why: r}
+	}
+	if d.in.Nodes[node].Illness.Reboot {
+		d.takeReboot(d.reboot(node))
+		return Verdict{Goes: true, Move: d.moves[len(d.moves)-1]}
+	}
+	if rest := d.replaceSick([]int32{node}); len(rest) > 0 {
+		return Verdict{Why: rest[0].why}
+	}
+	return Verdict{Goes: true, Move: d.moves[len(d.moves)-1]}
+}
+
+// askHealthy asks about a node apart from what is wrong with it.
+func (d *decider) askHealthy(node int32) Verdict {
 	drifted := d.in.Nodes[node].Drift != ""
 	if d.bare(node) {
 		v := d.askEmpty(node)
@@ -77,7 +118,7 @@ func (d *decider) askEmpty(node int32) Verdict {
 	if r, ok := d.may(node, Empty); !ok {
 		return Verdict{Why: r}
 	}
-	m := &Move{Reason: Empty, Remove: []int32{node}, Saves: d.in.World.Nodes[node].Price, Evicts: d.evicts(node)}
+	m := &Move{Reason: Empty, Remove: []int32{node}, Saves: d.in.World.Nodes[node].Price, Evicts: d.evicts(node, Empty)}
 	r, ok := d.affordable(m)
 	if ok {
 		r, ok = d.take(m)
@@ -92,10 +133,11 @@ func (d *decider) askDrifted(node int32) Verdict {
 	if r, ok := d.quota(Drifted).take(node); !ok {
 		return Verdict{Why: r}
 	}
-	rest := d.replaceAll([]int32{node}, d.openNodes(func(i int32) bool { return d.in.Nodes[i].Drift == "" }))
+	rest := d.replaceAll(Drifted, []int32{node}, d.openNodes(func(i int32) bool { return d.in.Nodes[i].Drift == "" }))
 	if len(rest) > 0 {
-		rest = d.replaceAll([]int32{node}, d.openNodes(func(i int32) bool { return i != node }))
+		rest = d.replaceAll(Drifted, []int32{node}, d.openNodes(func(i int32) bool { return i != node }))
 	}
+	rest = d.terminateFirst(Drifted, rest)
 	if len(rest) > 0 {
 		return Verdict{Why: rest[0].why}
 	}

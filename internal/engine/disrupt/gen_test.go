@@ -104,7 +104,7 @@ func genPool(t *rapid.T, i int, types []*world.InstanceType) *world.Pool {
 func genFacts(t *rapid.T, name string) Pool {
 	p := Pool{Name: name, Never: one(t, "never", 12), Static: one(t, "static", 12), Allowed: map[Reason]int{}}
 	p.Policy = []Policy{WhenEmpty, WhenEmptyOrUnderutilized, WhenEmptyOrUnderutilized, WhenEmptyOrUnderutilized, Balanced}[rapid.IntRange(0, 4).Draw(t, "policy")]
-	for _, r := range []Reason{Empty, Drifted, Underutilized} {
+	for _, r := range Reasons() {
 		p.Allowed[r] = rapid.IntRange(0, 12).Draw(t, "allowed")
 	}
 	return p
@@ -183,6 +183,15 @@ func genNodeFacts(t *rapid.T, n *world.Node, in *Input) Node {
 	}
 	if one(t, "drift", 5) {
 		f.Drift, f.DriftedAt = "NodePoolDrifted", noon.Add(-time.Duration(rapid.IntRange(1, 100).Draw(t, "ago"))*time.Minute)
+	}
+	if n.Pool != "" && !n.Deleting && !n.InFlight && one(t, "ill", 8) {
+		f.Illness = &Illness{What: "Ready is False", Condition: "Ready", Due: noon.Add(time.Duration(rapid.IntRange(-60, 20).Draw(t, "due")) * time.Minute), Priority: rapid.IntRange(0, 3).Draw(t, "priority")}
+		if one(t, "bounded", 2) {
+			f.Illness.Grace = new(time.Minute)
+		}
+		if one(t, "kept", 8) {
+			f.Illness.Fixed = "do-not-repair"
+		}
 	}
 	if len(in.Guarded) > 0 && len(n.Pods) > 0 && one(t, "guarded", 3) {
 		f.Guards = []Guard{{Budget: int32(rapid.IntRange(0, len(in.Guarded)-1).Draw(t, "guard")), Pods: int32(rapid.IntRange(1, len(n.Pods)).Draw(t, "covered"))}}

@@ -37,7 +37,7 @@ func Holds(in *Input, m *Move, opt Options, now time.Time) (why.Reason, bool) {
 // is not there for the next.
 func (c *Check) Holds(m *Move) (why.Reason, bool) {
 	d := c.d
-	now := &Move{Reason: m.Reason, Add: make([]*pack.NewNode, 0, len(m.Add))}
+	now := &Move{Reason: m.Reason, TerminateFirst: m.TerminateFirst, Add: make([]*pack.NewNode, 0, len(m.Add))}
 	for _, name := range m.Nodes {
 		i, ok := c.index[name]
 		if !ok || d.gone[i] {
@@ -53,6 +53,12 @@ func (c *Check) Holds(m *Move) (why.Reason, bool) {
 	if r, ok := d.affordable(now); !ok {
 		return r, false
 	}
+	if m.Reboot {
+		return c.reboots(now)
+	}
+	if m.Reason == Unhealthy {
+		defer c.free(now.Remove)()
+	}
 	if r, ok := c.same(m, now.Remove); !ok {
 		return r, false
 	}
@@ -63,6 +69,34 @@ func (c *Check) Holds(m *Move) (why.Reason, bool) {
 		return r, false
 	}
 	return d.take(now)
+}
+
+// reboots says whether a node is still to be rebooted.
+func (c *Check) reboots(now *Move) (why.Reason, bool) {
+	now.Reboot = true
+	for _, i := range now.Remove {
+		if !c.d.in.Nodes[i].Illness.Reboot {
+			return why.New(why.Refused, "node %s is not to be rebooted any more", c.d.in.World.Nodes[i].Name), false
+		}
+	}
+	c.d.takeReboot(now)
+	return why.Reason{}, true
+}
+
+// free has all pods of nodes that are drained by force looked for. What it returns undoes that, if the nodes stay.
+func (c *Check) free(nodes []int32) (undo func()) {
+	was := make([]*world.Node, len(nodes))
+	for k, i := range nodes {
+		was[k] = c.d.nodes[i]
+		c.d.release(i)
+	}
+	return func() {
+		for k, i := range nodes {
+			if !c.d.gone[i] {
+				c.d.nodes[i] = was[k]
+			}
+		}
+	}
 }
 
 func about(name string, r why.Reason) why.Reason {
@@ -91,13 +125,19 @@ func (c *Check) same(m *Move, remove []int32) (why.Reason, bool) {
 
 // stock finds the choices of the new nodes as they are now, and says whether the move still saves something.
 func (c *Check) stock(m, now *Move) (why.Reason, bool) {
+	pools := c.d.in.World.Pools
+	if m.TerminateFirst {
+		if pools, _ = c.d.credited(now.Remove[0]); pools == nil || !c.d.mayTerminateFirst(m.Reason) {
+			return why.New(why.Refused, "it need not be removed before it is replaced any more"), false
+		}
+	}
 	for _, n := range m.Add {
-		i := slices.IndexFunc(c.d.in.World.Pools, func(p *world.Pool) bool { return p.Name == n.Pool.Name })
-		if i < 0 || c.d.in.World.Pools[i].Refused != "" {
+		i := slices.IndexFunc(pools, func(p *world.Pool) bool { return p.Name == n.Pool.Name })
+		if i < 0 || pools[i].Refused != "" {
 			return why.New(why.NoPool, "pool %s cannot be used any more", n.Pool.Name), false
 		}
 		fresh := *n
-		fresh.Pool, fresh.Pods, fresh.Choices = c.d.in.World.Pools[i], nil, nil
+		fresh.Pool, fresh.Pods, fresh.Choices = pools[i], nil, nil
 		for _, x := range n.Choices {
 			if y, ok := current(fresh.Pool, x); ok {
 				fresh.Choices = append(fresh.Choices, y)
@@ -138,7 +178,7 @@ func current(p *world.Pool, c pack.Choice) (pack.Choice, bool) {
 	for k := range t.Offerings {
 		o := &t.Offerings[k]
 		if o.Zone == c.Offering.Zone && o.CapacityType == c.Offering.CapacityType && o.Reservation == c.Offering.Reservation {
-			return pack.Choice{Type: t, Offering: o}, o.Available && (o.Reservation == "" || o.Remaining > 0)
+			return pack.Choice{Type: t, Offering: o}, o.Launchable()
 		}
 	}
 	return pack.Choice{}, false

@@ -87,7 +87,9 @@ func (d *decider) finish() *Decision {
 	out.NodesAfter = out.NodesBefore
 	for _, m := range d.moves {
 		out.After -= m.Saves
-		out.NodesAfter += len(m.Add) - len(m.Remove)
+		if !m.Reboot {
+			out.NodesAfter += len(m.Add) - len(m.Remove)
+		}
 	}
 	return out
 }

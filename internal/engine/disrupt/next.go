@@ -5,18 +5,19 @@ import (
 	"time"
 )
 
-// Next lists the nodes that are to be removed next, in the order in which they should lose their pods: first those that have drifted,
-// then the others; of each, first what would be decided if every pool were at rest and every node had been quiet for long enough,
+// Next lists the nodes that are to be removed next, in the order in which they should lose their pods: first those that are unhealthy,
+// then those that have drifted, then the others; of each, first what would be decided if every pool were at rest and every node had been quiet for long enough,
 // then what the decision after that would begin with, as far as budgets reach. Nodes that such a decision moves pods to are not
 // among them. It asks what is planned, not what may be done now: no move comes of it.
 func Next(in *Input, opt Options, now time.Time) []int32 {
 	opt.Found, opt.Done, opt.Turn = nil, nil, 0 // the same question has the same answer, whenever it is asked
 	d := newDecider(rested(in), opt, now)
 	d.settle()
+	d.repair()
 	d.empty()
 	d.drift()
 	d.consolidate()
-	out := d.removed(Drifted)
+	out := append(d.removed(Unhealthy), d.removed(Drifted)...)
 	out = append(out, d.spend(Drifted, d.driftedNodes())...)
 	out = append(out, d.removed(Empty)...)
 	out = append(out, d.removed(Underutilized)...)

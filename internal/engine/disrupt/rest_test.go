@@ -18,7 +18,7 @@ func TestPropertyDecisionsComeToRest(t *testing.T) {
 		in := genInput(t)
 		in.World.Pending = nil
 		for i := range in.Nodes {
-			in.Nodes[i].Drift = "" // what drifts goes whatever it costs
+			in.Nodes[i].Drift, in.Nodes[i].Illness = "", nil // these go whatever it costs
 			in.Nodes[i].Restart = float64(len(in.World.Nodes[i].Pods)) * DefaultRestartCost / 10
 		}
 		for i := range in.Pools {

@@ -20,8 +20,12 @@ type sub struct {
 	shut []bool
 }
 
-// subOptions says what a part is for: whether nothing may be launched, and whether pods have rules for each other.
-type subOptions struct{ stays, bound bool }
+// subOptions says what a part is for: whether nothing may be launched, whether pods have rules for each other, and which pools there are
+// if not those of the snapshot.
+type subOptions struct {
+	stays, bound bool
+	pools        []*world.Pool
+}
 
 // sub is the part of the cluster with the nodes at some indexes.
 func (d *decider) sub(all []*world.Node, at []int32, opt subOptions) *sub {
@@ -37,6 +41,9 @@ func (d *decider) sub(all []*world.Node, at []int32, opt subOptions) *sub {
 		for _, n := range d.crowd.without(all, at) {
 			snap.Nodes, s.shut = append(snap.Nodes, n), append(s.shut, true)
 		}
+	}
+	if opt.pools != nil {
+		snap.Pools = opt.pools
 	}
 	how := d.opt.Pack
 	how.NoNewNodes, how.Workers = opt.stays, 1
@@ -101,7 +108,7 @@ func (s *sub) move(reason Reason, remove []int32) (*Move, why.Reason) {
 	}
 	m := &Move{Reason: reason, Remove: slices.Clone(remove), Add: plan.Nodes, Order: plan.Order}
 	for _, i := range remove {
-		m.Evicts += s.d.evicts(i)
+		m.Evicts += s.d.evicts(i, reason)
 		m.Saves += s.node(i).Price
 	}
 	for _, n := range plan.Nodes {
@@ -152,7 +159,7 @@ func (s *sub) moves(remove []int32) []*Move {
 			out = append(out, m)
 		}
 		m.Remove = append(m.Remove, node)
-		m.Evicts += s.d.evicts(node)
+		m.Evicts += s.d.evicts(node, Underutilized)
 		m.Saves += s.node(node).Price
 	}
 	for _, n := range plan.Nodes {

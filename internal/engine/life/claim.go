@@ -31,6 +31,8 @@ type Claim struct {
 	Deleting bool
 	// Finalizer says whether the claim is kept until its instance is gone.
 	Finalizer bool
+	// Rebooting claims are none either: their node comes back, or they are deleted.
+	Rebooting bool
 	// ProviderID names the instance on record, NodeName the node that it was registered as.
 	ProviderID string
 	NodeName   string
@@ -138,7 +140,7 @@ type Step struct {
 // Next is the next step in the life of a claim. nodes are those that carry its provider ID.
 func Next(c Claim, nodes []Node, limits Limits, now time.Time) Step {
 	switch {
-	case c.Deleting:
+	case c.Deleting, c.Rebooting:
 		return Step{Do: Hold}
 	case !c.Finalizer:
 		return Step{Do: AddFinalizer}
@@ -170,7 +172,8 @@ func Late(c Claim, limits Limits, now time.Time) (cause string, left time.Durati
 	case c.Registered.Status != True:
 		cause, since, limit = RegistrationTimeout, c.Registered.Since, limits.Register
 	case c.Initialized.Status != True:
-		cause, since, limit = InitializationTimeout, c.Registered.Since, limits.Initialize
+		// After a reboot it counts from there.
+		cause, since, limit = InitializationTimeout, later(c.Registered.Since, c.Initialized.Since), limits.Initialize
 	}
 	if limit == 0 {
 		return "", 0

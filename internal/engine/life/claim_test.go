@@ -47,7 +47,7 @@ var steps = []struct {
 	{"L21 a claim that is being deleted is drain's", fresh(func(c *Claim) { c.Deleting = true }), nil, 0, Step{Do: Hold}},
 	{"L2 the finalizer comes before the launch", fresh(func(c *Claim) { c.Finalizer = false }), nil, 0, Step{Do: AddFinalizer}},
 	{"L2 also when it is late", fresh(func(c *Claim) { c.Finalizer = false }), nil, time.Hour, Step{Do: AddFinalizer}},
-	{"L3 a claim without machine is launched", fresh(nil), nil, time.Second, Step{Do: Launch, Of: Launched, After: 5*time.Minute - time.Second}},
+	{"L3 a claim without instance is launched", fresh(nil), nil, time.Second, Step{Do: Launch, Of: Launched, After: 5*time.Minute - time.Second}},
 	{"L13 not for longer than five minutes", fresh(nil), nil, 5 * time.Minute, Step{Do: GiveUp, Of: Launched, Cause: LaunchTimeout}},
 	{
 		"L6 no node yet", fresh(launched), nil, time.Minute,
@@ -191,7 +191,7 @@ func leadsOn(t *rapid.T) {
 		Launched: at.Draw(t, "launched"), Registered: at.Draw(t, "registered"), Initialized: at.Draw(t, "initialized"),
 		Requests: rapid.SampledFrom([][]string{nil, {"cpu"}, {"cpu", "gpu"}}).Draw(t, "requests"),
 	}
-	if rapid.Bool().Draw(t, "machine") {
+	if rapid.Bool().Draw(t, "instance") {
 		c.ProviderID, c.NodeName = "p", names.Draw(t, "node")
 	}
 	nodes := rapid.SliceOfNDistinct(rapid.Custom(func(t *rapid.T) Node {

@@ -7,7 +7,7 @@ import (
 	"karpenter/internal/engine/life"
 )
 
-// L14: a burst counts once or twice, however many of its machines fail, and what was asked for after a failure counts anew.
+// L14: a burst counts once or twice, however many of its instances fail, and what was asked for after a failure counts anew.
 func TestL14_BurstsAreCounted(t *testing.T) {
 	var r life.Ring
 	burst := func(asked int, failed int) {
@@ -22,11 +22,11 @@ func TestL14_BurstsAreCounted(t *testing.T) {
 		}
 	}
 	burst(0, 1)
-	expect("one machine", 0)
+	expect("one instance", 0)
 	burst(0, 4)
-	expect("five machines of one burst", time.Minute)
+	expect("five instances of one burst", time.Minute)
 	burst(960, 1)
-	expect("a machine of the next", 5*time.Minute)
+	expect("an instance of the next", 5*time.Minute)
 	burst(960, 20)
 	expect("all of the next", 15*time.Minute)
 	burst(3000, 2)

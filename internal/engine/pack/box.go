@@ -149,7 +149,7 @@ func (p *problem) unwanted(b *bin, lists ...[]int32) []int32 {
 		if wanted.has(int(o)) || !types.has(int(x.typeID)) || !models.has(int(model.of[o]+1)) || !zones.has(int(zone.of[o]+1)) {
 			continue
 		}
-		if x.off.Available {
+		if x.off.Launchable() {
 			out = append(out, o)
 			continue
 		}

@@ -84,6 +84,9 @@ func (r *run) sieves(rc *runClass) []sieve {
 		out = append(out, r.portSieve(c))
 	}
 	out = append(out, r.groupSieves(rc)...)
+	if full := m.full(); full != nil {
+		out = append(out, sieve{code: why.Stock, text: "reservations that are full", options: full, nodes: fullBitset(len(m.nodes))})
+	}
 	out = append(out, sieve{code: why.Stock, text: "offerings that are out of stock", options: m.stock, nodes: fullBitset(len(m.nodes))})
 	return append(out, sieve{code: why.Limit, text: "limits of the pool or of its reservations", options: r.withinLimits(), nodes: fullBitset(len(m.nodes))})
 }
@@ -349,4 +352,18 @@ func (r *run) nearestMiss(sieves []sieve) (why.Reason, bool) {
 		text = fmt.Sprintf("nearest miss: fits %s of %s but for %s", why.Count(bestCount, "type"), why.Count(len(pools), "pool"), sieves[bestAt].text)
 	}
 	return why.Counted(why.NearestMiss, bestCount, 0, text), true
+}
+
+// full is every option that is not a reservation with nothing left; nil if there is none of these.
+func (m *Model) full() bitset {
+	var out bitset
+	for i := range m.options {
+		if off := m.options[i].off; off.Available && off.Full() {
+			if out == nil {
+				out = fullBitset(len(m.options))
+			}
+			out.drop(i)
+		}
+	}
+	return out
 }

@@ -6,7 +6,7 @@ import (
 
 const (
 	// improveWork bounds the local search by the number of items it takes out and puts back, so that it ends the same way on
-	// any machine. It does not grow with the plan, since large plans are good to begin with; small ones, of up to smallPlan
+	// any computer. It does not grow with the plan, since large plans are good to begin with; small ones, of up to smallPlan
 	// items, get smallWork, because a single node that is not quite right shows in their price.
 	improveWork = 40000
 	smallWork   = 80000

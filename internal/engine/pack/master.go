@@ -9,7 +9,7 @@ import (
 	"karpenter/internal/engine/world"
 )
 
-// The work that a master may do, in units that are the same on any machine.
+// The work that a master may do, in units that are the same on any computer.
 const (
 	masterKinds  = 200    // kinds of items; each round takes the longer the more there are, and with many the relaxation is close
 	masterRounds = 40     // rounds of pricing

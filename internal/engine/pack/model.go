@@ -158,7 +158,7 @@ func (m *Model) buildOptions() {
 	m.subtractDaemons()
 	for i := range m.options {
 		o := &m.options[i]
-		if o.off.Available && (o.off.CapacityType != world.CapacityReserved || o.off.Remaining > 0) && slices.Min(o.net) >= 0 {
+		if o.off.Launchable() && slices.Min(o.net) >= 0 {
 			m.stock.add(i)
 		}
 	}
@@ -200,8 +200,12 @@ func (m *Model) vector(r world.Resources) []int64 {
 func (m *Model) fillVector(out []int64, r world.Resources) {
 	for i := range out {
 		out[i] = r.Get(i)
-		if out[i] == 0 && world.UnlimitedWhenAbsent(m.snap.Resources[i]) {
-			out[i] = world.Unlimited
+		if out[i] <= 0 && world.UnlimitedWhenAbsent(m.snap.Resources[i]) {
+			if out[i] == 0 {
+				out[i] = world.Unlimited
+			} else {
+				out[i] = 0 // NoAttachments
+			}
 		}
 	}
 }

@@ -33,6 +33,7 @@ const (
 	Chosen       Code = "Chosen"       // why an offering was taken
 	Room         Code = "Room"         // room for pods that are known to come
 	NextBest     Code = "NextBest"     // what the second choice would have cost
+	Breaker      Code = "Breaker"      // so many nodes are unhealthy that new ones would be no better
 	Relaxed      Code = "Relaxed"      // a preference was given up
 )
 

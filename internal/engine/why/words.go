@@ -41,6 +41,9 @@ func Percent(share float64) string {
 	return strconv.FormatFloat(math.Round(100*share), 'f', 0, 64) + "%"
 }
 
+// Tenths is a share in tenths of a per cent, where whole ones say too little: 3.4%.
+func Tenths(share float64) string { return strconv.FormatFloat(100*share, 'f', 1, 64) + "%" }
+
 // Plural is a number with its noun, or with a noun and its verb: 1 pod is, 2 pods are.
 func Plural(n int, one, many string) string {
 	if n == 1 {
@@ -54,6 +57,14 @@ func Count(n int, thing string) string { return Plural(n, thing, thing+"s") }
 
 // Does is what a number of things does: 1 pod restarts, 2 pods restart.
 func Does(n int, thing, verb string) string { return Plural(n, thing+" "+verb+"s", thing+"s "+verb) }
+
+// More is the last line of a list that is cut short: … 2 more.
+func More(left int) string { return "… " + strconv.Itoa(left) + " more" }
+
+// MoreOf is More with a noun: … 2 more groups.
+func MoreOf(left int, one, many string) string {
+	return "… " + Plural(left, "more "+one, "more "+many)
+}
 
 // List names the first few and counts the others: a, b, c and 2 more.
 func List(names []string, most int) string {

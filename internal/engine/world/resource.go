@@ -15,8 +15,23 @@ const (
 )
 
 // AttachPrefix begins the names of resources that count volume attachments per CSI driver. A node or type that does not
-// state such a limit has none, whereas of any other resource it would have nothing.
-const AttachPrefix = "attachable-volumes-"
+// state such a limit has none, whereas of any other resource it would have nothing. NoAttachments is the limit of what cannot take
+// any.
+const (
+	AttachPrefix  = "attachable-volumes-"
+	NoAttachments = -1
+)
+
+// AttachResource is the name of the resource that counts attachments of a CSI driver.
+func AttachResource(driver string) string { return AttachPrefix + "csi-" + driver }
+
+// AttachLimit writes the limit of a driver that can attach n volumes.
+func AttachLimit(n int64) int64 {
+	if n <= 0 {
+		return NoAttachments
+	}
+	return n
+}
 
 // Unlimited is more of a resource than anything can ask for, and can be added to itself without overflow.
 const Unlimited = math.MaxInt64 / 8

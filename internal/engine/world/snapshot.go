@@ -57,6 +57,14 @@ type Pool struct {
 	open   []string
 }
 
+// WithTypes is the pool with other types.
+func (p *Pool) WithTypes(types []*InstanceType) *Pool {
+	return &Pool{
+		Name: p.Name, Weight: p.Weight, Need: p.Need, Labels: p.Labels, Taints: p.Taints, Provided: p.Provided, Limits: p.Limits, MaxNodes: p.MaxNodes,
+		Types: types, NodeCost: p.NodeCost, Static: p.Static, Refused: p.Refused,
+	}
+}
+
 // Limit bounds one resource of a pool.
 type Limit struct {
 	Resource int
@@ -81,7 +89,8 @@ type Offering struct {
 	// Labels are further labels of nodes launched from the offering, such as a zone's id.
 	Labels Labels
 	// Price is in dollars an hour.
-	Price     float64
+	Price float64
+	// Available says that it is sold now. A reservation that is full is available: it is there, and others have it (N3).
 	Available bool
 	// Reservation names a capacity reservation, of which Remaining instances are left.
 	Reservation string
@@ -89,6 +98,14 @@ type Offering struct {
 	// Capacity and Allocatable replace those of the type when not nil.
 	Capacity    Resources
 	Allocatable Resources
+}
+
+// Launchable says whether a node can be launched from the offering now.
+func (o *Offering) Launchable() bool { return o.Available && !o.Full() }
+
+// Full says whether it is a reservation of which nothing is left.
+func (o *Offering) Full() bool {
+	return (o.CapacityType == CapacityReserved || o.Reservation != "") && o.Remaining <= 0
 }
 
 // Node is an instance that exists or that has been asked for.

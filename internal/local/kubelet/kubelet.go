@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -40,10 +41,8 @@ type Options struct {
 	Dir string
 	// Program is run in the place of the image.
 	Program string
-	// Env is what the machine adds to the environment of every container. It wins over what the pod says.
+	// Env is what the computer adds to the environment of every container. It wins over what the pod says.
 	Env map[string]string
-	// Refuse, if set, says why no pod is run. It is shown in the status of those that would be.
-	Refuse string
 	// Tell is told what happens, in one line.
 	Tell func(format string, args ...any)
 }
@@ -172,6 +171,41 @@ func (k *Kubelet) removed(uid types.UID) {
 	if w != nil {
 		w.end(0)
 	}
+}
+
+// Kill ends the processes of all pods as a crash would; they are started again. It says how many there were.
+func (k *Kubelet) Kill() (killed int) {
+	for _, w := range k.workers() {
+		w.mu.Lock()
+		if w.cmd != nil && w.cmd.Process.Kill() == nil {
+			w.killed = true
+			killed++
+		}
+		w.mu.Unlock()
+	}
+	return killed
+}
+
+// Pid is the id of the first process that runs, or 0 while none does.
+func (k *Kubelet) Pid() int {
+	pid := 0
+	for _, w := range k.workers() {
+		w.mu.Lock()
+		if w.cmd != nil && pid == 0 {
+			pid = w.cmd.Process.Pid
+		}
+		w.mu.Unlock()
+	}
+	return pid
+}
+
+// Tail is the last lines of the log of each pod's process.
+func (k *Kubelet) Tail(lines int) string {
+	var text strings.Builder
+	for _, w := range k.workers() {
+		text.WriteString(tail(w.log(), lines))
+	}
+	return text.String()
 }
 
 // newWorker makes the worker of a pod. The caller holds k.mu.

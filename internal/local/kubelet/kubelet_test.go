@@ -28,7 +28,7 @@ import (
 	"karpenter/test/harness"
 )
 
-// patience is far above what anything here takes on an idle machine.
+// patience is far above what anything here takes on an idle computer.
 const patience = 5 * time.Minute
 
 var cluster *harness.Cluster
@@ -92,7 +92,7 @@ type node struct {
 	namespace string
 }
 
-func newNode(t *testing.T, refuse string) *node {
+func newNode(t *testing.T) *node {
 	t.Helper()
 	definitions, err := kubelet.Kinds()
 	if err != nil {
@@ -102,21 +102,21 @@ func newNode(t *testing.T, refuse string) *node {
 		t.Fatal(err)
 	}
 	n := &node{t: t, dir: t.TempDir(), namespace: strings.ToLower(t.Name())}
-	machine := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.namespace}}
+	instance := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.namespace}}
 	for _, object := range []client.Object{
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: n.namespace}}, machine,
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: n.namespace}}, instance,
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: n.namespace, Name: "karpenter"}},
 	} {
 		if err := cluster.Client.Create(t.Context(), object); err != nil {
 			t.Fatal(err)
 		}
 	}
-	before := machine.DeepCopy()
-	machine.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.168.1.1"}}
-	if err := cluster.Client.Status().Patch(t.Context(), machine, client.MergeFrom(before)); err != nil {
+	before := instance.DeepCopy()
+	instance.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.168.1.1"}}
+	if err := cluster.Client.Status().Patch(t.Context(), instance, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
-	n.start(refuse)
+	n.start()
 	t.Cleanup(func() {
 		// The next test's would run them.
 		err := cluster.Client.DeleteAllOf(context.Background(), &corev1.Pod{}, client.InNamespace(n.namespace), client.GracePeriodSeconds(0))
@@ -128,14 +128,14 @@ func newNode(t *testing.T, refuse string) *node {
 	return n
 }
 
-func (n *node) start(refuse string) {
+func (n *node) start() {
 	n.t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		n.t.Fatal(err)
 	}
 	n.kubelet = kubelet.Start(n.t.Context(), kubelet.Options{
-		Kube: cluster.Client, Config: cluster.Config, Dir: n.dir, Program: self, Refuse: refuse, Tell: n.t.Logf,
+		Kube: cluster.Client, Config: cluster.Config, Dir: n.dir, Program: self, Tell: n.t.Logf,
 		Env: map[string]string{"PLATFORM": "the platform", "AWS_ACCESS_KEY_ID": "key", "FAREWELL": filepath.Join(n.dir, "farewell")},
 	})
 }
@@ -228,7 +228,7 @@ func (n *node) log(pod *corev1.Pod, which string) string {
 }
 
 func TestReplicas(t *testing.T) {
-	n := newNode(t, "")
+	n := newNode(t)
 	one, two := n.pod("one"), n.pod("two")
 	service := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: n.namespace, Name: "karpenter"},
@@ -261,7 +261,7 @@ func TestReplicas(t *testing.T) {
 }
 
 func TestRestarts(t *testing.T) {
-	n := newNode(t, "")
+	n := newNode(t)
 	pod := n.pod("fragile")
 	n.ready(pod, 0)
 	address := pod.Status.PodIP
@@ -280,7 +280,7 @@ func TestRestarts(t *testing.T) {
 	n.ready(pod, 2) // the liveness probe has it killed
 	// It goes on where the next one begins.
 	n.kubelet.Stop()
-	n.start("")
+	n.start()
 	n.ready(pod, 3)
 	if pod.Status.PodIP != address {
 		t.Errorf("the address was %s and is %s", address, pod.Status.PodIP)
@@ -288,7 +288,7 @@ func TestRestarts(t *testing.T) {
 }
 
 func TestARoleOnAWS(t *testing.T) {
-	n := newNode(t, "")
+	n := newNode(t)
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: n.namespace, Name: "karpenter"}}
 	before := account.DeepCopy()
 	account.Annotations = map[string]string{"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/r"}
@@ -303,7 +303,7 @@ func TestARoleOnAWS(t *testing.T) {
 }
 
 func TestDeletion(t *testing.T) {
-	n := newNode(t, "")
+	n := newNode(t)
 	pod, other := n.pod("leaving"), n.pod("staying")
 	n.ready(pod, 0)
 	n.ready(other, 0)
@@ -331,28 +331,13 @@ func TestDeletion(t *testing.T) {
 	n.ready(other, 0)
 }
 
-func TestRefused(t *testing.T) {
-	n := newNode(t, "there is one already")
-	pod := n.pod("superfluous")
-	n.until(pod, "refused", func(err error) bool {
-		return err == nil && len(pod.Status.ContainerStatuses) == 1 && pod.Status.ContainerStatuses[0].State.Waiting != nil
-	})
-	if waiting := pod.Status.ContainerStatuses[0].State.Waiting; waiting.Message != "there is one already" || pod.Status.Phase != corev1.PodPending {
-		t.Errorf("%s: %+v", pod.Status.Phase, waiting)
-	}
-	if err := cluster.Client.Delete(t.Context(), pod); err != nil {
-		t.Fatal(err)
-	}
-	n.until(pod, "gone", apierrors.IsNotFound)
-}
-
 func TestOthersAreLeftAlone(t *testing.T) {
 	ours := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app.kubernetes.io/name": "karpenter"}}}
 	ours.Spec.Containers = []corev1.Container{{Name: "sidecar"}, {Name: "controller", Env: []corev1.EnvVar{{Name: "KARPENTER_SERVICE"}}}}
-	standin, stranger := ours.DeepCopy(), ours.DeepCopy()
-	standin.Spec.Containers[1].Env = nil
+	sibling, stranger := ours.DeepCopy(), ours.DeepCopy()
+	sibling.Spec.Containers[1].Env = nil
 	stranger.Labels = nil
-	if a, b, c := kubelet.Ours(&ours), kubelet.Ours(standin), kubelet.Ours(stranger); a != 1 || b != -1 || c != -1 {
+	if a, b, c := kubelet.Ours(&ours), kubelet.Ours(sibling), kubelet.Ours(stranger); a != 1 || b != -1 || c != -1 {
 		t.Errorf("got %d, %d, %d", a, b, c)
 	}
 }

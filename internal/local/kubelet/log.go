@@ -14,8 +14,8 @@ import (
 // maxLogBytes is when a log begins anew; the one before is kept beside it. Nobody reads further back on a laptop.
 const maxLogBytes = 64 << 20
 
-// Log writes lines to a file in the form that container runtimes log in and kubelets read.
-type Log struct {
+// logFile writes lines to a file in the form that container runtimes log in and kubelets read.
+type logFile struct {
 	name string
 
 	mu      sync.Mutex
@@ -27,8 +27,8 @@ type Log struct {
 // previousSuffix is added to the name of a log when the next one begins.
 const previousSuffix = ".previous"
 
-// OpenLog begins a log. The one of that name before is kept beside it.
-func OpenLog(name string) (*Log, error) {
+// openLog begins a log. The one of that name before is kept beside it.
+func openLog(name string) (*logFile, error) {
 	if err := os.Rename(name, name+previousSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("keeping the controller's last log: %w", err)
 	}
@@ -36,11 +36,11 @@ func OpenLog(name string) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the controller's log: %w", err)
 	}
-	return &Log{name: name, file: file}, nil
+	return &logFile{name: name, file: file}, nil
 }
 
 // Write takes text of any length and writes the lines that are complete.
-func (l *Log) Write(text []byte) (int, error) {
+func (l *logFile) Write(text []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	stamp := time.Now().UTC().Format(time.RFC3339Nano)
@@ -65,7 +65,7 @@ func (l *Log) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-func (l *Log) rotate() error {
+func (l *logFile) rotate() error {
 	if err := os.Rename(l.name, l.name+previousSuffix); err != nil {
 		return fmt.Errorf("rotating the controller's log: %w", err)
 	}
@@ -78,12 +78,9 @@ func (l *Log) rotate() error {
 	return nil
 }
 
-// Name is that of its file.
-func (l *Log) Name() string { return l.name }
-
-// Tail is the last lines of the log, as they were written.
-func (l *Log) Tail(lines int) string {
-	data, err := os.ReadFile(l.name)
+// tail is the last lines of a log, as they were written.
+func tail(name string, lines int) string {
+	data, err := os.ReadFile(name)
 	if err != nil {
 		return err.Error()
 	}
@@ -97,4 +94,4 @@ func (l *Log) Tail(lines int) string {
 }
 
 // Close ends the log.
-func (l *Log) Close() error { return l.file.Close() }
+func (l *logFile) Close() error { return l.file.Close() }

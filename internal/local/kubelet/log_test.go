@@ -8,7 +8,7 @@ import (
 )
 
 func TestLog(t *testing.T) {
-	log, err := OpenLog(filepath.Join(t.TempDir(), "log"))
+	log, err := openLog(filepath.Join(t.TempDir(), "log"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -18,7 +18,7 @@ func TestLog(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	data, err := os.ReadFile(log.Name())
+	data, err := os.ReadFile(log.name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,15 +26,15 @@ func TestLog(t *testing.T) {
 	if len(lines) != 2 || !strings.HasSuffix(lines[0], " stdout F one") || !strings.HasSuffix(lines[1], " stdout F two") {
 		t.Errorf("the log has %q, want the two complete lines in the kubelet's form", lines)
 	}
-	if got := log.Tail(1); got != "two\n" {
+	if got := tail(log.name, 1); got != "two\n" {
 		t.Errorf("tail: %q", got)
 	}
-	again, err := OpenLog(log.Name())
+	again, err := openLog(log.name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer again.Close()
-	if before, err := os.ReadFile(log.Name() + previousSuffix); err != nil || string(before) != string(data) {
+	if before, err := os.ReadFile(log.name + previousSuffix); err != nil || string(before) != string(data) {
 		t.Errorf("the log before: %q, %v", before, err)
 	}
 }

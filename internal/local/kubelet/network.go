@@ -3,12 +3,10 @@ package kubelet
 import (
 	"context"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,11 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// dialTimeout is how long a connection may take: all of them lead to this machine.
+// dialTimeout is how long a connection may take: all of them lead to this computer.
 const dialTimeout = 10 * time.Second
 
 // Dial connects to an address as the cluster's network would: that of a pod or of a Service leads to the process behind it, and any
-// other is one of this machine.
+// other is one of this computer.
 func (k *Kubelet) Dial(ctx context.Context, address string) (net.Conn, error) {
 	host, text, err := net.SplitHostPort(address)
 	if err != nil {
@@ -37,16 +35,27 @@ func (k *Kubelet) Dial(ctx context.Context, address string) (net.Conn, error) {
 			return nil, err
 		}
 	}
-	dialer := net.Dialer{Timeout: dialTimeout}
 	if at, err := netip.ParseAddr(host); !found && (err != nil || !podNetwork.Contains(at)) {
+		dialer := net.Dialer{Timeout: dialTimeout}
 		return dialer.DialContext(ctx, "tcp", address)
 	}
-	for _, w := range candidates {
+	return dialFirst(ctx, candidates, port)
+}
+
+// DialPort connects to a port of the controller's container, in a pod that is ready if there is one.
+func (k *Kubelet) DialPort(ctx context.Context, port int32) (net.Conn, error) {
+	return dialFirst(ctx, readyFirst(k.workers()), intstr.FromInt32(port))
+}
+
+// dialFirst connects to the first of the pods that listens on a port.
+func dialFirst(ctx context.Context, pods []*worker, port intstr.IntOrString) (net.Conn, error) {
+	dialer := net.Dialer{Timeout: dialTimeout}
+	for _, w := range pods {
 		if outside, ok := w.outside(port); ok {
 			return dialer.DialContext(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(outside)))
 		}
 	}
-	return nil, fmt.Errorf("connecting to %s: no pod of this machine is behind it", address)
+	return nil, fmt.Errorf("connecting to port %s: no pod of this computer is behind it", port.String())
 }
 
 // workersAt is the pod that has an address, if one that is run does.
@@ -83,54 +92,25 @@ func (k *Kubelet) behind(ctx context.Context, host string, port intstr.IntOrStri
 
 // selected are the pods that a Service selects, those that are ready first.
 func (k *Kubelet) selected(service *corev1.Service) []*worker {
-	var ready, others []*worker
-	for _, w := range k.workers() {
-		if w.pod.Namespace != service.Namespace || len(service.Spec.Selector) == 0 || !labels.SelectorFromSet(service.Spec.Selector).Matches(labels.Set(w.pod.Labels)) {
-			continue
-		}
-		w.mu.Lock()
-		isReady := w.state.ready
-		w.mu.Unlock()
-		if isReady {
-			ready = append(ready, w)
-		} else {
-			others = append(others, w)
-		}
+	return readyFirst(slices.DeleteFunc(k.workers(), func(w *worker) bool {
+		return w.pod.Namespace != service.Namespace || len(service.Spec.Selector) == 0 || !labels.SelectorFromSet(service.Spec.Selector).Matches(labels.Set(w.pod.Labels))
+	}))
+}
+
+// readyFirst puts pods that are ready before the others.
+func readyFirst(pods []*worker) []*worker {
+	ready := map[*worker]bool{}
+	for _, w := range pods {
+		ready[w] = w.isReady()
 	}
-	return append(ready, others...)
-}
-
-// Gateway is a proxy (HTTP CONNECT) into the cluster's network.
-func (k *Kubelet) Gateway() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodConnect {
-			http.Error(w, "this is a proxy that only connects", http.StatusMethodNotAllowed)
-			return
+	slices.SortStableFunc(pods, func(a, b *worker) int {
+		switch {
+		case ready[a] == ready[b]:
+			return 0
+		case ready[a]:
+			return -1
 		}
-		inner, err := k.Dial(r.Context(), r.Host)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadGateway)
-			return
-		}
-		defer inner.Close()
-		outer, buffered, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
-		defer outer.Close()
-		if _, err := io.WriteString(outer, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
-			return
-		}
-		var both sync.WaitGroup
-		both.Go(func() { pipe(inner, buffered.Reader) })
-		both.Go(func() { pipe(outer, inner) })
-		both.Wait()
+		return 1
 	})
-}
-
-// pipe copies until the source ends, and then closes the destination, which ends the other direction.
-func pipe(to net.Conn, from io.Reader) {
-	_, _ = io.Copy(to, from)
-	_ = to.Close()
+	return pods
 }

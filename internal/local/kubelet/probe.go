@@ -11,6 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
+// readyEvery is how often a process is asked that is not ready.
+const readyEvery = 100 * time.Millisecond
+
 // probe asks the process as its probes say until ctx ends, and notes whether it is ready. One that does not live is killed.
 func (w *worker) probe(ctx context.Context) {
 	c := w.container
@@ -22,10 +25,7 @@ func (w *worker) probe(ctx context.Context) {
 	if c.ReadinessProbe != nil {
 		probers.Go(func() {
 			w.every(ctx, c.ReadinessProbe, func(ok bool) bool {
-				w.mu.Lock()
-				was := w.state.ready
-				w.mu.Unlock()
-				if ok != was {
+				if ok != w.isReady() {
 					w.change(ctx, func(s *state) { s.ready = ok })
 				}
 				return true
@@ -68,7 +68,7 @@ func (w *worker) kill(why string) {
 
 // every asks at the probe's pace, and calls judge whenever enough answers in a row say the same, until that returns false.
 func (w *worker) every(ctx context.Context, probe *corev1.Probe, judge func(ok bool) bool) {
-	wait := time.Duration(probe.InitialDelaySeconds) * time.Second
+	wait := w.pace(probe, probe.InitialDelaySeconds)
 	successes, failures := int32(0), int32(0)
 	for {
 		select {
@@ -76,7 +76,7 @@ func (w *worker) every(ctx context.Context, probe *corev1.Probe, judge func(ok b
 			return
 		case <-time.After(wait):
 		}
-		wait = time.Duration(max(probe.PeriodSeconds, 1)) * time.Second
+		wait = w.pace(probe, max(probe.PeriodSeconds, 1))
 		if err := w.ask(ctx, probe); err != nil {
 			successes, failures = 0, failures+1
 		} else {
@@ -92,6 +92,21 @@ func (w *worker) every(ctx context.Context, probe *corev1.Probe, judge func(ok b
 			return
 		}
 	}
+}
+
+// pace is how long to wait before the next question. Whether it is ready is asked more often than the pod says until it is: a process
+// of this computer is so sooner than a container.
+func (w *worker) pace(probe *corev1.Probe, seconds int32) time.Duration {
+	if probe == w.container.ReadinessProbe && !w.isReady() {
+		return readyEvery
+	}
+	return time.Duration(seconds) * time.Second
+}
+
+func (w *worker) isReady() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.state.ready
 }
 
 // ask asks once. Probes of other kinds than HTTP are taken for answered: the chart has none.

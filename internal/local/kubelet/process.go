@@ -49,8 +49,8 @@ type listener struct {
 // listeners are those settings, with their defaults.
 var listeners = []listener{{"METRICS_PORT", 8080}, {"HEALTH_PROBE_PORT", 8081}, {"WEBHOOK_PORT", 8443}}
 
-// spread gives every port that the controller listens on a free one of this machine: its own would be those of the next
-// replica too. It changes the environment, and returns which port of the container is which of the machine.
+// spread gives every port that the controller listens on a free one of this computer: its own would be those of the next
+// replica too. It changes the environment, and returns which port of the container is which of the computer.
 func spread(env map[string]string) (map[int32]int, error) {
 	ports := map[int32]int{}
 	for _, l := range listeners {

@@ -23,9 +23,9 @@ import (
 const (
 	// defaultGrace is what a pod has that does not say how long its end may take.
 	defaultGrace = 30 * time.Second
-	// restartFirst and restartMost bound the wait before a process that ended is started again; one that ran for restartCalm
-	// has earned a short one.
-	restartFirst = time.Second
+	// restartFirst and restartMost bound the wait before a process that ended is started again; one that was ready, was
+	// killed by Kill, or ran for restartCalm, has earned a short one.
+	restartFirst = 200 * time.Millisecond
 	restartMost  = 30 * time.Second
 	restartCalm  = time.Minute
 	// lastWords is how long the end of a pod may take to be written.
@@ -48,9 +48,11 @@ type worker struct {
 	stop      context.CancelFunc
 
 	mu sync.Mutex
-	// ports are those of the machine, by those of the container.
+	// ports are those of the computer, by those of the container.
 	ports map[int32]int
 	cmd   *exec.Cmd // nil while no process runs
+	// killed says that the process was ended by Kill, and not by itself: that is no reason to wait.
+	killed bool
 	// ending says that the pod is to go, and not only the process.
 	ending bool
 	state  state
@@ -82,23 +84,18 @@ func (w *worker) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			break
 		}
-		if time.Since(began) > restartCalm {
-			wait = restartFirst
-		}
 		w.change(ctx, func(s *state) {
+			if s.ready || w.killed || time.Since(began) > restartCalm {
+				wait = restartFirst
+			}
+			w.killed = false
 			s.running, s.ready, s.started = nil, false, false
 			s.waiting = &corev1.ContainerStateWaiting{Reason: reason, Message: err.Error()}
 		})
-		again := time.After(wait)
-		if w.k.opts.Refuse != "" {
-			w.k.opts.Tell("pod %s/%s is not run: %v", w.pod.Namespace, w.pod.Name, err)
-			again = nil
-		} else {
-			w.k.opts.Tell("pod %s/%s: %v; trying again in %v", w.pod.Namespace, w.pod.Name, err, wait)
-		}
+		w.k.opts.Tell("pod %s/%s: %v; trying again in %v", w.pod.Namespace, w.pod.Name, err, wait)
 		select {
 		case <-ctx.Done():
-		case <-again:
+		case <-time.After(wait):
 		}
 	}
 	w.leave(context.WithoutCancel(ctx))
@@ -106,20 +103,17 @@ func (w *worker) run(ctx context.Context) {
 
 // once runs the process once, and returns why the container does not run any more.
 func (w *worker) once(ctx context.Context) (reason string, err error) {
-	if w.k.opts.Refuse != "" {
-		return "CreateContainerError", errors.New(w.k.opts.Refuse)
-	}
 	process, tokens, err := w.prepare(ctx)
 	if err != nil {
 		return "CreateContainerConfigError", err
 	}
-	log, err := OpenLog(filepath.Join(w.dir, "log"))
+	log, err := openLog(w.log())
 	if err != nil {
 		return "CreateContainerError", err
 	}
 	defer log.Close()
 	process.Log = log
-	if err := w.describe(ctx, log.Name()); err != nil {
+	if err := w.describe(ctx, log.name); err != nil {
 		return "CreateContainerError", err
 	}
 	cmd, err := process.Start(ctx)
@@ -159,8 +153,8 @@ func (w *worker) attend(ctx context.Context, cmd *exec.Cmd, tokens []*token) err
 }
 
 // terminated is how a process has ended.
-func terminated(how *os.ProcessState, log *Log) *corev1.ContainerStateTerminated {
-	over := &corev1.ContainerStateTerminated{ExitCode: int32(how.ExitCode()), Reason: "Error", Message: log.Tail(tailLines), FinishedAt: metav1.Now()}
+func terminated(how *os.ProcessState, log *logFile) *corev1.ContainerStateTerminated {
+	over := &corev1.ContainerStateTerminated{ExitCode: int32(how.ExitCode()), Reason: "Error", Message: tail(log.name, tailLines), FinishedAt: metav1.Now()}
 	if over.ExitCode < 0 { // by a signal
 		over.ExitCode = killedCode
 	}
@@ -170,6 +164,9 @@ func terminated(how *os.ProcessState, log *Log) *corev1.ContainerStateTerminated
 	over.Message = over.Message[max(0, len(over.Message)-maxMessage):]
 	return over
 }
+
+// log is the file of the process's log.
+func (w *worker) log() string { return filepath.Join(w.dir, "log") }
 
 func (w *worker) set(cmd *exec.Cmd) {
 	w.mu.Lock()
@@ -235,7 +232,7 @@ func (w *worker) grace() time.Duration {
 	return defaultGrace
 }
 
-// outside is the port of this machine for one of the container, which may have a name.
+// outside is the port of this computer for one of the container, which may have a name.
 func (w *worker) outside(port intstr.IntOrString) (int, bool) {
 	inside := port.IntVal
 	for _, named := range w.container.Ports {

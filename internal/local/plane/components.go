@@ -70,7 +70,7 @@ func (p *Plane) startServers(ctx context.Context) error {
 		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file=" + serviceAccountKey,
 		"--service-account-signing-key-file=" + serviceAccountKey,
 		"--authorization-mode=Node,RBAC", "--allow-privileged=true", "--service-cluster-ip-range=" + ServiceRange,
-		// A node that is only simulated has an address that leads nowhere; its kubelet is kwok, which is on this machine.
+		// A node that is only simulated has an address that leads nowhere; its kubelet is kwok, which is on this computer.
 		"--kubelet-preferred-address-types=" + string(KubeletAddress) + ",InternalIP,Hostname",
 		"--endpoint-reconciler-type=none", // its addresses may not be loopback, and nothing in here needs the endpoint
 		"--v=1",
@@ -91,7 +91,7 @@ func (p *Plane) startServers(ctx context.Context) error {
 	if p.opts.AuditPolicy != "" {
 		args = append(args, "--audit-policy-file="+p.opts.AuditPolicy, "--audit-log-path="+filepath.Join(p.opts.Dir, "logs", "audit.log"), "--audit-log-mode=blocking")
 	}
-	if p.opts.Gateway != "" {
+	if p.opts.Dial != nil {
 		file, err := p.egress(serving)
 		if err != nil {
 			return err
@@ -112,8 +112,11 @@ func (p *Plane) startServers(ctx context.Context) error {
 	return p.await(ctx, fmt.Sprintf("https://127.0.0.1:%d/readyz", p.ports.apiserver), apiserver, etcd)
 }
 
-// egress writes the file that sends what the API server wants of nodes, pods and Services through the gateway.
+// egress opens the gateway, and writes the file that sends what the API server wants of nodes, pods and Services through it.
 func (p *Plane) egress(client pair) (string, error) {
+	if err := p.openGateway(client); err != nil {
+		return "", err
+	}
 	file := filepath.Join(p.opts.Dir, "egress.yaml")
 	text := fmt.Sprintf(`apiVersion: apiserver.k8s.io/v1beta1
 kind: EgressSelectorConfiguration
@@ -125,7 +128,7 @@ egressSelections:
         tcp:
           url: https://%s
           tlsConfig: {caBundle: %q, clientCert: %q, clientKey: %q}
-`, p.opts.Gateway, p.CA, client.cert, client.key)
+`, p.gateway.Addr(), p.CA, client.cert, client.key)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return "", fmt.Errorf("writing how the API server reaches nodes: %w", err)
 	}

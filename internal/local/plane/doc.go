@@ -1,4 +1,4 @@
-// Package plane runs a real Kubernetes control plane on this machine: etcd, kube-apiserver and, if asked,
+// Package plane runs a real Kubernetes control plane on this computer: etcd, kube-apiserver and, if asked,
 // kube-controller-manager, kube-scheduler and kwok, each a child process of the multi-call binary that is built
 // from kube/. They listen on free loopback ports, know each other by certificates made for this one run, and have
 // RBAC on.

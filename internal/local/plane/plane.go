@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -17,7 +18,7 @@ import (
 // and the child's binding it.
 const startAttempts = 4
 
-// readyTimeout is far above what the slowest machine seen needs (an idle laptop: 3 s), because a test machine may
+// readyTimeout is far above what the slowest computer seen needs (an idle laptop: 3 s), because a test computer may
 // be compiling at the same time.
 const readyTimeout = 5 * time.Minute
 
@@ -43,9 +44,8 @@ type Options struct {
 	// NoWatchCache makes the API server answer lists from etcd itself. Its cache of a kind waits up to a tenth of a second to be as
 	// new as the last write to any other kind, which a test that lists after every write notices.
 	NoWatchCache bool
-	// Gateway is the host:port of a proxy (HTTP CONNECT over TLS, see ServingPair) through which the API server reaches nodes,
-	// pods and Services; without one it reaches what this machine does.
-	Gateway string
+	// Dial is how the API server reaches nodes, pods and Services; without one it reaches what this computer does.
+	Dial Dial
 	// Progress, if set, is told what is being waited for.
 	Progress func(message string)
 }
@@ -62,6 +62,7 @@ type Plane struct {
 	opts      Options
 	authority *authority
 	ports     ports
+	gateway   net.Listener // nil without Dial
 	processes []*process
 }
 
@@ -71,7 +72,7 @@ type ports struct{ etcd, etcdPeer, apiserver, controllers, scheduler int }
 func (p *Plane) Endpoint() string { return fmt.Sprintf("https://127.0.0.1:%d", p.ports.apiserver) }
 
 // ServingPair names the files of the certificate and key that the servers of this plane show, for more servers on
-// this machine.
+// this computer.
 func (p *Plane) ServingPair() (certFile, keyFile string) {
 	files := p.authority.pair("server")
 	return files.cert, files.key
@@ -108,7 +109,7 @@ func Start(ctx context.Context, opts Options) (*Plane, error) {
 func start(ctx context.Context, opts Options) (*Plane, error) {
 	p := &Plane{opts: opts}
 	if err := p.bringUp(ctx); err != nil {
-		stopAll(p.processes)
+		p.Stop()
 		return nil, err
 	}
 	return p, nil
@@ -137,6 +138,9 @@ func (p *Plane) bringUp(ctx context.Context) error {
 func (p *Plane) Stop() {
 	stopAll(p.processes)
 	p.processes = nil
+	if p.gateway != nil {
+		_ = p.gateway.Close() // may be closed already
+	}
 }
 
 // Run starts one more program of the multi-call binary (kwok, say), which ends with the plane.

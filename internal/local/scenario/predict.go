@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// foreseePatience is how much longer than plan says a cluster may take to come to rest: the machine may have other things to do.
+	// foreseePatience is how much longer than plan says a cluster may take to come to rest: the computer may have other things to do.
 	foreseePatience = 2 * time.Minute
 	// restPatience is how long a cluster may take to come to rest before a change: nodes may have to go one by one.
 	restPatience = 5 * time.Minute
@@ -35,10 +35,10 @@ const (
 
 // prospect is what plan -o json says a change comes to, as far as it is compared with what happens.
 type prospect struct {
-	From    string    `json:"from"`
-	Now     total     `json:"now"`
-	Without total     `json:"without"`
-	Nodes   []machine `json:"nodes"`
+	From    string        `json:"from"`
+	Now     total         `json:"now"`
+	Without total         `json:"without"`
+	Nodes   []plannedNode `json:"nodes"`
 	Pending []struct {
 		Pods []string `json:"pods"`
 	} `json:"pending"`
@@ -53,8 +53,8 @@ type total struct {
 	Price float64 `json:"pricePerHour"`
 }
 
-// machine is a node in the words of plan.
-type machine struct {
+// plannedNode is a node in the words of plan.
+type plannedNode struct {
 	Pool         string  `json:"pool"`
 	Type         string  `json:"instanceType"`
 	Zone         string  `json:"zone"`
@@ -69,9 +69,9 @@ type outlook struct {
 	pending int
 }
 
-func newOutlook(machines []machine, pending int) outlook {
+func newOutlook(planned []plannedNode, pending int) outlook {
 	o := outlook{pending: pending}
-	for _, m := range machines {
+	for _, m := range planned {
 		if m.Pool != "" { // others are not Karpenter's
 			o.nodes = append(o.nodes, strings.Join([]string{m.Pool, m.Type, m.CapacityType, m.Zone}, " "))
 			o.price += m.Price
@@ -298,18 +298,18 @@ func (f *prediction) observation(ctx context.Context) (is outlook, unrest string
 	for i := range instances {
 		costs[instances[i].ID] = instances[i].Price
 	}
-	var machines []machine
+	var planned []plannedNode
 	for _, n := range s.nodes {
 		price, ok := costs[n.Spec.ProviderID[strings.LastIndexByte(n.Spec.ProviderID, '/')+1:]]
 		if !ok {
 			return is, fmt.Sprintf("node %s has no instance", n.Name), nil
 		}
-		machines = append(machines, machine{
+		planned = append(planned, plannedNode{
 			Pool: n.Labels[karpv1.NodePoolLabelKey], Type: n.Labels[corev1.LabelInstanceTypeStable], Zone: n.Labels[corev1.LabelTopologyZone],
 			CapacityType: n.Labels[karpv1.CapacityTypeLabelKey], Price: price,
 		})
 	}
-	return newOutlook(machines, int(gauges["pods-pending"](s))), "", nil
+	return newOutlook(planned, int(gauges["pods-pending"](s))), "", nil
 }
 
 // unrest says what is going on in the cluster, or nothing.

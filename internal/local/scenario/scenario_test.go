@@ -93,21 +93,21 @@ func TestStepsThatPlanIsAskedAbout(t *testing.T) {
 }
 
 func TestFleetsAreCompared(t *testing.T) {
-	a := machine{Pool: "p", Type: "m5.large", Zone: "a", CapacityType: "spot", Price: 0.03}
-	b := machine{Pool: "p", Type: "c5.large", Zone: "b", CapacityType: "on-demand", Price: 0.08}
-	system := machine{Type: "m5.xlarge"}
+	a := plannedNode{Pool: "p", Type: "m5.large", Zone: "a", CapacityType: "spot", Price: 0.03}
+	b := plannedNode{Pool: "p", Type: "c5.large", Zone: "b", CapacityType: "on-demand", Price: 0.08}
+	system := plannedNode{Type: "m5.xlarge"}
 	dear, elsewhere := a, a
 	dear.Price, elsewhere.Zone = 0.0301, "b"
-	is := newOutlook([]machine{a, b, a}, 2)
+	is := newOutlook([]plannedNode{a, b, a}, 2)
 	for name, x := range map[string]struct {
 		other outlook
 		same  bool
 	}{
-		"in another order, with what is not ours": {newOutlook([]machine{b, a, system, a}, 2), true},
-		"at another price":                        {newOutlook([]machine{dear, b, a}, 2), false},
-		"in another zone":                         {newOutlook([]machine{elsewhere, b, a}, 2), false},
-		"without one of them":                     {newOutlook([]machine{a, b}, 2), false},
-		"with other pods waiting":                 {newOutlook([]machine{a, b, a}, 1), false},
+		"in another order, with what is not ours": {newOutlook([]plannedNode{b, a, system, a}, 2), true},
+		"at another price":                        {newOutlook([]plannedNode{dear, b, a}, 2), false},
+		"in another zone":                         {newOutlook([]plannedNode{elsewhere, b, a}, 2), false},
+		"without one of them":                     {newOutlook([]plannedNode{a, b}, 2), false},
+		"with other pods waiting":                 {newOutlook([]plannedNode{a, b, a}, 1), false},
 	} {
 		if is.same(x.other) != x.same {
 			t.Errorf("%s: same is %v", name, !x.same)

@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
-	"net"
 	"slices"
 	"time"
 )
@@ -197,16 +196,10 @@ func newLeaf(ca *x509.Certificate, caKey *ecdsa.PrivateKey, hosts []string, now 
 		NotAfter:    now.Add(leafLife),
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		DNSNames:    hosts,
 	}
 	if template.NotAfter.After(ca.NotAfter) {
 		template.NotAfter = ca.NotAfter
-	}
-	for _, host := range hosts {
-		if ip := net.ParseIP(host); ip != nil {
-			template.IPAddresses = append(template.IPAddresses, ip)
-		} else {
-			template.DNSNames = append(template.DNSNames, host)
-		}
 	}
 	return issue(template, ca, caKey)
 }

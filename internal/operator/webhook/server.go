@@ -11,8 +11,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	karpv1 "karpenter/api/karpenter/v1"
 )
 
 const (
@@ -50,22 +56,46 @@ type Options struct {
 type Server struct {
 	Options
 	serving atomic.Pointer[tls.Certificate]
-	ready   chan struct{}
+	// ready is closed once the server answers and the definitions point to it.
+	ready chan struct{}
 }
 
-// NewServer returns a server that does nothing before Start.
-func NewServer(options Options) (*Server, error) {
+// newServer returns a server that does nothing before Start.
+func newServer(options Options) (*Server, error) {
 	if err := options.Target.validate(); err != nil {
 		return nil, err
 	}
 	return &Server{Options: options, ready: make(chan struct{})}, nil
 }
 
+// Listen returns the server of a Service, on a port of this process; any free one if that is 0. Its keys are in a Secret beside the
+// Service. The options have the clock and the log.
+func Listen(config *rest.Config, target Target, options Options, port int) (*Server, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, apiextensionsv1.AddToScheme, karpv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("building the scheme of the conversion webhook: %w", err)
+		}
+	}
+	uncached, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("making a client for the conversion webhook: %w", err)
+	}
+	listener, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
+	if err != nil {
+		return nil, fmt.Errorf("%w; give it a port that is free", err)
+	}
+	options.Client, options.Target, options.Listener = uncached, target, listener
+	options.Secret = types.NamespacedName{Namespace: target.ServiceNamespace, Name: target.ServiceName + "-conversion"}
+	server, err := newServer(options)
+	if err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	return server, nil
+}
+
 // NeedLeaderElection tells controller-runtime that every replica serves.
 func (s *Server) NeedLeaderElection() bool { return false }
-
-// Ready is closed once the server answers and the definitions point to it.
-func (s *Server) Ready() <-chan struct{} { return s.ready }
 
 // Start serves until the context ends.
 func (s *Server) Start(ctx context.Context) error {

@@ -100,9 +100,9 @@ func serve(t *testing.T, cluster client.Client, clock Clock) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := NewServer(Options{
+	server, err := newServer(Options{
 		Client: cluster, Clock: clock, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Secret: secretName,
-		Target: Target{URL: "https://" + listener.Addr().String()}, Listener: listener,
+		Target: Target{ServiceNamespace: "kube-system", ServiceName: "karpenter", ServicePort: 8443}, Listener: listener,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +117,7 @@ func serve(t *testing.T, cluster client.Client, clock Clock) *Server {
 		}
 	})
 	select {
-	case <-server.Ready():
+	case <-server.ready:
 	case <-time.After(2 * time.Minute):
 		t.Fatal("the server is not ready")
 	}
@@ -141,9 +141,9 @@ func ask(t *testing.T, cluster client.Client, server *Server, now time.Time, bod
 	if !roots.AppendCertsFromPEM(config.CABundle) {
 		t.Fatal("no authority in the definition")
 	}
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, Time: func() time.Time { return now }}, DisableKeepAlives: true}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "karpenter.kube-system.svc", Time: func() time.Time { return now }}, DisableKeepAlives: true}
 	httpClient := &http.Client{Transport: transport, Timeout: 2 * time.Minute}
-	response, err := httpClient.Post(server.Target.URL+kinds[0].path(), "application/json", strings.NewReader(body))
+	response, err := httpClient.Post("https://"+server.Listener.Addr().String()+kinds[0].path(), "application/json", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func TestServer_Converts(t *testing.T) {
 	}
 	for _, kind := range kinds {
 		conversion := definition(t, cluster, kind).Spec.Conversion
-		if conversion.Strategy != apiextensionsv1.WebhookConverter || *conversion.Webhook.ClientConfig.URL != server.Target.URL+"/convert/"+kind.plural {
+		if conversion.Strategy != apiextensionsv1.WebhookConverter || *conversion.Webhook.ClientConfig.Service.Path != "/convert/"+kind.plural {
 			t.Errorf("%s: %+v", kind.plural, conversion)
 		}
 	}
@@ -385,7 +385,7 @@ func TestServer_Repairs(t *testing.T) {
 
 func TestTarget(t *testing.T) {
 	service := Target{ServiceNamespace: "kube-system", ServiceName: "karpenter", ServicePort: 8443}
-	for _, bad := range []Target{{}, {ServiceName: "a", ServicePort: 1}, {ServiceNamespace: "a", ServiceName: "b"}, {URL: "http://x"}, {URL: "https://"}, {URL: "https://x/path"}, {URL: ":"}} {
+	for _, bad := range []Target{{}, {ServiceName: "a", ServicePort: 1}, {ServiceNamespace: "a", ServiceName: "b"}} {
 		if bad.validate() == nil {
 			t.Errorf("%+v was accepted", bad)
 		}

@@ -5,8 +5,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
-	"net/url"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	awsv1 "karpenter/api/aws/v1"
+	"karpenter/api/crds"
 	karpv1 "karpenter/api/karpenter/v1"
 )
 
@@ -30,59 +29,47 @@ var kinds = []kind{
 	{"nodepools", karpv1.Group, karpv1.NodePoolKind}, {"nodeclaims", karpv1.Group, karpv1.NodeClaimKind}, {"ec2nodeclasses", awsv1.Group, awsv1.EC2NodeClassKind},
 }
 
-// Target is how the API server reaches the webhook: the Service in front of it, or a URL without a path for a server that
-// runs outside of the cluster.
+// Target is how the API server reaches the webhook: the Service in front of it.
 type Target struct {
 	ServiceNamespace, ServiceName string
 	ServicePort                   int32
-	URL                           string
 }
 
 func (t Target) validate() error {
-	if t.URL == "" {
-		if t.ServiceNamespace == "" || t.ServiceName == "" || t.ServicePort < 1 || t.ServicePort > 65535 {
-			return errors.New("conversion webhook: give the namespace, name and port of its Service, or its URL")
-		}
-		return nil
-	}
-	at, err := url.Parse(t.URL)
-	if err != nil || at.Scheme != "https" || at.Hostname() == "" || at.Path != "" {
-		return fmt.Errorf("conversion webhook: URL %q must be of the form https://host:port", t.URL)
+	if t.ServiceNamespace == "" || t.ServiceName == "" || t.ServicePort < 1 || t.ServicePort > 65535 {
+		return errors.New("conversion webhook: give the namespace, name and port of its Service")
 	}
 	return nil
 }
 
 // hosts are the names that the certificate must be good for.
 func (t Target) hosts() []string {
-	if t.URL == "" {
-		name := t.ServiceName + "." + t.ServiceNamespace
-		return []string{name + ".svc", name + ".svc.cluster.local", name}
-	}
-	at, err := url.Parse(t.URL)
-	if err != nil { // validate has seen it
-		return nil
-	}
-	if ip := net.ParseIP(at.Hostname()); ip != nil {
-		return []string{ip.String()}
-	}
-	return []string{at.Hostname()}
+	name := t.ServiceName + "." + t.ServiceNamespace
+	return []string{name + ".svc", name + ".svc.cluster.local", name}
 }
 
 // Conversion is what belongs into spec.conversion of a definition, whose plural name is given. A definition that is installed
 // with it from the start, without a bundle, refuses v1beta1 until the webhook runs, instead of storing it unconverted.
 func (t Target) Conversion(plural string, bundle []byte) *apiextensionsv1.CustomResourceConversion {
 	path := kind{plural: plural}.path()
-	reach := &apiextensionsv1.WebhookClientConfig{CABundle: bundle}
-	if t.URL != "" {
-		at := t.URL + path
-		reach.URL = &at
-	} else {
-		reach.Service = &apiextensionsv1.ServiceReference{Namespace: t.ServiceNamespace, Name: t.ServiceName, Port: &t.ServicePort, Path: &path}
+	reach := &apiextensionsv1.WebhookClientConfig{
+		CABundle: bundle, Service: &apiextensionsv1.ServiceReference{Namespace: t.ServiceNamespace, Name: t.ServiceName, Port: &t.ServicePort, Path: &path},
 	}
 	return &apiextensionsv1.CustomResourceConversion{
 		Strategy: apiextensionsv1.WebhookConverter,
 		Webhook:  &apiextensionsv1.WebhookConversion{ClientConfig: reach, ConversionReviewVersions: []string{"v1"}},
 	}
+}
+
+// Definitions are those of all our kinds, converted by this webhook where they have versions to convert between.
+func (t Target) Definitions() []*apiextensionsv1.CustomResourceDefinition {
+	all := crds.Objects()
+	for _, definition := range all {
+		if len(definition.Spec.Versions) > 1 {
+			definition.Spec.Conversion = t.Conversion(definition.Spec.Names.Plural, nil)
+		}
+	}
+	return all
 }
 
 // sync brings the Secret, the served certificate and the definitions to where they should be.

@@ -117,19 +117,42 @@ func (b *catalogReader) instanceType(t *CatalogType) (*world.InstanceType, error
 		if region, ok := regionOf(o.Zone); ok && !b.complete && t.Labels[world.LabelRegion] == "" {
 			x.Labels = x.Labels.With(world.LabelRegion, region)
 		}
-		if o.Allocatable != nil {
-			if x.Allocatable, err = b.quantities(o.Allocatable); err != nil {
-				return nil, fmt.Errorf("offering allocatable: %w", err)
-			}
-		}
-		if o.Capacity != nil {
-			if x.Capacity, err = b.quantities(o.Capacity); err != nil {
-				return nil, fmt.Errorf("offering capacity: %w", err)
-			}
+		if err := b.override(w, &x, o); err != nil {
+			return nil, err
 		}
 		w.Offerings = append(w.Offerings, x)
 	}
 	return w, nil
+}
+
+// override gives an offering room of its own: what it lists replaces what its type has, resource by resource (N5). What of a capacity
+// that it lists pods may use is less by as much as on the type, unless it says that too.
+func (b *catalogReader) override(t *world.InstanceType, x *world.Offering, o *CatalogOffering) error {
+	if o.Allocatable == nil && o.Capacity == nil {
+		return nil
+	}
+	allocatable, err := b.quantities(o.Allocatable)
+	if err != nil {
+		return fmt.Errorf("offering allocatable: %w", err)
+	}
+	capacity, err := b.quantities(o.Capacity)
+	if err != nil {
+		return fmt.Errorf("offering capacity: %w", err)
+	}
+	x.Allocatable = slices.Clone(t.Allocatable)
+	if o.Capacity != nil {
+		x.Capacity = slices.Clone(t.Capacity)
+	}
+	for name := range o.Capacity {
+		i := b.names.Index(name)
+		x.Capacity = x.Capacity.Set(i, capacity.Get(i))
+		x.Allocatable = x.Allocatable.Set(i, max(capacity.Get(i)-(t.Capacity.Get(i)-t.Allocatable.Get(i)), 0))
+	}
+	for name := range o.Allocatable {
+		i := b.names.Index(name)
+		x.Allocatable = x.Allocatable.Set(i, allocatable.Get(i))
+	}
+	return nil
 }
 
 // regionOf takes the letter off a zone such as us-east-1a.
@@ -151,7 +174,13 @@ func (b *catalogReader) quantities(m map[string]string) (world.Resources, error)
 		}
 		list[corev1.ResourceName(k)] = q
 	}
-	return toworld.Resources(b.names, list)
+	out, err := toworld.Resources(b.names, list)
+	for name := range list {
+		if i := b.names.Index(string(name)); err == nil && out.Get(i) == 0 && world.UnlimitedWhenAbsent(string(name)) {
+			out = out.Set(i, world.NoAttachments) // 0 is a limit; without one the resource is left out
+		}
+	}
+	return out, err
 }
 
 // NewCatalog writes types in text form; resources names the entries of their vectors.
@@ -170,23 +199,37 @@ func (w *catalogWriter) catalog(list []*world.InstanceType) *Catalog {
 			item.Capacity = w.amounts(x.Capacity)
 		}
 		for i := range x.Offerings {
-			item.Offerings = append(item.Offerings, w.offering(&x.Offerings[i]))
+			item.Offerings = append(item.Offerings, w.offering(x, &x.Offerings[i]))
 		}
 		c.InstanceTypes = append(c.InstanceTypes, item)
 	}
 	return c
 }
 
-func (w *catalogWriter) offering(o *world.Offering) CatalogOffering {
+func (w *catalogWriter) offering(t *world.InstanceType, o *world.Offering) CatalogOffering {
 	out := CatalogOffering{
 		Zone: o.Zone, CapacityType: o.CapacityType, Price: o.Price, Unavailable: !o.Available, Labels: asMap(o.Labels),
 		Reservation: o.Reservation, Remaining: o.Remaining,
 	}
 	if o.Allocatable != nil {
-		out.Allocatable = w.amounts(o.Allocatable)
+		out.Allocatable = w.others(o.Allocatable, t.Allocatable)
 	}
 	if o.Capacity != nil {
-		out.Capacity = w.amounts(o.Capacity)
+		out.Capacity = w.others(o.Capacity, t.Capacity)
+		if o.Allocatable == nil {
+			out.Allocatable = w.amounts(t.Allocatable)
+		}
+	}
+	return out
+}
+
+// others writes what an offering has otherwise than its type.
+func (w *catalogWriter) others(r, of world.Resources) map[string]string {
+	out := map[string]string{}
+	for i, name := range w.names {
+		if r.Get(i) != of.Get(i) {
+			out[name] = amount(name, r.Get(i))
+		}
 	}
 	return out
 }
@@ -213,8 +256,12 @@ func sameAmounts(a, b world.Resources) bool {
 
 func (w *catalogWriter) amounts(r world.Resources) map[string]string {
 	out := map[string]string{}
-	for name, q := range toworld.List(w.names, r) {
-		out[string(name)] = q.String()
+	for i, v := range r {
+		if v != 0 && i < len(w.names) {
+			out[w.names[i]] = amount(w.names[i], v)
+		}
 	}
 	return out
 }
+
+func amount(name string, v int64) string { return toworld.Quantity(name, max(v, 0)).String() }

@@ -28,6 +28,7 @@ type Objects struct {
 	CSINodes    []*storagev1.CSINode
 	Namespaces  []*corev1.Namespace
 	Services    []*corev1.Service
+	Controllers []*corev1.ReplicationController
 	ReplicaSets []*appsv1.ReplicaSet
 	StatefulSet []*appsv1.StatefulSet
 	// Ignored counts objects of kinds that planning does not read, by kind.

@@ -72,6 +72,7 @@ func (a *Objects) Add(o *Objects) {
 	a.Namespaces = append(a.Namespaces, o.Namespaces...)
 	a.Services = append(a.Services, o.Services...)
 	a.ReplicaSets = append(a.ReplicaSets, o.ReplicaSets...)
+	a.Controllers = append(a.Controllers, o.Controllers...)
 	a.StatefulSet = append(a.StatefulSet, o.StatefulSet...)
 	for k, n := range o.Ignored {
 		a.Ignored[k] += n
@@ -213,6 +214,8 @@ func (r *reader) item(raw json.RawMessage, o *Objects) *Problem {
 		o.Namespaces, err = decode(raw, o.Namespaces, &corev1.Namespace{})
 	case "Service":
 		o.Services, err = decode(raw, o.Services, &corev1.Service{})
+	case "ReplicationController":
+		o.Controllers, err = decode(raw, o.Controllers, &corev1.ReplicationController{})
 	case "ReplicaSet":
 		o.ReplicaSets, err = decode(raw, o.ReplicaSets, &appsv1.ReplicaSet{})
 	case "StatefulSet":

@@ -43,6 +43,7 @@ func (o *Objects) Write(w io.Writer) error {
 	writeItems(out, "storage.k8s.io/v1", "StorageClass", o.Storage)
 	writeItems(out, "storage.k8s.io/v1", "CSINode", o.CSINodes)
 	writeItems(out, "v1", "Service", o.Services)
+	writeItems(out, "v1", "ReplicationController", o.Controllers)
 	writeItems(out, "apps/v1", "ReplicaSet", o.ReplicaSets)
 	writeItems(out, "apps/v1", "StatefulSet", o.StatefulSet)
 	out.text("]}")

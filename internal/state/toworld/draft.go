@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	v1 "karpenter/api/karpenter/v1"
@@ -45,7 +44,7 @@ type Converter struct {
 	Namespaces map[string]*corev1.Namespace
 	// Services, by namespace, and Workloads are known only where default topology spread asks for them.
 	Services  map[string][]Service
-	Workloads map[string]*metav1.LabelSelector // by kind and full name
+	Workloads map[WorkloadKey]Workload
 }
 
 // NewConverter returns one that knows of no object yet.
@@ -55,7 +54,7 @@ func NewConverter(opt Options) *Converter {
 	rules.WellKnown.Insert(opt.WellKnown...)
 	return &Converter{
 		opt: opt, Rules: rules, Names: world.NewNames(),
-		Namespaces: map[string]*corev1.Namespace{}, Services: map[string][]Service{}, Workloads: map[string]*metav1.LabelSelector{},
+		Namespaces: map[string]*corev1.Namespace{}, Services: map[string][]Service{}, Workloads: map[WorkloadKey]Workload{},
 	}
 }
 

@@ -11,8 +11,9 @@ import (
 	"karpenter/internal/engine/world"
 )
 
-// Node reads a node; until it is initialized, its claim says what it will be.
-func (b *Converter) Node(n *corev1.Node, claim *v1.NodeClaim, attach corev1.ResourceList) (*world.Node, error) {
+// Node reads a node; until it is initialized, its claim says what it will be. What is said of its volumes in csi, which may be nil, is
+// all that is known of them here.
+func (b *Converter) Node(n *corev1.Node, claim *v1.NodeClaim, csi *storagev1.CSINode) (*world.Node, error) {
 	labels := b.Rules.Normalized(n.Labels)
 	w := &world.Node{Name: n.Name, Initialized: true, Deleting: n.DeletionTimestamp != nil}
 	taints := n.Spec.Taints
@@ -35,13 +36,10 @@ func (b *Converter) Node(n *corev1.Node, claim *v1.NodeClaim, attach corev1.Reso
 		taints = append(slices.Clip(taints), corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule})
 	}
 	for _, t := range taints {
-		w.Taints = append(w.Taints, world.Taint{Key: t.Key, Value: t.Value, Effect: world.Effect(t.Effect)})
-	}
-	if len(attach) > 0 {
-		allocatable = allocatable.DeepCopy()
-		for k, q := range attach {
-			allocatable[k] = q
+		if t.Key == v1.RebootingTaintKey {
+			continue // the node comes back, and its room with it (N7)
 		}
+		w.Taints = append(w.Taints, world.Taint{Key: t.Key, Value: t.Value, Effect: world.Effect(t.Effect)})
 	}
 	w.Pool = labels[v1.NodePoolLabelKey]
 	w.Labels = world.NewLabels(labels)
@@ -49,6 +47,7 @@ func (b *Converter) Node(n *corev1.Node, claim *v1.NodeClaim, attach corev1.Reso
 	if w.Allocatable, err = Resources(b.Names, allocatable); err != nil {
 		return nil, err
 	}
+	b.attachLimits(w, csi)
 	w.Capacity, err = Resources(b.Names, capacity)
 	return w, err
 }
@@ -121,16 +120,25 @@ func (b *Converter) InFlight(c *v1.NodeClaim, largest func(*v1.NodeClaim) world.
 	return w, err
 }
 
-// AttachLimits reads how many volumes each driver can attach to a node.
-func AttachLimits(n *storagev1.CSINode) corev1.ResourceList {
-	if n == nil {
-		return nil
+// attachLimits reads how many volumes each driver can attach to a node. A driver that does not say attaches any number.
+func (b *Converter) attachLimits(w *world.Node, csi *storagev1.CSINode) {
+	if csi == nil {
+		return
 	}
-	out := corev1.ResourceList{}
-	for _, d := range n.Spec.Drivers {
+	for _, d := range csi.Spec.Drivers {
+		limit := int64(world.Unlimited)
 		if d.Allocatable != nil && d.Allocatable.Count != nil {
-			out[corev1.ResourceName(world.AttachPrefix+"csi-"+d.Name)] = *Quantity("", int64(*d.Allocatable.Count))
+			limit = world.AttachLimit(int64(*d.Allocatable.Count))
+		}
+		w.Allocatable = w.Allocatable.Set(b.Names.Index(world.AttachResource(d.Name)), limit)
+	}
+}
+
+// AttachFallback gives a node the limits of its type for drivers that have said nothing on it, such as one that is still starting (N2).
+func (b *Converter) AttachFallback(w *world.Node, t *world.InstanceType) {
+	for i, name := range b.Names.List() {
+		if limit := t.Allocatable.Get(i); limit != 0 && w.Allocatable.Get(i) == 0 && world.UnlimitedWhenAbsent(name) {
+			w.Allocatable = w.Allocatable.Set(i, limit)
 		}
 	}
-	return out
 }

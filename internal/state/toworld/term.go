@@ -1,11 +1,8 @@
 package toworld
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -244,8 +241,11 @@ func labelValues(o *corev1.Pod, keys []string) world.Labels {
 // spread reads topology spread constraints, or applies the default ones.
 func (b *Converter) spread(c *world.Class, o *corev1.Pod) error {
 	list := o.Spec.TopologySpreadConstraints
-	if len(list) == 0 {
-		list = b.defaultSpread(o)
+	var deduced *world.Selector
+	if len(list) == 0 && len(b.opt.DefaultSpread) > 0 {
+		if deduced = b.DefaultSelector(o); deduced != nil {
+			list = b.opt.DefaultSpread
+		}
 	}
 	for i := range list {
 		t := &list[i]
@@ -259,6 +259,9 @@ func (b *Converter) spread(c *world.Class, o *corev1.Pod) error {
 		if err != nil {
 			s = world.Selector{} // an invalid selector matches nothing, and then the constraint does nothing
 		}
+		if deduced != nil {
+			s = *deduced
+		}
 		x := world.Spread{
 			Key: b.Rules.Normalize(t.TopologyKey), MaxSkew: t.MaxSkew, Hard: t.WhenUnsatisfiable != corev1.ScheduleAnyway, Selector: s,
 			HonorAffinity: t.NodeAffinityPolicy == nil || *t.NodeAffinityPolicy == corev1.NodeInclusionPolicyHonor,
@@ -270,69 +273,4 @@ func (b *Converter) spread(c *world.Class, o *corev1.Pod) error {
 		c.Spread = append(c.Spread, x)
 	}
 	return nil
-}
-
-// defaultSpread applies the cluster's default constraints to a pod that has none, with the selector of the services and the
-// workload that it belongs to. A pod of which neither is known gets none.
-func (b *Converter) defaultSpread(o *corev1.Pod) []corev1.TopologySpreadConstraint {
-	if len(b.opt.DefaultSpread) == 0 {
-		return nil
-	}
-	s := b.workloadSelector(o)
-	if s == nil {
-		return nil
-	}
-	out := slices.Clone(b.opt.DefaultSpread)
-	for i := range out {
-		out[i].LabelSelector = s
-	}
-	return out
-}
-
-// Service is a Service with its selector read.
-type Service struct {
-	Name     string
-	selector world.Selector
-	Labels   map[string]string
-}
-
-// PutService learns of a service; one without selector picks no pods.
-func (b *Converter) PutService(svc *corev1.Service) {
-	space := cmp.Or(svc.Namespace, "default")
-	b.DropService(svc)
-	s, err := Selector(&metav1.LabelSelector{MatchLabels: svc.Spec.Selector}, nil)
-	if len(svc.Spec.Selector) == 0 || err != nil {
-		return
-	}
-	list := append(b.Services[space], Service{svc.Name, s, svc.Spec.Selector})
-	slices.SortFunc(list, func(x, y Service) int { return strings.Compare(x.Name, y.Name) })
-	b.Services[space] = list
-}
-
-// DropService forgets a service.
-func (b *Converter) DropService(svc *corev1.Service) {
-	space := cmp.Or(svc.Namespace, "default")
-	b.Services[space] = slices.DeleteFunc(b.Services[space], func(s Service) bool { return s.Name == svc.Name })
-}
-
-// workloadSelector unites the selectors of the services that pick the pod and of the workload that owns it.
-func (b *Converter) workloadSelector(o *corev1.Pod) *metav1.LabelSelector {
-	out := &metav1.LabelSelector{MatchLabels: map[string]string{}}
-	for _, svc := range b.Services[Space(o)] {
-		if Matches(svc.selector, o.Labels) {
-			maps.Copy(out.MatchLabels, svc.Labels)
-		}
-	}
-	for _, r := range o.OwnerReferences {
-		own := b.Workloads[r.Kind+"/"+FullName(Space(o), r.Name)]
-		if own == nil {
-			continue
-		}
-		maps.Copy(out.MatchLabels, own.MatchLabels)
-		out.MatchExpressions = append(out.MatchExpressions, own.MatchExpressions...)
-	}
-	if len(out.MatchLabels) == 0 && len(out.MatchExpressions) == 0 {
-		return nil
-	}
-	return out
 }

@@ -42,9 +42,12 @@ func Object(obj any) (any, error) {
 		} else {
 			x.Spec.Template.Spec = Spec(&x.Spec.Template.Spec)
 		}
+	case *corev1.Service: // of these three, selectors are read (N1)
+		x.Labels, x.Annotations, x.Status, x.Spec = nil, nil, corev1.ServiceStatus{}, corev1.ServiceSpec{Selector: common.labels(x.Spec.Selector)}
+	case *corev1.ReplicationController:
+		x.Labels, x.Annotations, x.Status, x.Spec = nil, nil, corev1.ReplicationControllerStatus{}, corev1.ReplicationControllerSpec{Selector: common.labels(x.Spec.Selector)}
 	case *appsv1.StatefulSet:
-		x.Spec.Template.Spec = Spec(&x.Spec.Template.Spec)
-		DropManifest(o)
+		x.Labels, x.Annotations, x.Status, x.Spec = nil, nil, appsv1.StatefulSetStatus{}, appsv1.StatefulSetSpec{Selector: x.Spec.Selector}
 	default:
 		DropManifest(o)
 	}

@@ -1,6 +1,6 @@
 // Starts the page: one store, one view at a time, chosen by the part of the address after the hash.
 
-import {fill, h, say, text} from './dom.js';
+import {fill, h, part, say, text} from './dom.js';
 import {shortName, nodeLink, podLink} from './format.js';
 import {Store} from './store.js';
 import {overview} from './overview.js';
@@ -12,12 +12,16 @@ import {prices} from './prices.js';
 import {costs} from './costs.js';
 
 const store = new Store();
-const main = document.getElementById('main');
+const main = part('main', HTMLElement);
+const signOut = part('sign-out', HTMLButtonElement);
 
 const tabs = [['', 'Overview'], ['fleet', 'Fleet'], ['decisions', 'Decisions'], ['pools', 'Pools'], ['costs', 'Costs'], ['prices', 'Prices'], ['interruptions', 'Interruptions']];
+/** @type {Record<string, (context: ui.Context) => ui.View>} */
 const views = {'': overview, fleet, decisions, decision, pools, costs, prices, interruptions, node: nodePage, pod: podPage};
+/** @type {Record<string, string>} */
 const under = {node: 'fleet', pod: 'fleet', decision: 'decisions'}; // the tab that a page without one belongs to
 
+/** @type {ui.View | null} */
 let view = null;
 let loaded = false;
 
@@ -27,11 +31,12 @@ function route() {
   return {name: views[name] ? name : '', args, query: new URLSearchParams(query || '')};
 }
 
+/** @param {boolean} focus */
 function show(focus) {
   const {name, args, query} = route();
   drawTabs(name);
   if (!loaded) return;
-  if (view && view.close) view.close();
+  view?.close?.();
   view = views[name]({store, args, query});
   fill(main, view.element);
   document.title = `${view.title} · ${store.about.cluster || 'Karpenter'}`;
@@ -42,13 +47,14 @@ function show(focus) {
   }
 }
 
+/** @param {string} name */
 function drawTabs(name) {
   const current = under[name] ?? name;
-  const nav = document.getElementById('tabs');
+  const nav = part('tabs', HTMLElement);
   if (nav.childElementCount === 0) {
-    fill(nav, tabs.map(([id, label]) => h('a', {href: `#/${id}`, data: {id}}, label, h('span', {class: 'tab-count', data: {count: id}}))));
+    fill(nav, tabs.map(([id, label]) => h('a', {href: `#/${id}`, data: {id}}, label)));
   }
-  for (const a of nav.children) {
+  for (const a of nav.querySelectorAll('a')) {
     if (a.dataset.id === current) {
       a.setAttribute('aria-current', 'page');
       a.scrollIntoView({block: 'nearest', inline: 'nearest'});
@@ -56,18 +62,18 @@ function drawTabs(name) {
   }
 }
 
-store.addEventListener('change', ({detail}) => {
+store.on('change', (change) => {
   const {cluster, region} = store.about;
-  text(document.getElementById('cluster'), [cluster, region].filter(Boolean).join(' · '));
+  text(part('cluster', HTMLElement), [cluster, region].filter(Boolean).join(' · '));
   if (!loaded) {
     loaded = true;
-    document.getElementById('sign-out').hidden = !store.signedIn;
+    signOut.hidden = !store.signedIn;
     show(false);
     painted();
     return;
   }
   const began = store.received;
-  if (view.update) view.update(detail);
+  view?.update?.(change);
   // What is drawn within a frame is on the screen when the next task begins.
   requestAnimationFrame(() => setTimeout(() => performance.measure('update', {start: began, end: performance.now()}), 0));
 });
@@ -77,33 +83,30 @@ function painted() {
   requestAnimationFrame(() => setTimeout(() => performance.mark('painted'), 0));
 }
 
-store.addEventListener('line', ({detail}) => {
-  const line = document.getElementById('line');
-  line.dataset.state = detail.state;
-  line.title = detail.text;
-  text(line.firstElementChild, detail.text);
-  if (!loaded && detail.why) fill(main, h('p', {class: 'trouble pad', role: 'alert'}, `There is nothing to show yet: ${detail.why}`));
+store.on('line', ({state, text: said, why}) => {
+  const line = part('line', HTMLElement);
+  line.dataset.state = state;
+  line.title = said;
+  text(part('line-text', HTMLElement), said);
+  if (!loaded && why) fill(main, h('p', {class: 'trouble pad', role: 'alert'}, `There is nothing to show yet: ${why}`));
 });
 
-store.addEventListener('decision', ({detail}) => {
-  if (view && view.decision) view.decision(detail);
-});
-store.addEventListener('missed', () => {
-  if (view && view.missed) view.missed();
-});
-store.addEventListener('denied', ({detail}) => signIn(detail.text));
+store.on('decision', (entry) => view?.decision?.(entry));
+store.on('missed', () => view?.missed?.());
+store.on('denied', (said) => signIn(said.text));
 
 // Whoever signs out has the page loaded anew: nothing of the cluster stays in it.
-document.getElementById('sign-out').addEventListener('click', () => {
+signOut.addEventListener('click', () => {
   store.signOut();
   location.reload();
 });
 
 // signIn asks for a token; it stays in this tab and is gone when the tab is closed.
+/** @param {string} problem */
 function signIn(problem) {
   loaded = false;
   store.run = '';
-  document.getElementById('sign-out').hidden = true;
+  signOut.hidden = true;
   store.tell('line', {state: 'lost', text: 'Signed out'});
   const token = h('input', {id: 'token', type: 'password', autocomplete: 'off', required: true, 'aria-describedby': 'token-help'});
   const form = h('form', {
@@ -127,42 +130,45 @@ function signIn(problem) {
 }
 
 // Theme: what the system says, unless somebody has chosen.
+/** @type {Record<string, string>} */
 const themes = {auto: 'Theme: as the system', light: 'Theme: light', dark: 'Theme: dark'};
+/** @type {Record<string, string>} */
 const media = {auto: '(prefers-color-scheme: dark)', light: 'not all', dark: 'all'};
 
+/** @param {string} name */
 function theme(name) {
-  const button = document.getElementById('theme');
+  const button = part('theme', HTMLButtonElement);
   document.documentElement.dataset.theme = name;
-  document.getElementById('dark').media = media[name];
+  part('dark', HTMLLinkElement).media = media[name];
   button.dataset.theme = name;
   button.setAttribute('aria-label', themes[name]);
   button.title = themes[name];
   try {
     localStorage.setItem('karpenter-theme', name);
   } catch { /* a browser that keeps nothing */ }
-  if (view && view.theme) view.theme();
+  view?.theme?.();
 }
 
 function savedTheme() {
   try {
     const name = localStorage.getItem('karpenter-theme');
-    return themes[name] ? name : 'auto';
+    return name && themes[name] ? name : 'auto';
   } catch {
     return 'auto';
   }
 }
 
-document.getElementById('theme').addEventListener('click', () => {
+part('theme', HTMLButtonElement).addEventListener('click', () => {
   const names = Object.keys(themes);
-  const name = names[(names.indexOf(document.documentElement.dataset.theme) + 1) % names.length];
+  const name = names[(names.indexOf(document.documentElement.dataset.theme || '') + 1) % names.length];
   theme(name);
   say(themes[name]);
 });
-matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => view && view.theme && view.theme());
+matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => view?.theme?.());
 
 // The search box.
-const find = document.getElementById('find');
-const found = document.getElementById('found');
+const find = part('find', HTMLInputElement);
+const found = part('found', HTMLElement);
 
 function search() {
   const words = find.value.trim();
@@ -175,6 +181,7 @@ function search() {
   find.removeAttribute('aria-activedescendant');
 }
 
+/** @param {number} step */
 function choose(step) {
   const all = [...found.children];
   if (all.length === 0) return;
@@ -189,6 +196,10 @@ function closeSearch() {
   find.setAttribute('aria-expanded', 'false');
 }
 
+// within says whether an event was in an element that matches.
+/** @param {Event} event @param {string} selector */
+const within = (event, selector) => event.target instanceof Element && event.target.closest(selector) !== null;
+
 find.addEventListener('input', search);
 find.addEventListener('keydown', (event) => {
   if (event.key === 'ArrowDown' || event.key === 'ArrowUp') {
@@ -198,23 +209,23 @@ find.addEventListener('keydown', (event) => {
 });
 found.addEventListener('click', closeSearch);
 document.addEventListener('click', (event) => {
-  if (!event.target.closest('#search')) closeSearch();
+  if (!within(event, '#search')) closeSearch();
 });
-document.getElementById('search').addEventListener('submit', (event) => {
+part('search', HTMLFormElement).addEventListener('submit', (event) => {
   event.preventDefault();
   const link = (found.querySelector('[aria-selected="true"]') || found.firstElementChild)?.querySelector('a');
   if (!link) return;
-  location.hash = link.getAttribute('href');
+  location.hash = link.hash;
   find.value = '';
   closeSearch();
 });
 document.addEventListener('keydown', (event) => {
-  if (event.key === '/' && !event.target.closest('input, textarea, select')) {
+  if (event.key === '/' && !within(event, 'input, textarea, select')) {
     event.preventDefault();
     find.focus();
   }
 });
-document.querySelector('.skip').addEventListener('click', (event) => {
+part('skip', HTMLAnchorElement).addEventListener('click', (event) => {
   event.preventDefault();
   main.focus();
 });

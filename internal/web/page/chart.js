@@ -11,33 +11,37 @@ const TOP = 8;
 const LABEL = 14; // height of a figure
 
 // nice rounds a maximum up so that the axis has round figures.
+/** @param {number} top */
 function nice(top) {
   if (top <= 0) return 1;
   const unit = 10 ** Math.floor(Math.log10(top));
   return [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10].map((x) => x * unit).find((x) => x >= top) || 10 * unit;
 }
 
-// chart draws points [seconds, value]. write turns a value into text; whole says that there are only whole ones. The figure of now
-// stands elsewhere on the page: the chart says the one under the pointer.
-export function chart({title, write, kind, whole}) {
+// chart draws points. words turns a value into text; whole says that there are only whole ones. The figure of now stands elsewhere
+// on the page: the chart says the one under the pointer.
+/** @param {{title: string, words: (value: number) => string, kind: string, whole?: boolean}} options */
+export function chart({title, words, kind, whole}) {
   const svg = s('svg', {viewBox: `0 0 ${W} ${H}`, role: 'img', class: 'chart-svg', preserveAspectRatio: 'none', 'aria-hidden': 'true'});
   const now = h('strong', {class: 'chart-now'});
-  const at = h('span', {class: 'quiet chart-at'});
-  const rows = [1, 0.5, 0].map((part) => [part, h('div', {class: 'chart-y'})]);
-  const columns = [0, 0.5, 1].map((part) => [part, h('span', {class: 'chart-x'})]);
+  const at = h('span', {class: 'quiet'});
+  const rows = [1, 0.5, 0].map((part) => ({part, el: h('div', {class: 'chart-y'})}));
+  const columns = [0, 0.5, 1].map((part) => ({part, el: h('span', {class: 'chart-x'})}));
   const element = h('figure', {class: 'card chart', data: {kind}},
     h('figcaption', {}, h('span', {class: 'label'}, title), now, at),
-    h('div', {class: 'chart-box', 'aria-hidden': 'true'}, svg, rows.map(([, el]) => el), columns.map(([, el]) => el)));
+    h('div', {class: 'chart-box', 'aria-hidden': 'true'}, svg, rows.map(({el}) => el), columns.map(({el}) => el)));
+  /** @type {ui.Point[]} */
   let points = [];
-  let to = null;
+  /** @type {ui.Point | null} */
+  let to = null; // the one under the pointer
 
   function scales() {
     const from = points[0][0];
     const until = Math.max(points[points.length - 1][0], from + 1);
     const high = nice(Math.max(...points.map((p) => p[1])));
     return {
-      x: (t) => LEFT + (W - 2 * LEFT) * (t - from) / (until - from),
-      y: (v) => TOP + (H - TOP - BOTTOM) * (1 - v / high),
+      x: (/** @type {number} */ t) => LEFT + (W - 2 * LEFT) * (t - from) / (until - from),
+      y: (/** @type {number} */ v) => TOP + (H - TOP - BOTTOM) * (1 - v / high),
       high, from, until,
     };
   }
@@ -56,17 +60,17 @@ export function chart({title, write, kind, whole}) {
       s('path', {class: 'chart-line', d: line}),
       to && s('line', {class: 'chart-cursor', x1: c.x(to[0]), x2: c.x(to[0]), y1: TOP, y2: base}));
     const p = to || points[points.length - 1];
-    fill(now, to ? write(p[1]) : '');
+    fill(now, to ? words(p[1]) : '');
     fill(at, to ? time(p[0] * 1000) : '');
-    for (const [part, el] of rows) {
-      fill(el, whole && !Number.isInteger(c.high * part) ? '' : write(c.high * part));
+    for (const {part, el} of rows) {
+      fill(el, whole && !Number.isInteger(c.high * part) ? '' : words(c.high * part));
       el.style.top = `${c.y(c.high * part) - LABEL / 2}px`;
     }
-    for (const [part, el] of columns) {
+    for (const {part, el} of columns) {
       const t = (c.from + (c.until - c.from) * part) * 1000;
       fill(el, part === 1 ? 'now' : part === 0 ? time(t) : short(t));
     }
-    element.setAttribute('aria-label', `${title}: ${write(points[points.length - 1][1])} now, ${write(Math.min(...points.map((q) => q[1])))} to ${write(Math.max(...points.map((q) => q[1])))} since ${time(c.from * 1000)}`);
+    element.setAttribute('aria-label', `${title}: ${words(points[points.length - 1][1])} now, ${words(Math.min(...points.map((q) => q[1])))} to ${words(Math.max(...points.map((q) => q[1])))} since ${time(c.from * 1000)}`);
   }
 
   svg.addEventListener('pointermove', (event) => {
@@ -84,6 +88,7 @@ export function chart({title, write, kind, whole}) {
 
   return {
     element,
+    /** @param {ui.Point[]} list */
     update(list) {
       points = list;
       draw();

@@ -4,30 +4,39 @@ import {badge, fill, h} from './dom.js';
 import {cores, memory, nodeLink, plural, shortName} from './format.js';
 import {nodeFacts, podName} from './fleet.js';
 import {Picture} from './picture.js';
-import {answer, detail, entry, facts} from './reasons.js';
+import {about as decisionsAbout, answer, detail, facts} from './reasons.js';
+import {aborted, messageOf} from './store.js';
 import {table} from './table.js';
 
 // explained asks about an object, and asks again when a decision was made about it or it has changed. shown names facts that the page
 // has elsewhere, and then is handed what came.
+/**
+ * @param {ui.Store} store
+ * @param {string} path
+ * @param {string} about
+ * @param {{shown?: string[], then?: (got: api.Explanation) => void}} [options]
+ */
 function explained(store, path, about, {shown, then} = {}) {
-  const box = h('section', {class: 'card explain', 'aria-label': 'Explanation', 'aria-live': 'off'}, h('p', {class: 'quiet'}, 'Asking why…'));
+  const box = h('section', {class: 'card', 'aria-label': 'Explanation', 'aria-live': 'off'}, h('p', {class: 'quiet'}, 'Asking why…'));
   const stop = new AbortController();
   let waiting = 0;
 
   async function load() {
     try {
+      /** @type {api.Explanation} */
       const got = await store.json(`explain/${path}`, stop.signal);
       fill(box, answer(got, store, shown));
       then?.(got);
     } catch (error) {
-      if (error.name !== 'AbortError') await history(error.message);
+      if (!aborted(error)) await gone(messageOf(error));
     }
   }
 
-  // history is what can be said about something that is gone.
-  async function history(text) {
-    const list = about ? (await store.json(`decisions?limit=20&about=${encodeURIComponent(about)}`, stop.signal).catch(() => ({decisions: []}))).decisions : [];
-    fill(box, h('p', {class: 'verdict'}, text), list.length > 0 && h('section', {}, h('h3', {}, 'Decisions about it'), h('ol', {class: 'feed'}, list.map((e) => entry(e, store)))));
+  // gone shows what can be said about something that is not there.
+  /** @param {string} text */
+  async function gone(text) {
+    const list = (await store.json(`decisions?limit=20&about=${encodeURIComponent(about)}`, stop.signal).catch(() => ({decisions: []}))).decisions;
+    fill(box, h('p', {class: 'verdict'}, text), decisionsAbout(list, store));
   }
 
   load();
@@ -48,6 +57,7 @@ function explained(store, path, about, {shown, then} = {}) {
   };
 }
 
+/** @param {ui.Context} context @returns {ui.View} */
 export function nodePage({store, args}) {
   const key = args.join('/');
   const find = () => store.nodes.get(key) || [...store.nodes.values()].find((n) => n.node === key || `node/${n.node}` === key);
@@ -61,6 +71,7 @@ export function nodePage({store, args}) {
   const canvas = h('canvas', {role: 'img', 'aria-label': 'The node, filled by its pods'});
   const picture = new Picture(canvas, {single: true, height: 220});
   const frame = h('div', {class: 'frame'}, canvas);
+  /** @type {ReturnType<typeof table<ui.Pod>>} */
   const pods = table({
     caption: 'Pods on this node', key: (p) => p.name, sort: 'cpu', descending: true, empty: 'No pod runs here.',
     columns: [
@@ -74,7 +85,7 @@ export function nodePage({store, args}) {
     shown: ['type', 'pool', 'claim', 'age', 'pods', 'cpu', 'memory', 'instance', 'node'],
     then: (got) => {
       instance = got.node?.instanceID || '';
-      fill(objects, got.node && detail(got.node));
+      fill(objects, got.node ? detail(got.node) : null);
       draw();
     },
   });
@@ -115,7 +126,8 @@ export function nodePage({store, args}) {
       seen = node;
     },
     decision(e) {
-      if (node && [...(e.about || []), ...(e.remove || []).map((m) => ({name: m.claim}))].some((r) => r.name === node.node || r.name === node.claim)) why.again();
+      const names = [...(e.about || []).map((r) => r.name), ...(e.remove || []).map((r) => r.claim)];
+      if (names.some((x) => x && (x === node?.node || x === node?.claim))) why.again();
     },
     theme() {
       picture.theme();
@@ -128,6 +140,7 @@ export function nodePage({store, args}) {
   };
 }
 
+/** @param {ui.Context} context @returns {ui.View} */
 export function podPage({store, args}) {
   const [space, name] = args;
   const full = `${space}/${name}`;
@@ -144,7 +157,7 @@ export function podPage({store, args}) {
       ['Namespace', space],
       ['Node', node && h('a', {href: nodeLink(node.key)}, shortName(node))],
       ['Node type', node && [node.instanceType, node.zone, node.capacityType].filter(Boolean).join(' · ')],
-      ['CPU requested', (pod || wait) && cores(pod ? pod.cpu : wait.cpuMillicores || 0)], ['Memory requested', (pod || wait) && memory(pod ? pod.memory : wait.memoryBytes || 0)],
+      ['CPU requested', (pod || wait) && cores(pod?.cpu ?? wait?.cpuMillicores ?? 0)], ['Memory requested', (pod || wait) && memory(pod?.memory ?? wait?.memoryBytes ?? 0)],
     ]));
     const state = `${node && node.key} ${wait && wait.summary}`;
     if (seen && seen !== state) why.again();

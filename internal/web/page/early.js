@@ -3,11 +3,13 @@
 
 export const TOKEN = 'karpenter-token';
 
+/** @param {string} path @param {AbortSignal} [signal] */
 export function ask(path, signal) {
   const token = sessionStorage.getItem(TOKEN);
   return fetch(`api/v1/${path}`, {cache: 'no-store', signal, headers: token ? {Authorization: `Bearer ${token}`} : {}});
 }
 
+/** @type {Promise<Response> | null} */
 let first = ask('fleet');
 first.catch(() => {}); // whoever takes it is told
 

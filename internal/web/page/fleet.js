@@ -8,15 +8,19 @@ import {facts} from './reasons.js';
 import {DAEMON, FIXED, TERMINATING} from './store.js';
 import {table} from './table.js';
 
+/** @type {Record<string, [number, number]>} */
+const arrows = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1]};
+
 // columns of the table of nodes
-export function nodeColumns(store) {
+/** @param {ui.Store} store @returns {ui.Column<ui.Node>[]} */
+function nodeColumns(store) {
   return [
     {id: 'name', label: 'Node', value: (n) => shortName(n), cell: (n) => (n.mark === 'new' ? 'a new node' : h('a', {href: nodeLink(n.key)}, shortName(n)))},
     {id: 'state', label: 'State', value: (n) => n.mark || n.state, cell: (n) => [badge(n.mark || n.state), (n.notes || []).map((x) => badge(x, 'neutral'))]},
     {id: 'pool', label: 'Pool', value: (n) => n.pool || '', cell: (n) => n.pool || '–'},
     {id: 'type', label: 'Type', value: (n) => n.instanceType || '', cell: (n) => n.instanceType || '–'},
     {id: 'zone', label: 'Zone', value: (n) => n.zone || '', cell: (n) => n.zone || '–'},
-    {id: 'market', label: 'Capacity type', value: (n) => n.capacityType || '', cell: (n) => n.capacityType || '–'},
+    {id: 'capacity-type', label: 'Capacity type', value: (n) => n.capacityType || '', cell: (n) => n.capacityType || '–'},
     {id: 'price', label: 'Price', numeric: true, value: (n) => n.pricePerHour || 0, cell: (n) => (n.pricePerHour ? hourly(n.pricePerHour) : 'unknown')},
     {id: 'cpu', label: 'CPU requested', value: (n) => share(n.cpuMillicores), cell: (n) => useBar(n.cpuMillicores, cores)},
     {id: 'memory', label: 'Memory requested', value: (n) => share(n.memoryBytes), cell: (n) => useBar(n.memoryBytes, memory)},
@@ -25,12 +29,15 @@ export function nodeColumns(store) {
   ];
 }
 
-export function useBar(amount, write) {
+/** @param {api.Amount} amount @param {(amount: number) => string} write */
+function useBar(amount, write) {
   const p = share(amount);
   return h('span', {class: 'use'}, bar(p, `${percent(p)} requested`), h('span', {class: 'use-text'}, percent(p)), h('span', {class: 'quiet use-of'}, `${write(amount.requested)} of ${write(amount.allocatable)}`));
 }
 
+/** @param {ui.Context} context @returns {ui.View} */
 export function fleet({store, query}) {
+  /** @type {Record<string, string>} */
   const state = {
     color: query.get('color') || 'capacityType', group: query.get('group') || 'pool',
     when: query.get('when') || 'now', as: query.get('as') || 'picture', words: '',
@@ -47,6 +54,7 @@ export function fleet({store, query}) {
   const none = h('p', {class: 'quiet', hidden: true});
   const frame = h('div', {class: 'frame'}, none, canvas, tip);
   const nodes = table({caption: 'Nodes', columns: nodeColumns(store), key: (n) => n.key, sort: 'price', descending: true, empty: 'No node matches.'});
+  /** @type {HTMLInputElement} */
   const words = h('input', {type: 'search', placeholder: 'Filter by name, pool, type, zone', 'aria-label': 'Filter the nodes', oninput: () => { state.words = words.value.trim().toLowerCase(); draw(); }});
   const body = h('div', {class: 'fleet-body'}, frame, nodes.element, panel);
 
@@ -56,7 +64,7 @@ export function fleet({store, query}) {
     history.replaceState(null, '', `#/fleet${q.size > 0 ? `?${q}` : ''}`);
     draw();
   };
-  const set = (k) => (v) => { state[k] = v; remember(); };
+  const set = (/** @type {string} */ k) => (/** @type {string} */ v) => { state[k] = v; remember(); };
 
   function list() {
     let all = [...store.nodes.values()];
@@ -84,38 +92,42 @@ export function fleet({store, query}) {
     if (!panel.hidden) choose(picture.selected, false);
   }
 
+  /** @param {ui.Node[]} shown */
   function now(shown) {
     const t = store.totals;
-    return [`${plural(shown.length, 'node')}, ${plural(t.podSlots ? t.podSlots.requested : 0, 'pod')}, ${hourly(t.pricePerHour)}. `, planned() === 0 ? 'Nothing is about to change.' : `${plural(planned(), 'change')} decided and not done yet: see "After".`];
+    return [`${plural(shown.length, 'node')}, ${plural(t.podSlots.requested, 'pod')}, ${hourly(t.pricePerHour)}. `, planned() === 0 ? 'Nothing is about to change.' : `${plural(planned(), 'change')} decided and not done yet: see "After".`];
   }
 
   // frames are the lines of the legend for what only some nodes or pods have.
+  /** @param {ui.Node[]} shown @returns {string[][]} */
   function frames(shown) {
-    const some = (f) => shown.some(f);
+    const some = (/** @type {(n: ui.Node) => unknown} */ f) => shown.some(f);
     return [
-      [some((n) => n.daemons) && 'paler: daemons', 'daemon'],
-      [some((n) => n.moved) && 'pods that move', 'moved'],
-      [some((n) => n.mark === 'new') && 'new', 'new'],
-      [some((n) => n.mark === 'removed' || (!n.mark && n.state === 'deleting')) && 'deleting', 'deleting'],
-      [some((n) => !n.mark && n.state === 'not ready') && 'not ready', 'not-ready'],
-      [some((n) => !n.mark && ['launching', 'joining', 'starting'].includes(n.state)) && 'starting', 'starting'],
-    ].filter(([name]) => name);
+      [some((n) => n.daemons) ? 'paler: daemons' : '', 'daemon'],
+      [some((n) => n.moved) ? 'pods that move' : '', 'moved'],
+      [some((n) => n.mark === 'new') ? 'new' : '', 'new'],
+      [some((n) => n.mark === 'removed' || (!n.mark && n.state === 'deleting')) ? 'deleting' : '', 'deleting'],
+      [some((n) => !n.mark && n.state === 'not ready') ? 'not ready' : '', 'not-ready'],
+      [some((n) => !n.mark && ['launching', 'joining', 'starting'].includes(n.state)) ? 'starting' : '', 'starting'],
+    ].flatMap(([name, c]) => (name ? [[name, c]] : []));
   }
 
   const planned = () => (store.next.moves || []).length + (store.next.add || []).length;
 
+  /** @returns {ui.Child[]} */
   function changes() {
     const {moves = [], add = []} = store.next;
     if (planned() === 0) return ['Nothing is decided that has not been done: after is as now.'];
     const gone = moves.reduce((n, m) => n + m.remove.length, 0);
     const come = add.length + moves.reduce((n, m) => n + (m.add || []).length, 0);
-    const saves = moves.reduce((sum, m) => sum + m.savesPerHour, 0) - add.reduce((sum, n) => sum + n.pricePerHour, 0);
+    const saves = moves.reduce((sum, m) => sum + m.savesPerHour, 0) - add.reduce((sum, n) => sum + (n.pricePerHour || 0), 0);
     const evicts = moves.reduce((n, m) => n + m.evicts, 0);
     return [`${plural(gone, 'node is removed', 'nodes are removed')}, ${plural(come, 'node is launched', 'nodes are launched')}, ${plural(evicts, 'pod restarts', 'pods restart')}. `,
       `${hourly(store.totals.pricePerHour)} becomes `, h('strong', {}, hourly(store.totals.pricePerHour - saves)), ` (${saves >= 0 ? 'saves' : 'costs'} `, h('strong', {class: saves >= 0 ? 'gain' : 'loss'}, hourly(Math.abs(saves))), ').'];
   }
 
   // choose shows a node at the side.
+  /** @param {string} key @param {boolean} tell */
   function choose(key, tell) {
     const n = picture.select(key);
     panel.hidden = !n;
@@ -149,7 +161,7 @@ export function fleet({store, query}) {
   });
   canvas.addEventListener('dblclick', () => open());
   canvas.addEventListener('keydown', (event) => {
-    const step = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1]}[event.key];
+    const step = arrows[event.key];
     if (step) {
       event.preventDefault();
       const b = picture.neighbour(...step);
@@ -184,17 +196,19 @@ export function fleet({store, query}) {
 }
 
 // nodeFacts is what there is to know of a node at a glance.
+/** @param {ui.Node} n @param {ui.Store} store @param {[string, ui.Child][]} [more] */
 export function nodeFacts(n, store, more = []) {
   return facts([
     ['State', [badge(n.mark || n.state), (n.notes || []).map((x) => badge(x, 'neutral'))]],
     ['Pool', n.pool], ['Type', n.instanceType], ['Zone', n.zone], ['Capacity type', n.capacityType], ['Price', n.pricePerHour ? hourly(n.pricePerHour) : 'unknown'],
     ['Age', n.created ? age(n.created, store) : ''],
     ['CPU requested', useBar(n.cpuMillicores, cores)], ['Memory requested', useBar(n.memoryBytes, memory)],
-    ...(n.other || []).map((o) => [o.name.replace(/^.*\//, ''), useBar(o, count)]),
+    ...(n.other || []).map((o) => /** @type {[string, ui.Child]} */ ([o.name.replace(/^.*\//, ''), useBar(o, count)])),
     ['Claim', n.claim], ...more,
   ]);
 }
 
+/** @param {ui.Pod} p @param {ui.Node} [n] */
 export function podName(p, n) {
   const [space, name] = splitPod(p.name);
   return h('span', {class: 'pod-name'}, h('a', {href: podLink(p.name)}, name), h('span', {class: 'quiet'}, ` ${space}`),
@@ -202,10 +216,12 @@ export function podName(p, n) {
     p.flags & DAEMON ? badge('daemon', 'neutral') : null, p.flags & FIXED ? badge('cannot move', 'neutral') : null, p.flags & TERMINATING ? badge('ending', 'neutral') : null);
 }
 
+/** @param {ui.Node} n */
 function describe(n) {
   return `${n.mark === 'new' ? 'A new node' : shortName(n)}, ${n.instanceType || 'unknown type'}, ${n.zone || ''}, ${n.capacityType || ''}, ${n.pricePerHour ? hourly(n.pricePerHour) : ''}, ${n.mark || n.state}, ${percent(used(n))} requested, ${plural(n.count || 0, 'pod')}`;
 }
 
+/** @param {ui.Hit} hit @returns {ui.Child} */
 function tipText({box, pod}) {
   const n = box.node;
   const node = [h('strong', {}, n.mark === 'new' ? 'A new node' : shortName(n)), h('br'), [n.instanceType, n.zone, n.capacityType].filter(Boolean).join(' · '), h('br'),

@@ -10,17 +10,27 @@ const POD = 4;
 export const HEADER = 17;
 export const LABELLED = 84; // from this width on a box has a line of text
 
+/** @param {ui.Node} node */
 const size = (node) => Math.sqrt(Math.max(node.cpuMillicores.allocatable, 500) / 1000);
 
 // shelves puts boxes of one group into rows, the largest first. A row is made of columns: where one has room below, smaller
 // boxes go there.
+/**
+ * @param {ui.Group} group
+ * @param {number} k pixels for the side of a node with one core
+ * @param {{width: number, gap: number}} page
+ * @param {number} top
+ * @param {ui.Box[] | null} out
+ */
 function shelves(group, k, {width, gap}, top, out) {
-  let row = {y: top, h: 0, x: 1, columns: []};
+  /** @returns {{y: number, h: number, x: number, columns: {x: number, w: number, y: number}[]}} */
+  const begin = (/** @type {number} */ y) => ({y, h: 0, x: 1, columns: []});
+  let row = begin(top);
   for (const node of group.nodes) {
     const side = Math.max(8, Math.round(k * size(node)));
     let column = row.columns.find((c) => c.w >= side && c.y + side <= row.y + row.h);
     if (!column) {
-      if (row.columns.length > 0 && row.x + side + 1 > width) row = {y: row.y + row.h + gap, h: 0, x: 1, columns: []};
+      if (row.columns.length > 0 && row.x + side + 1 > width) row = begin(row.y + row.h + gap);
       row.h = Math.max(row.h, side);
       column = {x: row.x, w: side, y: row.y};
       row.columns.push(column);
@@ -32,6 +42,12 @@ function shelves(group, k, {width, gap}, top, out) {
   return row.y + row.h;
 }
 
+/**
+ * @param {ui.Group[]} groups
+ * @param {number} k
+ * @param {{width: number, gap: number}} page
+ * @param {ui.Box[] | null} out
+ */
 function place(groups, k, page, out) {
   let y = 0;
   for (const group of groups) {
@@ -42,6 +58,7 @@ function place(groups, k, page, out) {
 }
 
 // boxes finds the largest scale at which all groups fit into a height, and puts every node into its place. Groups get their y.
+/** @param {ui.Group[]} groups @param {{width: number, height: number, largest: number, smallest: number}} page */
 export function boxes(groups, {width, height, largest, smallest}) {
   let most = 0;
   let least = Infinity;
@@ -62,12 +79,14 @@ export function boxes(groups, {width, height, largest, smallest}) {
     if (place(groups, k, page, null) <= height) low = k;
     else high = k;
   }
+  /** @type {ui.Box[]} */
   const out = [];
   return {height: place(groups, low, page, out), boxes: out};
 }
 
 // squarify fills a rectangle with areas in proportion to weights, which come largest first, each as square as can be.
-export function squarify(weights, box, out) {
+/** @param {number[]} weights @param {ui.Rect} box @param {number[]} out */
+function squarify(weights, box, out) {
   let {x, y, w, h} = box;
   let total = 0;
   for (const v of weights) total += v;
@@ -104,16 +123,21 @@ export function squarify(weights, box, out) {
   }
 }
 
+/** @param {ui.Node} node */
 const full = (node) => Math.min(1, Math.max(share(node.cpuMillicores), share(node.memoryBytes)));
 
+/** @type {WeakMap<ui.Node, {w: number, h: number, order: number[], rects: number[]}>} */
 const cache = new WeakMap();
 
 // podsIn is where a node's pods are within its box: indexes of pods, and four figures for each. The filled part is as large as
 // the part of the scarcer resource that is asked for; within it each pod has the area of its share.
+/** @param {ui.Node} node @param {ui.Rect} box */
 export function podsIn(node, box) {
   const have = cache.get(node);
   if (have && have.w === box.w && have.h === box.h) return have;
+  /** @type {number[]} */
   const order = [];
+  /** @type {number[]} */
   const shares = [];
   const cpu = node.cpuMillicores.allocatable;
   const memory = node.memoryBytes.allocatable;
@@ -123,31 +147,36 @@ export function podsIn(node, box) {
   }
   order.sort((a, b) => shares[b / POD] - shares[a / POD] || (node.podRows[a] < node.podRows[b] ? -1 : 1));
   const head = box.w >= LABELLED ? HEADER : 0;
-  const room = {x: 1, w: box.w - 2, h: Math.max(0, box.h - 2 - head)};
-  const high = Math.max(order.length > 0 ? 2 : 0, room.h * full(node));
-  room.y = 1 + head + room.h - high;
-  room.h = high;
+  const room = Math.max(0, box.h - 2 - head);
+  const high = Math.max(order.length > 0 ? 2 : 0, room * full(node));
+  /** @type {number[]} */
   const rects = [];
-  squarify(order.map((i) => shares[i / POD]), room, rects);
+  squarify(order.map((i) => shares[i / POD]), {x: 1, y: 1 + head + room - high, w: box.w - 2, h: high}, rects);
   const made = {w: box.w, h: box.h, order, rects};
   cache.set(node, made);
   return made;
 }
 
 // after is the fleet once everything that is decided has been done: nodes with a mark of what becomes of them.
+/** @param {ui.Node[]} nodes @param {api.Next} next */
 export function after(nodes, next) {
+  /** @type {Map<string, ui.Node>} */
   const out = new Map();
+  /** @type {Map<string, string>} */
   const keys = new Map(); // by the name of a node
   for (const node of nodes) {
     out.set(node.key, node);
-    keys.set(node.node || node.claim, node.key);
+    keys.set(node.node || node.claim || '', node.key);
   }
+  /** @param {string} key @param {any[]} pods */
   const give = (key, pods) => {
     const node = out.get(key);
     if (!node || pods.length === 0) return;
-    const grown = {...node, podRows: node.podRows.concat(pods), cpuMillicores: {...node.cpuMillicores}, memoryBytes: {...node.memoryBytes}, mark: node.mark || 'filled', moved: new Set(node.moved)};
+    const moved = new Set(node.moved);
+    /** @type {ui.Node} */
+    const grown = {...node, podRows: node.podRows.concat(pods), cpuMillicores: {...node.cpuMillicores}, memoryBytes: {...node.memoryBytes}, mark: node.mark || 'filled', moved};
     for (let i = 0; i < pods.length; i += POD) {
-      grown.moved.add(pods[i]);
+      moved.add(pods[i]);
       grown.cpuMillicores.requested += pods[i + 1];
       grown.memoryBytes.requested += pods[i + 2];
     }
@@ -155,18 +184,16 @@ export function after(nodes, next) {
     out.set(key, grown);
   };
   let fresh = 0;
+  /** @param {api.PlannedNode} n */
   const make = (n) => {
     const key = `new/${++fresh}`;
-    const node = {...n, key, state: 'planned', mark: 'new', podRows: []};
-    out.set(key, node);
+    out.set(key, {...n, key, state: 'planned', mark: 'new', podRows: [], count: 0});
     give(key, n.podRows);
-    out.get(key).mark = 'new';
   };
   for (const move of next.moves || []) {
     for (const name of move.remove) {
-      const key = keys.get(name);
-      const node = out.get(key);
-      if (node) out.set(key, {...node, mark: 'removed', podRows: [], count: 0, cpuMillicores: {...node.cpuMillicores, requested: 0}, memoryBytes: {...node.memoryBytes, requested: 0}});
+      const node = out.get(keys.get(name) || '');
+      if (node) out.set(node.key, {...node, mark: 'removed', podRows: [], count: 0, cpuMillicores: {...node.cpuMillicores, requested: 0}, memoryBytes: {...node.memoryBytes, requested: 0}});
     }
     for (const f of move.filled || []) give(f.key, f.podRows);
     for (const n of move.add || []) make(n);

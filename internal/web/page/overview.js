@@ -4,47 +4,79 @@ import {age, badge, bar, choice, fill, h} from './dom.js';
 import {brief, cores, count, dollars, hourly, memory, monthly, percent, plural, podLink, seconds, share, splitPod} from './format.js';
 import {chart} from './chart.js';
 import {entry, tree} from './reasons.js';
+import {aborted, messageOf} from './store.js';
 import {table} from './table.js';
 
 const LATEST = 6;
 const STEP = 1; // seconds between the figures of a chart, at least
-const MOST = 1000; // figures in a chart
-const RANGES = [['3600', '1 h'], ['21600', '6 h'], ['86400', '24 h'], ['', 'All']];
+const MOST = 2000; // figures in a chart
+const RANGES = [['3600', '1 h'], ['21600', '6 h'], ['86400', '24 h'], ['', '31 d']];
+/** @type {Record<string, [string, string]>} */
 const words = {new: ['to be planned', 'neutral'], launch: ['new node', 'good'], room: ['room found', 'good'], unschedulable: ['unschedulable', 'bad']};
 
+/** @param {string} label */
 function figure(label) {
   const value = h('strong', {class: 'figure-value'});
   const note = h('span', {class: 'quiet figure-note'});
   const extra = h('span', {class: 'figure-extra'});
-  return {element: h('div', {class: 'card figure'}, h('span', {class: 'label'}, label), value, note, extra), set(v, n, x) { fill(value, v); fill(note, n); fill(extra, x); }};
+  return {
+    element: h('div', {class: 'card figure'}, h('span', {class: 'label'}, label), value, note, extra),
+    /** @param {ui.Child} v @param {ui.Child} n @param {ui.Child} [x] */
+    set(v, n, x) {
+      fill(value, v);
+      fill(note, n);
+      fill(extra, x);
+    },
+  };
 }
 
+// shares shows which parts of the cost something has.
+/**
+ * @param {string} title
+ * @param {api.Portion[]} list
+ * @param {number} all
+ * @param {(x: api.Portion, i: number) => {name: string, colour: string}} look
+ */
+function shares(title, list, all, look) {
+  const known = list.filter((x) => x.nodes > 0);
+  const nodes = known.reduce((sum, x) => sum + x.nodes, 0);
+  const whole = (/** @type {api.Portion} */ x) => (all > 0 ? x.pricePerHour / all : x.nodes / nodes);
+  return h('section', {class: 'card'}, h('h2', {}, title),
+    h('div', {class: 'stack', 'aria-hidden': 'true'}, known.map((x, i) => h('span', {class: 'stack-part swatch', data: {c: look(x, i).colour}, width: whole(x) * 100}))),
+    h('ul', {class: 'share-list'}, known.slice(0, 6).map((x, i) => h('li', {}, h('span', {class: 'swatch', data: {c: look(x, i).colour}}), h('span', {class: 'share-name'}, look(x, i).name), h('span', {class: 'quiet'}, plural(x.nodes, 'node')), h('span', {class: 'num'}, x.pricePerHour > 0 ? hourly(x.pricePerHour) : 'price unknown')))));
+}
+
+/** @param {ui.Context} context @returns {ui.View} */
 export function overview({store}) {
   const cost = figure('Cost');
   const nodes = figure('Nodes');
   const pods = figure('Pods');
   const use = figure('Requested');
   const saved = figure('Saved by moves');
-  const costs = chart({title: 'Cost', write: hourly, kind: 'cost'});
-  const fleet = chart({title: 'Nodes', write: (v) => count(v), kind: 'nodes', whole: true});
-  const waits = chart({title: 'Pending pods', write: (v) => count(v), kind: 'pending', whole: true});
+  const costs = chart({title: 'Cost', words: hourly, kind: 'cost'});
+  const fleet = chart({title: 'Nodes', words: (v) => count(v), kind: 'nodes', whole: true});
+  const pendings = chart({title: 'Pending pods', words: (v) => count(v), kind: 'pending', whole: true});
   const parts = h('div', {class: 'parts'});
   const coming = h('div', {class: 'coming'});
   const problems = h('div', {});
   const latest = h('ol', {class: 'feed short', 'aria-label': 'The latest decisions'});
   const stop = new AbortController();
+  /** @type {ReturnType<typeof table<api.Pending>>} */
   const pending = table({
-    caption: 'Pending pods', key: (g) => g.pods[0] + g.state + g.summary, empty: 'No pod is pending.',
+    caption: 'Pending pods', key: (g) => `${g.pods[0]} ${g.state} ${g.summary}`, empty: 'No pod is pending.',
     columns: [
-      {id: 'pods', label: 'Pods', wide: true, cell: (g) => [h('a', {href: podLink(g.pods[0])}, splitPod(g.pods[0])[1]), h('div', {class: 'quiet small'}, g.count > 1 ? `and ${plural(g.count - 1, 'other')}, each ` : '', `${cores(g.cpuMillicores || 0)} CPU, ${memory(g.memoryBytes || 0)}`)], value: (g) => g.pods[0]},
-      {id: 'state', label: '', cell: (g) => badge(...words[g.state]), value: (g) => g.state},
-      {id: 'wait', label: 'Reason', wide: true, cell: (g) => ((g.why || []).length > 0 ? h('details', {class: 'inline'}, h('summary', {}, brief(g.summary)), tree(g.why)) : brief(g.summary)), value: (g) => g.summary},
+      {id: 'pods', label: 'Pods', wide: true, cell: (g) => [h('a', {href: podLink(g.pods[0])}, splitPod(g.pods[0])[1]), h('div', {class: 'quiet small'}, (g.count || 0) > 1 ? `and ${plural((g.count || 0) - 1, 'other')}, each ` : '', `${cores(g.cpuMillicores || 0)} CPU, ${memory(g.memoryBytes || 0)}`)], value: (g) => g.pods[0]},
+      {id: 'state', label: '', cell: (g) => badge(...words[g.state || 'new']), value: (g) => g.state || ''},
+      {id: 'wait', label: 'Reason', wide: true, cell: (g) => ((g.why || []).length > 0 ? h('details', {class: 'inline'}, h('summary', {}, brief(g.summary || '')), tree(g.why)) : brief(g.summary || '')), value: (g) => g.summary || ''},
       {id: 'since', label: 'Since', numeric: true, cell: (g) => (g.since ? age(g.since, store) : '–'), value: (g) => seconds(g.since)},
     ],
   });
+  /** @type {number[][]} */
   let samples = [];
-  let range = '';
+  let range = '86400';
+  /** @type {number[] | null} */
   let shown = null;
+  /** @type {api.Entry[]} */
   let entries = [];
 
   function figures() {
@@ -52,25 +84,20 @@ export function overview({store}) {
     cost.set(hourly(t.pricePerHour), [monthly(t.pricePerHour), t.unpriced > 0 && `, without ${plural(t.unpriced, 'node')} of unknown price`]);
     const states = [t.starting > 0 && `${t.starting} starting`, t.deleting > 0 && `${t.deleting} deleting`, t.notReady > 0 && `${t.notReady} not ready`].filter(Boolean);
     nodes.set(count(t.nodes), states.length > 0 ? states.join(', ') : t.nodes > 0 ? 'all ready' : 'none yet');
-    pods.set(count(t.podSlots?.requested), t.pendingPods > 0 ? h('span', {class: 'warn'}, `${count(t.pendingPods)} pending`) : 'none pending');
+    pods.set(count(t.podSlots.requested), t.pendingPods > 0 ? h('span', {class: 'warn'}, `${count(t.pendingPods)} pending`) : 'none pending');
     use.set('', '', [
       h('span', {class: 'use'}, h('span', {class: 'use-name'}, 'CPU'), bar(share(t.cpuMillicores), 'CPU'), h('span', {class: 'use-text'}, percent(share(t.cpuMillicores)))),
       h('span', {class: 'use'}, h('span', {class: 'use-name'}, 'Memory'), bar(share(t.memoryBytes), 'Memory'), h('span', {class: 'use-text'}, percent(share(t.memoryBytes))))]);
     savings();
-    fill(parts, ...(t.nodes > 0 ? [shares('By capacity type', t.capacityTypes, t.pricePerHour, (m) => m.name || 'unknown', (m) => m.name || 'other'), shares('By pool', t.pools, t.pricePerHour, (p) => p.name || 'no pool', (p, i) => `p${i % 10}`)] : []));
+    fill(parts, t.nodes > 0 && [
+      shares('By capacity type', t.capacityTypes, t.pricePerHour, (x) => ({name: x.name || 'unknown', colour: x.name || 'other'})),
+      shares('By pool', t.pools, t.pricePerHour, (x, i) => ({name: x.name || 'no pool', colour: `p${i % 10}`})),
+    ]);
   }
 
   function savings() {
-    const s = store.sections.savings || {};
-    saved.set(dollars(store.saved), s.moves > 0 ? `${hourly(s.savesPerHour)} less after ${plural(s.moves, 'move')}` : 'no move carried out yet');
-  }
-
-  function shares(title, list, all, name, colour) {
-    const known = list.filter((x) => x.nodes > 0);
-    const whole = all > 0 ? (x) => x.pricePerHour / all : (x) => x.nodes / known.reduce((sum, y) => sum + y.nodes, 0);
-    return h('section', {class: 'card share'}, h('h2', {}, title),
-      h('div', {class: 'stack', 'aria-hidden': 'true'}, known.map((x, i) => h('span', {class: 'stack-part swatch', data: {c: colour(x, i)}, width: whole(x) * 100}))),
-      h('ul', {class: 'share-list'}, known.slice(0, 6).map((x, i) => h('li', {}, h('span', {class: 'swatch', data: {c: colour(x, i)}}), h('span', {class: 'share-name'}, name(x)), h('span', {class: 'quiet'}, plural(x.nodes, 'node')), h('span', {class: 'num'}, x.pricePerHour > 0 ? hourly(x.pricePerHour) : 'price unknown')))));
+    const s = store.sections.savings;
+    saved.set(dollars(store.saved), s && s.moves > 0 ? `${hourly(s.savesPerHour)} less after ${plural(s.moves, 'move')}` : 'no move carried out yet');
   }
 
   function ahead() {
@@ -91,7 +118,7 @@ export function overview({store}) {
 
   function draw() {
     const t = store.totals;
-    const now = [store.now(), t.pricePerHour || 0, t.nodes || 0, t.podSlots?.requested || 0, t.pendingPods || 0];
+    const now = [store.now(), t.pricePerHour, t.nodes, t.podSlots.requested, t.pendingPods];
     // What was shown last stays on the chart until the controller's own figures come.
     const newest = samples.length > 0 ? samples[samples.length - 1][0] : 0;
     if (shown && shown[0] > newest && now[0] - shown[0] >= STEP) samples = [...samples, shown].slice(-MOST);
@@ -100,18 +127,19 @@ export function overview({store}) {
     const all = [...samples.filter((x) => x[0] >= since), now];
     costs.update(all.map((x) => [x[0], x[1]]));
     fleet.update(all.map((x) => [x[0], x[2]]));
-    waits.update(all.map((x) => [x[0], x[4]]));
+    pendings.update(all.map((x) => [x[0], x[4]]));
   }
 
   async function load() {
     try {
+      /** @type {[api.History, api.DecisionList]} */
       const [got, said] = await Promise.all([store.json('history', stop.signal), store.json(`decisions?limit=${LATEST}`, stop.signal)]);
-      samples = got.samples || [];
+      samples = got.samples;
       entries = said.decisions;
       draw();
       feed();
     } catch (error) {
-      if (error.name !== 'AbortError') fill(latest, h('li', {class: 'trouble'}, error.message));
+      if (!aborted(error)) fill(latest, h('li', {class: 'trouble'}, messageOf(error)));
     }
   }
 
@@ -134,7 +162,7 @@ export function overview({store}) {
         range = id;
         draw();
       })),
-      h('div', {class: 'charts'}, costs.element, fleet.element, waits.element),
+      h('div', {class: 'charts'}, costs.element, fleet.element, pendings.element),
       problems,
       h('div', {class: 'columns'},
         h('section', {class: 'card grow'}, h('h2', {}, 'Pending pods'), pending.element),

@@ -2,35 +2,51 @@
 // not changed is not drawn again: a pod that comes costs one box, not a thousand.
 
 import {boxes, podsIn, HEADER, LABELLED} from './layout.js';
-import {hourly, seconds, share, shortName, splitPod} from './format.js';
+import {hourly, plural, seconds, share, shortName, splitPod} from './format.js';
 import {DAEMON, FIXED} from './store.js';
 
 const PALETTE = 10;
 const LOW = [0.2, 0.4, 0.6, 0.8]; // where the colours of utilisation change
 
+/** @param {ui.Node} n */
 export const used = (n) => Math.max(share(n.cpuMillicores), share(n.memoryBytes));
 
 // names of colours, as in the style sheet
 const colours = ['spot', 'on-demand', 'reserved', 'other', 'track', 'box', 'ink', 'quiet', 'on-fill', 'bad', 'good', 'accent', 'surface', 'moved',
-  ...Array.from({length: PALETTE}, (_, i) => `p${i}`), ...Array.from({length: LOW.length + 1}, (_, i) => `u${i}`)];
+  ...Array.from(Array(PALETTE).keys(), (i) => `p${i}`), ...Array.from(Array(LOW.length + 1).keys(), (i) => `u${i}`)];
 
 export class Picture {
   // single draws one node over the whole width.
-  constructor(canvas, {single, height} = {}) {
+  /** @param {HTMLCanvasElement} canvas @param {{single?: boolean, height?: number}} [options] */
+  constructor(canvas, {single = false, height = 0} = {}) {
     this.canvas = canvas;
     this.single = single;
     this.height = height;
+    /** @type {ui.Box[]} */
     this.boxes = [];
+    /** @type {Map<string, ui.Box>} */
+    this.index = new Map(); // of boxes, by the key of the node
+    /** @type {ui.Group[]} */
     this.groups = [];
+    /** @type {ui.Node[]} */
     this.nodes = [];
+    /** @type {string[]} */
+    this.pools = [];
+    /** @type {ui.PictureOptions} */
     this.options = {color: 'capacityType', group: 'pool'};
     this.selected = '';
+    /** @type {ui.Hit | null} */
     this.hover = null;
     this.stale = true; // boxes are to be put into their places
     this.whole = true; // everything is to be drawn, or else only these:
+    /** @type {Set<ui.Box>} */
     this.dirty = new Set();
-    this.theme();
+    this.ratio = 1;
+    this.font = '';
+    /** @type {Record<string, string>} */
+    this.colour = {};
     this.waiting = false;
+    this.theme();
   }
 
   theme() {
@@ -40,30 +56,46 @@ export class Picture {
     this.font = getComputedStyle(document.body).fontFamily;
   }
 
+  /** @param {ui.Node[]} nodes @param {Partial<ui.PictureOptions>} options */
   set(nodes, options) {
-    const same = !this.stale && nodes.length === this.nodes.length && Object.keys(options || {}).every((k) => options[k] === this.options[k])
+    const {color, group} = {...this.options, ...options};
+    const same = !this.stale && nodes.length === this.nodes.length && color === this.options.color && group === this.options.group
       && nodes.every((n, i) => n === this.nodes[i] || this.fits(n, this.nodes[i]));
-    if (same) nodes.forEach((n, i) => n !== this.nodes[i] && this.swap(n));
-    else this.stale = true;
+    if (same) {
+      for (const [i, n] of nodes.entries()) if (n !== this.nodes[i]) this.swap(n);
+    } else this.stale = true;
     this.nodes = nodes;
-    Object.assign(this.options, options);
+    this.options = {color, group};
     this.request();
   }
 
   // fits says whether a node takes the place of an earlier one with nothing moving around it, and nothing else said in headings.
+  /** @param {ui.Node} a @param {ui.Node} b */
   fits(a, b) {
-    return a.cpuMillicores.allocatable === b.cpuMillicores.allocatable
-      && ['key', 'created', 'pool', 'pricePerHour', 'mark', 'capacityType', this.options.group].every((k) => a[k] === b[k]);
+    return a.cpuMillicores.allocatable === b.cpuMillicores.allocatable && a.key === b.key && a.created === b.created && a.pool === b.pool
+      && a.pricePerHour === b.pricePerHour && a.mark === b.mark && a.capacityType === b.capacityType && this.groupOf(a) === this.groupOf(b);
   }
 
+  // groupOf names the group of a node; without groups there is one, without a name.
+  /** @param {ui.Node} node */
+  groupOf(node) {
+    const {group} = this.options;
+    if (group === 'none') return null;
+    if (group === 'pool') return node.pool || 'no pool';
+    return (group === 'zone' ? node.zone : node.instanceType) || 'unknown';
+  }
+
+  /** @param {ui.Node} node */
   swap(node) {
     const box = this.index.get(node.key);
+    if (!box) return;
     box.node = node;
     this.dirty.add(box);
     if (this.hover?.box === box) this.hover = {box}; // its pods may be elsewhere
   }
 
   // point marks what the pointer is at.
+  /** @param {ui.Hit | null} hit */
   point(hit) {
     for (const h of [this.hover, hit]) if (h) this.dirty.add(h.box);
     this.hover = hit;
@@ -71,10 +103,11 @@ export class Picture {
   }
 
   // select marks the node of a key, and returns it if there is one.
+  /** @param {string} key */
   select(key) {
     const node = this.nodes.find((n) => n.key === key);
     for (const k of [this.selected, key]) {
-      const box = this.index?.get(k);
+      const box = this.index.get(k);
       if (box) this.dirty.add(box);
     }
     this.selected = node ? key : '';
@@ -101,28 +134,32 @@ export class Picture {
   }
 
   place() {
-    const width = this.canvas.parentElement.clientWidth;
+    const frame = this.canvas.parentElement;
+    if (!frame) return;
+    const width = frame.clientWidth;
     if (this.single) {
       this.boxes = this.nodes.map((node) => ({node, x: 0, y: 0, w: width, h: this.height}));
       this.size(width, this.height);
       return;
     }
-    const by = this.options.group;
+    /** @type {Map<string | null, ui.Node[]>} */
     const groups = new Map();
     const sorted = [...this.nodes].sort((a, b) => b.cpuMillicores.allocatable - a.cpuMillicores.allocatable || seconds(a.created) - seconds(b.created) || (a.key < b.key ? -1 : 1));
     for (const node of sorted) {
-      const name = by === 'none' ? null : node[by] || (by === 'pool' ? 'no pool' : 'unknown');
-      if (!groups.has(name)) groups.set(name, {name, nodes: []});
-      groups.get(name).nodes.push(node);
+      const name = this.groupOf(node);
+      const group = groups.get(name);
+      if (group) group.push(node);
+      else groups.set(name, [node]);
     }
-    this.groups = [...groups.values()].sort((a, b) => b.nodes.length - a.nodes.length || (a.name < b.name ? -1 : 1));
-    const top = this.canvas.parentElement.getBoundingClientRect().top + scrollY;
+    this.groups = Array.from(groups, ([name, nodes]) => ({name, nodes})).sort((a, b) => b.nodes.length - a.nodes.length || ((a.name || '') < (b.name || '') ? -1 : 1));
+    const top = frame.getBoundingClientRect().top + scrollY;
     const laid = boxes(this.groups, {width, height: Math.max(360, innerHeight - top - 48), largest: 250, smallest: 9});
     this.boxes = laid.boxes;
     this.size(width, Math.max(60, laid.height));
     this.pools = [...new Set(this.nodes.map((n) => n.pool || ''))].sort();
   }
 
+  /** @param {number} width @param {number} height */
   size(width, height) {
     const ratio = devicePixelRatio || 1;
     const w = Math.round(width * ratio);
@@ -136,14 +173,16 @@ export class Picture {
     this.ratio = ratio;
   }
 
+  /** @param {ui.Node} node */
   fillOf(node) {
     if (this.options.color === 'pool') return this.colour[`p${Math.max(0, this.pools.indexOf(node.pool || '')) % PALETTE}`];
     if (this.options.color === 'use') return this.colour[`u${LOW.filter((x) => used(node) >= x).length}`];
-    return this.colour[node.capacityType] || this.colour.other;
+    return this.colour[node.capacityType || 'other'] || this.colour.other;
   }
 
+  /** @returns {string[][]} names and colours */
   legend() {
-    if (this.options.color === 'pool') return (this.pools || []).map((p, i) => [p || 'no pool', `p${i % PALETTE}`]);
+    if (this.options.color === 'pool') return this.pools.map((p, i) => [p || 'no pool', `p${i % PALETTE}`]);
     if (this.options.color === 'use') return ['below 20%', '20%', '40%', '60%', '80% and more'].map((t, i) => [t, `u${i}`]);
     const have = new Set(this.nodes.map((n) => n.capacityType || ''));
     return [['spot', 'spot'], ['on-demand', 'on-demand'], ['reserved', 'reserved'], ['unknown', 'other']].filter(([m]) => have.has(m) || (m === 'unknown' && have.has('')));
@@ -153,10 +192,11 @@ export class Picture {
     if (!this.canvas.isConnected) return;
     if (this.stale) this.arrange();
     const c = this.canvas.getContext('2d', {alpha: false});
+    if (!c) return;
     c.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     c.textBaseline = 'middle';
     if (this.whole) this.clear(c, 0, 0, this.canvas.width, this.canvas.height);
-    if (this.whole && !this.single) for (const g of this.groups) if (g.name !== null) this.heading(c, g);
+    if (this.whole) for (const g of this.groups) if (g.name !== null) this.heading(c, g.name, g);
     const chosen = this.index.get(this.selected);
     for (const box of [chosen, this.hover?.box]) if (box) this.dirty.add(box); // their frames are drawn anew too
     for (const box of this.whole ? this.boxes : this.dirty) {
@@ -173,39 +213,44 @@ export class Picture {
       c.strokeStyle = this.colour.ink;
       c.strokeRect(this.hover.box.x + x, this.hover.box.y + y, w, h);
     }
-    this.drawn = performance.now();
     this.canvas.dataset.drawn = String((Number(this.canvas.dataset.drawn) || 0) + 1);
     this.canvas.dataset.boxes = String(this.boxes.length);
   }
 
+  /** @param {CanvasRenderingContext2D} c @param {number} x @param {number} y @param {number} width @param {number} height */
   clear(c, x, y, width, height) {
     c.fillStyle = this.colour.surface;
     c.fillRect(x, y, width, height);
   }
 
-  heading(c, g) {
+  /** @param {CanvasRenderingContext2D} c @param {string} name @param {ui.Group} g */
+  heading(c, name, g) {
+    const y = (g.y || 0) + 10;
     c.font = `600 12.5px ${this.font}`;
     c.fillStyle = this.colour.ink;
-    c.fillText(g.name, 1, g.y + 10);
-    const x = 1 + c.measureText(g.name).width + 8;
+    c.fillText(name, 1, y);
+    const x = 1 + c.measureText(name).width + 8;
     c.font = `12px ${this.font}`;
     c.fillStyle = this.colour.quiet;
-    c.fillText(`${g.nodes.length} ${g.nodes.length === 1 ? 'node' : 'nodes'} · ${this.cost(g)}`, x, g.y + 10);
+    c.fillText(`${plural(g.nodes.length, 'node')} · ${this.cost(g)}`, x, y);
   }
 
+  /** @param {ui.Group} g */
   cost(g) {
     const sum = g.nodes.reduce((all, n) => all + (n.mark === 'removed' ? 0 : n.pricePerHour || 0), 0);
     return sum > 0 ? hourly(sum) : 'price unknown';
   }
 
-  outline(c, b, colour, width, dash) {
+  /** @param {CanvasRenderingContext2D} c @param {ui.Rect} b @param {string} colour @param {number} width @param {number[]} [dash] */
+  outline(c, b, colour, width, dash = []) {
     c.lineWidth = width;
     c.strokeStyle = colour;
-    c.setLineDash(dash || []);
+    c.setLineDash(dash);
     c.strokeRect(b.x + width / 2 - 1, b.y + width / 2 - 1, b.w - width + 2, b.h - width + 2);
     c.setLineDash([]);
   }
 
+  /** @param {CanvasRenderingContext2D} c @param {ui.Box} b */
   box(c, b) {
     const {node} = b;
     const gone = node.mark === 'removed';
@@ -223,6 +268,7 @@ export class Picture {
     else if (b.w >= 20) this.outline(c, b, this.colour.box, 1);
   }
 
+  /** @param {CanvasRenderingContext2D} c @param {ui.Box} b */
   pods(c, b) {
     const {node} = b;
     const {order, rects} = podsIn(node, b);
@@ -247,6 +293,7 @@ export class Picture {
     if (b.w >= LABELLED) this.podNames(c, b, order, rects);
   }
 
+  /** @param {CanvasRenderingContext2D} c @param {ui.Box} b @param {number[]} order @param {number[]} rects */
   podNames(c, b, order, rects) {
     c.font = `11px ${this.font}`;
     for (let i = 0; i < order.length; i++) {
@@ -258,6 +305,7 @@ export class Picture {
     }
   }
 
+  /** @param {CanvasRenderingContext2D} c @param {ui.Box} b */
   label(c, b) {
     c.font = `600 11px ${this.font}`;
     c.fillStyle = this.colour.ink;
@@ -271,6 +319,7 @@ export class Picture {
     }
   }
 
+  /** @param {CanvasRenderingContext2D} c @param {string} text @param {[number, number, number]} place */
   clipped(c, text, [x, y, width]) {
     let t = text;
     if (c.measureText(t).width > width) {
@@ -282,6 +331,7 @@ export class Picture {
   }
 
   // at is the node, and the pod if any, at a place of the canvas.
+  /** @param {number} x @param {number} y @returns {ui.Hit | null} */
   at(x, y) {
     const box = this.boxes.find((b) => x >= b.x && x < b.x + b.w && y >= b.y && y < b.y + b.h);
     if (!box) return null;
@@ -297,11 +347,13 @@ export class Picture {
   }
 
   // neighbour is the nearest node in a direction from the selected one.
+  /** @param {number} dx @param {number} dy */
   neighbour(dx, dy) {
     const from = this.boxes.find((b) => b.node.key === this.selected);
     if (!from) return this.boxes[0];
-    const mid = (b) => [b.x + b.w / 2, b.y + b.h / 2];
+    const mid = (/** @type {ui.Box} */ b) => [b.x + b.w / 2, b.y + b.h / 2];
     const [x, y] = mid(from);
+    /** @type {ui.Box | null} */
     let best = null;
     let least = Infinity;
     for (const b of this.boxes) {

@@ -5,9 +5,26 @@ import {seconds} from './format.js';
 
 const POD = 4; // entries for each pod in a node's list
 
-export class Denied extends Error {}
+// nothing stands for totals until they have come.
+const none = {requested: 0, allocatable: 0};
+/** @type {api.Totals} */
+const nothing = {
+  nodes: 0, starting: 0, deleting: 0, notReady: 0, spot: 0, unpriced: 0, pricePerHour: 0, pricePerMonth: 0, pendingPods: 0,
+  cpuMillicores: none, memoryBytes: none, podSlots: none, capacityTypes: [], pools: [],
+};
+
+class Denied extends Error {}
+
+// aborted says that nobody waits for the answer any more.
+/** @param {unknown} error */
+export const aborted = (error) => error instanceof Error && error.name === 'AbortError';
+
+// messageOf is what went wrong, in words.
+/** @param {unknown} error */
+export const messageOf = (error) => (error instanceof Error ? error.message : String(error));
 
 // seen waits until the page is in front of somebody.
+/** @returns {Promise<void>} */
 function seen() {
   return new Promise((done) => {
     const look = () => {
@@ -21,41 +38,50 @@ function seen() {
 export class Store extends EventTarget {
   constructor() {
     super();
+    /** @type {Map<string, ui.Node>} */
     this.nodes = new Map();
+    /** @type {ui.Sections} */
     this.sections = {};
     this.run = '';
     this.version = 0;
     this.skew = 0; // what the controller's clock is ahead of ours, in milliseconds
-    this.samples = [];
-    this.received = 0;
+    this.received = 0; // when the stream last said something, on the page's clock
   }
 
   // now is the controller's time, in seconds.
   now() { return (Date.now() + this.skew) / 1000; }
 
-  get totals() { return this.sections.totals || {capacityTypes: [], pools: []}; }
+  get totals() { return this.sections.totals || nothing; }
   get pending() { return this.sections.pending || []; }
+  /** @returns {api.Next} */
   get next() { return this.sections.next || {}; }
+  /** @returns {Partial<api.About>} */
   get about() { return this.sections.about || {}; }
   get problems() { return this.sections.problems || []; }
 
   // saved is what moves have brought so far, in dollars.
   get saved() {
-    const s = this.sections.savings || {};
-    return (s.dollars || 0) + (s.at ? (s.savesPerHour || 0) * Math.max(0, this.now() - seconds(s.at)) / 3600 : 0);
+    const s = this.sections.savings;
+    if (!s) return 0;
+    return s.dollars + (s.at ? s.savesPerHour * Math.max(0, this.now() - seconds(s.at)) / 3600 : 0);
   }
 
+  /** @param {string} path @param {AbortSignal} [signal] */
   async get(path, signal) {
     const response = await ((path === 'fleet' && takeFirst()) || ask(path, signal));
     if (response.ok) return response;
     const said = await response.json().catch(() => ({}));
+    /** @type {string} */
     const text = said.error || `the controller answered ${response.status}`;
     if (response.status === 401 || response.status === 403) throw new Denied(text);
     throw new Error(text);
   }
 
+  // json is a document; whoever asks says of which kind.
+  /** @param {string} path @param {AbortSignal} [signal] @returns {Promise<any>} */
   async json(path, signal) { return (await this.get(path, signal)).json(); }
 
+  /** @param {string} token */
   signIn(token) { sessionStorage.setItem(TOKEN, token.trim()); }
 
   signOut() { sessionStorage.removeItem(TOKEN); }
@@ -73,26 +99,29 @@ export class Store extends EventTarget {
         failures = 0;
         await this.follow(again);
       } catch (error) {
-        if (error.name === 'AbortError') continue; // nobody looks any more
+        if (aborted(error)) continue; // nobody looks any more
         if (error instanceof Denied) {
           this.tell('denied', {text: error.message});
           return;
         }
         failures++;
-        why = error.message;
+        why = messageOf(error);
       }
       this.tell('line', {state: 'lost', text: 'Not connected, trying again', why});
-      await new Promise((done) => setTimeout(done, Math.min(5000, 300 * 2 ** failures)));
+      const pause = Math.min(5000, 300 * 2 ** failures);
+      await new Promise((done) => { setTimeout(done, pause); });
     }
   }
 
   // follow takes in what changes for as long as somebody looks: a browser keeps few connections to one host, and tabs behind
   // others need none. again says that decisions may have been missed.
+  /** @param {boolean} again */
   async follow(again) {
     const stop = new AbortController();
     document.addEventListener('visibilitychange', () => stop.abort(), {once: true, signal: stop.signal});
     const response = await this.get(`stream?run=${encodeURIComponent(this.run)}&version=${this.version}`, stop.signal);
     if (again) this.tell('missed', {});
+    if (!response.body) return;
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     let rest = '';
     for (;;) {
@@ -100,11 +129,13 @@ export class Store extends EventTarget {
       if (done) return;
       this.received = performance.now();
       const events = (rest + value).split('\n\n');
-      rest = events.pop();
+      rest = events.pop() ?? '';
       for (const event of events) this.event(event);
     }
   }
 
+  // event takes in an event of the stream.
+  /** @param {string} block */
   event(block) {
     let name = '';
     let data = '';
@@ -118,19 +149,20 @@ export class Store extends EventTarget {
   }
 
   // apply takes in the whole model, or what has changed of it.
+  /** @param {api.LiveFleet} m */
   apply(m) {
-    if (m.full || !('from' in m)) this.nodes = new Map();
+    if (m.full) this.nodes = new Map();
     for (const key of m.gone || []) this.nodes.delete(key);
     for (const node of m.nodes) {
-      node.count = node.podRows.length / POD;
-      node.daemons = node.podRows.some((x, i) => i % POD === POD - 1 && x & DAEMON);
-      this.nodes.set(node.key, node);
+      this.nodes.set(node.key, {...node, count: node.podRows.length / POD, daemons: node.podRows.some((x, i) => i % POD === POD - 1 && x & DAEMON)});
     }
+    /** @type {ui.Change} */
     const changed = {nodes: m.full || m.nodes.length > 0 || (m.gone || []).length > 0, full: Boolean(m.full)};
-    for (const name of ['about', 'totals', 'savings', 'pending', 'next', 'problems']) {
-      if (!(name in m)) continue;
-      this.sections[name] = m[name];
-      changed[name] = true;
+    const {about, totals, savings, pending, next, problems} = m;
+    for (const [name, section] of Object.entries({about, totals, savings, pending, next, problems})) {
+      if (section === undefined) continue;
+      Object.assign(this.sections, {[name]: section});
+      Object.assign(changed, {[name]: true});
     }
     this.run = m.run;
     this.version = m.version;
@@ -138,10 +170,27 @@ export class Store extends EventTarget {
     this.tell('change', changed);
   }
 
+  // tell lets those know who have asked for it by on.
+  /**
+   * @template {keyof ui.Events} K
+   * @param {K} name
+   * @param {ui.Events[K]} detail
+   */
   tell(name, detail) { this.dispatchEvent(new CustomEvent(name, {detail})); }
 
+  /**
+   * @template {keyof ui.Events} K
+   * @param {K} name
+   * @param {(detail: ui.Events[K]) => void} then
+   */
+  on(name, then) {
+    this.addEventListener(name, (event) => { if (event instanceof CustomEvent) then(event.detail); });
+  }
+
   // podsOf lists a node's pods as objects.
+  /** @param {ui.Node} node */
   podsOf(node) {
+    /** @type {ui.Pod[]} */
     const out = [];
     for (let i = 0; i < node.podRows.length; i += POD) {
       out.push({name: node.podRows[i], cpu: node.podRows[i + 1], memory: node.podRows[i + 2], flags: node.podRows[i + 3]});
@@ -150,6 +199,7 @@ export class Store extends EventTarget {
   }
 
   // nodeOfPod finds where a pod is.
+  /** @param {string} full */
   nodeOfPod(full) {
     for (const node of this.nodes.values()) {
       for (let i = 0; i < node.podRows.length; i += POD) if (node.podRows[i] === full) return node;
@@ -158,7 +208,9 @@ export class Store extends EventTarget {
   }
 
   // find lists nodes and pods whose names contain a text, a few of each.
+  /** @param {string} words @param {number} most */
   find(words, most) {
+    /** @type {ui.Found[]} */
     const out = [];
     for (const node of this.nodes.values()) {
       if (out.length >= most / 2) break;

@@ -4,9 +4,12 @@ import {fill, h} from './dom.js';
 
 const STEP = 100;
 
-// table makes one. columns: {id, label, value(row) to sort by, cell(row) to show, numeric, wide}; key(row) names a row.
+// table makes one; its key names a row.
+/** @template T @param {ui.Table<T>} options */
 export function table({caption, columns, key, sort, descending, empty}) {
-  const shown = new Map(); // by key: {row, tr}
+  /** @type {Map<string, {row: T, tr: HTMLTableRowElement}>} */
+  const shown = new Map(); // by key
+  /** @type {T[]} */
   let rows = [];
   let limit = STEP;
   let by = sort;
@@ -17,13 +20,13 @@ export function table({caption, columns, key, sort, descending, empty}) {
   const body = h('tbody');
   const more = h('button', {type: 'button', class: 'plain more', onclick: () => { limit += 5 * STEP; draw(); }});
   const none = h('p', {class: 'quiet pad', hidden: true}, empty || 'Nothing here.');
-  const element = h('div', {class: 'table-box'},
-    h('div', {class: 'table-scroll', tabindex: '0', role: 'region', 'aria-label': caption},
-      h('table', {}, h('caption', {class: 'hidden'}, caption), h('thead', {}, h('tr', {}, heads)), body)),
-    none, more);
+  const scroll = h('div', {class: 'table-scroll', tabindex: '0', role: 'region', 'aria-label': caption},
+    h('table', {}, h('caption', {class: 'hidden'}, caption), h('thead', {}, h('tr', {}, heads)), body));
+  const element = h('div', {class: 'table-box'}, scroll, none, more);
 
+  /** @param {string} id */
   function order(id) {
-    down = by === id ? !down : Boolean(columns.find((c) => c.id === id).numeric);
+    down = by === id ? !down : Boolean(columns.find((c) => c.id === id)?.numeric);
     by = id;
     draw();
   }
@@ -33,12 +36,12 @@ export function table({caption, columns, key, sort, descending, empty}) {
       if (c.id === by) heads[i].setAttribute('aria-sort', down ? 'descending' : 'ascending');
       else heads[i].removeAttribute('aria-sort');
     });
-    const column = columns.find((c) => c.id === by);
+    const value = columns.find((c) => c.id === by)?.value;
     let list = rows;
-    if (column) {
-      list = rows.map((row) => [column.value(row), row]);
-      list.sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0) * (down ? -1 : 1));
-      list = list.map(([, row]) => row);
+    if (value) {
+      list = rows.map((row) => ({by: value(row), row}))
+        .sort((a, b) => (a.by < b.by ? -1 : a.by > b.by ? 1 : 0) * (down ? -1 : 1))
+        .map(({row}) => row);
     }
     const want = list.slice(0, limit);
     const keep = new Set(want.map(key));
@@ -47,7 +50,7 @@ export function table({caption, columns, key, sort, descending, empty}) {
       tr.remove();
       shown.delete(k);
     }
-    let at = body.firstChild;
+    let at = /** @type {ChildNode | null} */ (body.firstChild);
     for (const row of want) {
       const k = key(row);
       const have = shown.get(k);
@@ -57,29 +60,25 @@ export function table({caption, columns, key, sort, descending, empty}) {
         have.tr.remove();
       }
       shown.set(k, {row, tr});
-      if (tr === at) at = at.nextSibling;
+      if (at === tr) at = at.nextSibling;
       else body.insertBefore(tr, at);
     }
     more.hidden = list.length <= limit;
     fill(more, `Show more: ${list.length - want.length} left`);
     none.hidden = list.length > 0;
-    element.firstElementChild.hidden = list.length === 0;
+    scroll.hidden = list.length === 0;
   }
 
+  /** @param {T} row */
   function line(row) {
     return h('tr', {}, columns.map((c, i) => h(i === 0 ? 'th' : 'td', {scope: i === 0 ? 'row' : null, class: [c.numeric && 'num', c.wide && 'wide'].filter(Boolean).join(' ')}, c.cell(row))));
   }
 
   return {
     element,
+    /** @param {T[]} list */
     update(list) {
       rows = list;
-      draw();
-    },
-    // redraw makes every row anew, for cells that say how long ago something was.
-    redraw() {
-      shown.clear();
-      fill(body);
       draw();
     },
   };

@@ -277,6 +277,7 @@ func class(t *rapid.T, version string) tree {
 		maybe(t, spec, "kubelet", func() any { return kubelet(t) })
 		maybe(t, spec, "ipPrefixCount", func() any { return int64(1) })
 		maybe(t, spec, "cpuOptions", func() any { return tree{"nestedVirtualization": "enabled"} })
+		maybe(t, spec, "enclaveOptions", func() any { return tree{"enabled": true} })
 		maybe(t, spec, "capacityReservationSelectorTerms", func() any { return []any{tree{"id": "cr-1"}} })
 	}
 	return tree{"apiVersion": awsGroup + "/" + version, "kind": nodeClassKind, "metadata": metadata(t), "spec": spec, "status": tree{"instanceProfile": "p"}}

@@ -28,7 +28,7 @@ import (
 const (
 	// name is the one by which a test binary that is called is the program.
 	name = "karpenter"
-	// Patience is how long something may take on a busy machine.
+	// Patience is how long something may take on a busy computer.
 	Patience = 5 * time.Minute
 	// grace is what a controller gets to give up its lease.
 	grace = 15 * time.Second

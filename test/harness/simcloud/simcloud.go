@@ -1,7 +1,7 @@
 // Package simcloud gives tests an AWS simulator on a loopback port with an AWS provider that talks to it over its real protocols,
 // and a node class that can launch. Together with package harness it is a whole cluster but for the kubelets.
 //
-// Everything lives in one clock, which the test may give: with a fake one machines boot when the test says so.
+// Everything lives in one clock, which the test may give: with a fake one instances boot when the test says so.
 package simcloud
 
 import (
@@ -42,7 +42,7 @@ type Options struct {
 	Cluster, Region string
 	// Clock is the time of the world and of the provider; the real one if nil.
 	Clock clock.WithTicker
-	// NoBoot makes machines run and join, and end, without any delay: the next moment that the clock shows.
+	// NoBoot makes instances run and join, and end, without any delay: the next moment that the clock shows.
 	NoBoot bool
 	// Seed makes what is random in the world the same again.
 	Seed uint64
@@ -163,7 +163,7 @@ func NewClass(name, cluster string) *awsv1.EC2NodeClass {
 	}
 }
 
-// NewClaim is a claim for one small machine of the class default. It is in no API server and has no finalizer.
+// NewClaim is a claim for one small instance of the class default. It is in no API server and has no finalizer.
 func NewClaim(name string) *karpv1.NodeClaim {
 	return &karpv1.NodeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{karpv1.NodePoolLabelKey: "general"}},
@@ -179,7 +179,7 @@ func NewClaim(name string) *karpv1.NodeClaim {
 	}
 }
 
-// Living lists the machines that the cloud has and that are not on their way out, as the cloud itself shows them.
+// Living lists the instances that the cloud has and that are not on their way out, as the cloud itself shows them.
 func (w *World) Living() []*cloud.Instance {
 	w.tb.Helper()
 	w.Sim.Tick()

@@ -25,14 +25,18 @@ const (
 	privateIPv4
 	nitroSandbox
 	nipSlots
+	ebsVolumes
 )
+
+// EBSDriver is the CSI driver of EBS volumes.
+const EBSDriver = "ebs.csi.aws.com"
 
 // Resources names the entries of the vectors that this package makes.
 var Resources = []string{
 	"cpu", "memory", "pods", "ephemeral-storage",
 	string(awsv1.ResourceNVIDIAGPU), string(awsv1.ResourceAMDGPU), string(awsv1.ResourceHabanaGaudi), string(awsv1.ResourceNeuron),
 	string(awsv1.ResourceNeuronCore), string(awsv1.ResourcePodENI), string(awsv1.ResourceEFA), string(ResourcePrivateIPv4),
-	string(awsv1.ResourceNitroSandbox), string(awsv1.ResourceNIPSlots),
+	string(awsv1.ResourceNitroSandbox), string(awsv1.ResourceNIPSlots), world.AttachResource(EBSDriver),
 }
 
 const (
@@ -46,11 +50,11 @@ const armReserve = 64 * mib
 // defaultPods is what a kubelet runs at most where addresses set no limit.
 const defaultPods = 110
 
-// enclavesPerMachine is how many Nitro enclaves EC2 lets one instance run at a time.
-const enclavesPerMachine = 4
+// enclavesPerInstance is how many Nitro enclaves EC2 lets one instance run at a time.
+const enclavesPerInstance = 4
 
 // Capacity is all that a node of the type has.
-func Capacity(m *Machine, s *Settings) world.Resources {
+func Capacity(m *Type, s *Settings) world.Resources {
 	r := make(world.Resources, len(Resources))
 	r[world.CPU] = m.VCPUs * 1000
 	r[world.Memory] = memory(m, s)
@@ -78,14 +82,29 @@ func Capacity(m *Machine, s *Settings) world.Resources {
 	if OS(s.Family) == string(corev1.Windows) && m.IPv4PerENI > 0 {
 		r[privateIPv4] = m.IPv4PerENI - 1
 	}
+	r[ebsVolumes] = volumes(m, s)
 	if m.Enclaves {
-		r[nitroSandbox], r[nipSlots] = enclavesPerMachine, enclavesPerMachine
+		r[nitroSandbox], r[nipSlots] = enclavesPerInstance, enclavesPerInstance
 	}
 	return r
 }
 
+// volumes is how many EBS volumes a node can attach for pods (N2): what EC2 states, which leaves out the first network interface, local
+// disks and accelerators where these share the limit, less the node's own volumes and further interfaces that it is launched with.
+// Interfaces that a network plugin adds later count once the driver has seen them.
+func volumes(m *Type, s *Settings) int64 {
+	if m.EBSAttachments == 0 {
+		return 0 // EC2 does not say: no limit is known
+	}
+	left := m.EBSAttachments - s.ownVolumes()
+	if m.EBSShared && len(s.Interfaces) > 1 {
+		left -= int64(len(s.Interfaces) - 1)
+	}
+	return world.AttachLimit(left)
+}
+
 // memory is what a node was seen to have, or else what EC2 states less an expected share.
-func memory(m *Machine, s *Settings) int64 {
+func memory(m *Type, s *Settings) int64 {
 	if learned := s.Learned[m.Name]; learned > 0 {
 		return learned
 	}
@@ -98,7 +117,7 @@ func memory(m *Machine, s *Settings) int64 {
 }
 
 // Pods is how many pods a node of the type can run.
-func Pods(m *Machine, s *Settings) int64 {
+func Pods(m *Type, s *Settings) int64 {
 	pods := int64(defaultPods)
 	kubelet := s.kubelet()
 	switch {
@@ -115,7 +134,7 @@ func Pods(m *Machine, s *Settings) int64 {
 
 // addressPods is how many pods the network plugin has addresses for: every interface of the default card but its own
 // address, and two pods that use the host's.
-func addressPods(m *Machine, s *Settings, reserved int64) int64 {
+func addressPods(m *Type, s *Settings, reserved int64) int64 {
 	interfaces := m.DefaultENIs() - reserved - s.efaOnly(true)
 	if interfaces <= 0 {
 		return 0
@@ -124,7 +143,7 @@ func addressPods(m *Machine, s *Settings, reserved int64) int64 {
 }
 
 // storage is the room for pods' files: local disks joined into one, or the volume that the family keeps them on.
-func storage(m *Machine, s *Settings) int64 {
+func storage(m *Type, s *Settings) int64 {
 	if s.RAID0 && m.DiskGB > 0 {
 		return m.DiskGB * 1e9
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // Incompatible says in one sentence why nodes of the class cannot run on the instance, or returns "".
-func Incompatible(m *Machine, s *Settings) string {
+func Incompatible(m *Type, s *Settings) string {
 	switch {
 	case s.Family == awsv1.AMIFamilyAL2023 && m.Family() == "a1":
 		return "AL2023 does not boot on a1"
@@ -15,6 +15,8 @@ func Incompatible(m *Machine, s *Settings) string {
 		return "Windows needs amd64"
 	case s.NestedVirtualization && !slices.Contains(m.Features, "nested-virtualization"):
 		return "the processor has no nested virtualization"
+	case s.Enclaves && !m.Enclaves:
+		return "the type has no Nitro enclaves"
 	case s.Placement != "" && !slices.Contains(m.Placements, s.Placement):
 		return "the type cannot be in a placement group of strategy " + s.Placement
 	case s.ConnectionTracking && m.Hypervisor != "nitro" && !(m.BareMetal && m.ENA):
@@ -24,7 +26,7 @@ func Incompatible(m *Machine, s *Settings) string {
 }
 
 // interfacesFit says why the configured network interfaces cannot be attached, or returns "".
-func interfacesFit(m *Machine, s *Settings) string {
+func interfacesFit(m *Type, s *Settings) string {
 	if len(s.Interfaces) == 0 {
 		return ""
 	}

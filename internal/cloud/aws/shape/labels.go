@@ -17,7 +17,7 @@ import (
 var category = regexp.MustCompile(`^([a-z]+)(?:-[0-9]+tb)?([0-9]+)`)
 
 // Labels returns the labels that every node of the type carries, in the region and with the family's operating system.
-func Labels(m *Machine, family, region string) world.Labels {
+func Labels(m *Type, family, region string) world.Labels {
 	familyName, size, _ := strings.Cut(m.Name, ".")
 	labels := map[string]string{
 		corev1.LabelInstanceTypeStable:         m.Name,
@@ -58,7 +58,7 @@ func Labels(m *Machine, family, region string) world.Labels {
 }
 
 // addDeviceLabels describes accelerators where the instance has one kind; of several kinds no label could name one.
-func addDeviceLabels(labels map[string]string, m *Machine) {
+func addDeviceLabels(labels map[string]string, m *Type) {
 	if len(m.GPUs) == 1 {
 		gpu := m.GPUs[0]
 		labels[awsv1.LabelInstanceGPUName] = kebab(gpu.Name)

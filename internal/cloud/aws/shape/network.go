@@ -43,7 +43,7 @@ func atoi(s string) int64 {
 
 // bandwidth is the baseline in Mbit/s, from the table, or for a type that is newer than it from what EC2 says of the
 // cards.
-func bandwidth(m *Machine) int64 {
+func bandwidth(m *Type) int64 {
 	if known, ok := networks()[m.Name]; ok {
 		return known.mbps
 	}
@@ -55,4 +55,4 @@ func bandwidth(m *Machine) int64 {
 }
 
 // branches is how many pods can have an interface of their own.
-func branches(m *Machine) int64 { return networks()[m.Name].branches }
+func branches(m *Type) int64 { return networks()[m.Name].branches }

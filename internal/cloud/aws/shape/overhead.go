@@ -26,7 +26,7 @@ var coreBrackets = []struct {
 }{{1, 6000}, {2, 1000}, {4, 500}, {math.MaxInt64, 250}}
 
 // Allocatable is what of the capacity pods can use.
-func Allocatable(m *Machine, s *Settings, capacity world.Resources) world.Resources {
+func Allocatable(m *Type, s *Settings, capacity world.Resources) world.Resources {
 	kubelet := s.kubelet()
 	left := capacity.Minus(kubeReserved(m, s, capacity))
 	left = left.Minus(listed(kubelet.SystemReserved))
@@ -34,10 +34,13 @@ func Allocatable(m *Machine, s *Settings, capacity world.Resources) world.Resour
 	for i, v := range left {
 		left[i] = max(v, 0)
 	}
+	if ebsVolumes < len(capacity) {
+		left[ebsVolumes] = capacity[ebsVolumes] // may be world.NoAttachments
+	}
 	return left
 }
 
-func kubeReserved(m *Machine, s *Settings, capacity world.Resources) world.Resources {
+func kubeReserved(m *Type, s *Settings, capacity world.Resources) world.Resources {
 	pods := capacity[world.PodSlot]
 	if traits[s.Family].eniOverhead {
 		pods = addressPods(m, s, 0)

@@ -13,8 +13,8 @@ import (
 
 func ptr[T any](v T) *T { return &v }
 
-func m5large() *Machine {
-	return &Machine{
+func m5large() *Type {
+	return &Type{
 		Name: "m5.large", Arch: AMD64, Hypervisor: "nitro", Manufacturer: "Intel", VCPUs: 2, MemoryMiB: 8192, IPv4PerENI: 10, ENA: true,
 		Cards: []Card{{Index: 0, MaxENIs: 3}}, UsageClasses: []string{"on-demand", "spot"},
 	}
@@ -152,7 +152,7 @@ func TestAWS_1_9_Incompatible(t *testing.T) {
 	a1.Name, arm.Arch = "a1.large", ARM64
 	for _, tt := range []struct {
 		name string
-		m    *Machine
+		m    *Type
 		s    Settings
 		fits bool
 	}{

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// basic is a machine of a cluster with nothing asked for beyond what a launch always knows.
+// basic is an instance of a cluster with nothing asked for beyond what a launch always knows.
 func basic() Options {
 	return Options{
 		ClusterName: "test-cluster",

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// machine is what a machine learns from its user data.
-type machine struct {
+// instance is what an instance learns from its user data.
+type instance struct {
 	Cluster, Endpoint, CA string
 	DNS                   []string
 	Labels                map[string]string
@@ -27,10 +27,10 @@ type machine struct {
 	RAID0    bool
 }
 
-// decode boots a machine of the family.
-func decode(t testing.TB, family Family, text string) machine {
+// decode boots an instance of the family.
+func decode(t testing.TB, family Family, text string) instance {
 	t.Helper()
-	var b machine
+	var b instance
 	switch family {
 	case AL2:
 		parts := decodeArchive(t, text)
@@ -47,9 +47,9 @@ func decode(t testing.TB, family Family, text string) machine {
 	return b
 }
 
-// wantBoot is what the machine should learn.
-func wantBoot(o Options) machine {
-	b := machine{
+// wantBoot is what the instance should learn.
+func wantBoot(o Options) instance {
+	b := instance{
 		Cluster: o.ClusterName, Endpoint: o.Endpoint, CA: o.CABundle, DNS: o.Kubelet.ClusterDNS,
 		Labels: o.joinLabels(), Settings: map[string]string{}, RAID0: o.InstanceStore == RAID0,
 	}
@@ -112,7 +112,7 @@ func decodeArchive(t testing.TB, text string) []decodedPart {
 }
 
 // decodeShell follows what /etc/eks/bootstrap.sh does with its arguments.
-func decodeShell(t testing.TB, script string) machine {
+func decodeShell(t testing.TB, script string) instance {
 	t.Helper()
 	body, is := strings.CutPrefix(script, preamble)
 	if !is {
@@ -122,7 +122,7 @@ func decodeShell(t testing.TB, script string) machine {
 	if err != nil || len(words) < 2 || words[0] != "/etc/eks/bootstrap.sh" {
 		t.Fatalf("not one call of bootstrap.sh (%v): %q\n%s", err, words, script)
 	}
-	b := machine{Cluster: words[1]}
+	b := instance{Cluster: words[1]}
 	useMaxPods := "true"
 	for i := 2; i+1 < len(words); i += 2 {
 		switch value := words[i+1]; words[i] {
@@ -153,7 +153,7 @@ func decodeShell(t testing.TB, script string) machine {
 }
 
 // readFlags splits arguments as systemd does, then as the kubelet does.
-func (b *machine) readFlags(t testing.TB, args string) {
+func (b *instance) readFlags(t testing.TB, args string) {
 	t.Helper()
 	words, err := shellWords(args)
 	if err != nil {
@@ -191,7 +191,7 @@ func normalTaint(taint string) string {
 }
 
 // decodeNodeConfig reads a NodeConfig with the YAML package that nodeadm uses.
-func decodeNodeConfig(t testing.TB, text string) machine {
+func decodeNodeConfig(t testing.TB, text string) instance {
 	t.Helper()
 	var config struct {
 		APIVersion, Kind string
@@ -210,7 +210,7 @@ func decodeNodeConfig(t testing.TB, text string) machine {
 	if config.APIVersion != "node.eks.aws/v1alpha1" || config.Kind != "NodeConfig" || config.Spec.Cluster.CIDR == "" {
 		t.Errorf("type %s %s, range %q", config.APIVersion, config.Kind, config.Spec.Cluster.CIDR)
 	}
-	var b machine
+	var b instance
 	b.readFlags(t, strings.Join(config.Spec.Kubelet.Flags, " "))
 	cluster := config.Spec.Cluster
 	b.Cluster, b.Endpoint, b.CA, b.RAID0 = cluster.Name, cluster.APIServerEndpoint, cluster.CertificateAuthority, config.Spec.Instance.LocalStorage.Strategy == "RAID0"
@@ -244,7 +244,7 @@ func decodeNodeConfig(t testing.TB, text string) machine {
 	return b
 }
 
-// settingText writes a decoded value in the way of machine.Settings.
+// settingText writes a decoded value in the way of instance.Settings.
 func settingText(t testing.TB, value any) string {
 	t.Helper()
 	switch value := value.(type) {
@@ -264,14 +264,14 @@ func settingText(t testing.TB, value any) string {
 	return string(text)
 }
 
-func decodeTOML(t testing.TB, text string) machine {
+func decodeTOML(t testing.TB, text string) instance {
 	t.Helper()
 	var root map[string]any
 	if err := toml.Unmarshal([]byte(text), &root); err != nil {
 		t.Fatalf("not TOML: %v\n%s", err, text)
 	}
 	settings := root["settings"].(map[string]any)
-	b := machine{Settings: map[string]string{}, Labels: map[string]string{}}
+	b := instance{Settings: map[string]string{}, Labels: map[string]string{}}
 	if commands, has := settings["bootstrap-commands"]; has {
 		_, b.RAID0 = commands.(map[string]any)[mountCommand]
 	}
@@ -322,7 +322,7 @@ func texts(value any) []string {
 	return list
 }
 
-func decodePowerShell(t testing.TB, text string) machine {
+func decodePowerShell(t testing.TB, text string) instance {
 	t.Helper()
 	block, is := strings.CutPrefix(text, "<powershell>\n")
 	block, closed := strings.CutSuffix(block, "\n</powershell>\n")
@@ -334,7 +334,7 @@ func decodePowerShell(t testing.TB, text string) machine {
 	if !is {
 		t.Fatalf("last line does not call the script:\n%s", text)
 	}
-	var b machine
+	var b instance
 	for call != "" {
 		name, rest, _ := strings.Cut(call, " '")
 		value, after, err := powershellString(rest)

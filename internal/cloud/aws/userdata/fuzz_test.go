@@ -52,7 +52,7 @@ func FuzzRender(f *testing.F) {
 				got.Settings, want.Settings = nil, nil
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("%s: machine (-want +got):\n%s\n%s", family, diff, doc.Text)
+				t.Errorf("%s: instance (-want +got):\n%s\n%s", family, diff, doc.Text)
 			}
 		}
 	})

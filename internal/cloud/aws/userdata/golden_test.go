@@ -148,7 +148,7 @@ func Test1_7_Golden_Boots(t *testing.T) {
 				}
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("machine (-want +got):\n%s", diff)
+				t.Errorf("instance (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Whatever a machine would not boot with is refused with the field, the line and the cure.
+// Whatever an instance would not boot with is refused with the field, the line and the cure.
 func Test1_7_UserDataThatCannotBeMerged(t *testing.T) {
 	archive := "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=B\n\n"
 	for name, c := range map[string]struct {
@@ -68,7 +68,7 @@ func Test1_7_UserDataThatCannotBeMerged(t *testing.T) {
 	})
 }
 
-func Test1_7_OptionsThatNoMachineCanCarry(t *testing.T) {
+func Test1_7_OptionsThatNoInstanceCanCarry(t *testing.T) {
 	all := managed
 	for name, c := range map[string]struct {
 		families []Family

@@ -76,8 +76,8 @@ func genUserData(family Family) *rapid.Generator[string] {
 	return lines
 }
 
-// Whatever Kubernetes admits arrives at the machine, next to whatever the user has it do.
-func Test1_7_Property_MachineLearnsWhatWasAsked(t *testing.T) {
+// Whatever Kubernetes admits arrives at the instance, next to whatever the user has it do.
+func Test1_7_Property_InstanceLearnsWhatWasAsked(t *testing.T) {
 	for _, family := range managed {
 		t.Run(string(family), rapid.MakeCheck(func(rt *rapid.T) {
 			o := genOptions.Draw(rt, "options")
@@ -94,7 +94,7 @@ func Test1_7_Property_MachineLearnsWhatWasAsked(t *testing.T) {
 				want.RAID0 = false
 			}
 			if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b map[string]string) bool { return fmt.Sprint(a) == fmt.Sprint(b) })); diff != "" {
-				rt.Fatalf("machine (-want +got):\n%s\n%s", diff, doc.Text)
+				rt.Fatalf("instance (-want +got):\n%s\n%s", diff, doc.Text)
 			}
 		}))
 	}
@@ -139,7 +139,7 @@ func Test1_7_Property_NothingIsInjected(t *testing.T) {
 				return
 			}
 			if diff := cmp.Diff(wantBoot(o), decode(t, family, doc.Text)); diff != "" {
-				rt.Fatalf("machine (-want +got):\n%s\n%s", diff, doc.Text)
+				rt.Fatalf("instance (-want +got):\n%s\n%s", diff, doc.Text)
 			}
 		}))
 	}

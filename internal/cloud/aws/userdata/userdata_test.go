@@ -11,7 +11,7 @@ import (
 
 var managed = []Family{AL2, AL2023, Bottlerocket, Windows2019, Windows2022, Windows2025}
 
-func Test1_3_EveryMachineCarriesMarkAndTaint(t *testing.T) {
+func Test1_3_EveryInstanceCarriesMarkAndTaint(t *testing.T) {
 	for _, family := range managed {
 		t.Run(string(family), func(t *testing.T) {
 			o := basic()
@@ -68,7 +68,7 @@ func Test1_5_KubeletSettingsReachTheKubelet(t *testing.T) {
 				o = withBottlerocketKubelet(basic())
 			}
 			if diff := cmp.Diff(wantBoot(o), decode(t, family, mustRender(t, family, o))); diff != "" {
-				t.Errorf("machine (-want +got):\n%s", diff)
+				t.Errorf("instance (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -95,7 +95,7 @@ func Test1_7_Windows_IgnoresRAID0AndSaysSo(t *testing.T) {
 
 func Test1_7_Custom_IsVerbatim(t *testing.T) {
 	for _, text := range []string{"", "\x00\r\n", "<powershell>", "[broken", "MIME-Version: 1.0\nbroken", strings.Repeat("x", MaxBytes)} {
-		// Nothing else is looked at: the machine may not even be EKS's.
+		// Nothing else is looked at: the instance may not even be EKS's.
 		if got := mustRender(t, Custom, Options{UserData: text, Labels: map[string]string{"'": "'"}}); got != text {
 			t.Errorf("got %q, want %q", got, text)
 		}

@@ -109,7 +109,7 @@ func podOn(name, pool string) *corev1.Pod {
 	}
 }
 
-func TestMachinesBecomeNodes(t *testing.T) {
+func TestInstancesBecomeNodes(t *testing.T) {
 	api, kube := ec2Client(cluster.AWSURL), cluster.Client
 	id := launch(t.Context(), t, api, cluster.Config.Host, "first", "m5.large")
 	node := nodeOf(t, kube, id)
@@ -190,7 +190,7 @@ func TestMachinesBecomeNodes(t *testing.T) {
 	})
 }
 
-func TestStoppedMachine(t *testing.T) {
+func TestStoppedInstance(t *testing.T) {
 	api, kube := ec2Client(cluster.AWSURL), cluster.Client
 	id := launch(t.Context(), t, api, cluster.Config.Host, "stopped", "m5.large")
 	node := nodeOf(t, kube, id)

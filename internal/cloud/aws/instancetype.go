@@ -9,9 +9,9 @@ import (
 	"karpenter/internal/cloud/aws/shape"
 )
 
-// toMachine takes over what EC2 says of a type.
-func toMachine(t *types.InstanceTypeInfo) *shape.Machine {
-	m := &shape.Machine{
+// toShape takes over what EC2 says of a type.
+func toShape(t *types.InstanceTypeInfo) *shape.Type {
+	m := &shape.Type{
 		Name: string(t.InstanceType), Hypervisor: string(t.Hypervisor), BareMetal: aws.ToBool(t.BareMetal), Arch: shape.AMD64,
 		Enclaves: t.NitroEnclavesSupport == types.NitroEnclavesSupportSupported,
 	}
@@ -44,17 +44,20 @@ func toMachine(t *types.InstanceTypeInfo) *shape.Machine {
 	return m
 }
 
-func addStorage(m *shape.Machine, t *types.InstanceTypeInfo) {
+func addStorage(m *shape.Type, t *types.InstanceTypeInfo) {
 	if s := t.InstanceStorageInfo; s != nil {
 		m.DiskGB = aws.ToInt64(s.TotalSizeInGB)
 		m.DiskNVMe = s.NvmeSupport != types.EphemeralNvmeSupportUnsupported
+	}
+	if e := t.EbsInfo; e != nil {
+		m.EBSAttachments, m.EBSShared = int64(aws.ToInt32(e.MaximumEbsAttachments)), e.AttachmentLimitType == types.AttachmentLimitTypeShared
 	}
 	if e := t.EbsInfo; e != nil && e.EbsOptimizedInfo != nil && e.EbsOptimizedSupport == types.EbsOptimizedSupportDefault {
 		m.EBSMbps = int64(aws.ToInt32(e.EbsOptimizedInfo.MaximumBandwidthInMbps))
 	}
 }
 
-func addNetwork(m *shape.Machine, n *types.NetworkInfo) {
+func addNetwork(m *shape.Type, n *types.NetworkInfo) {
 	if n == nil {
 		return
 	}
@@ -72,7 +75,7 @@ func addNetwork(m *shape.Machine, n *types.NetworkInfo) {
 	}
 }
 
-func addDevices(m *shape.Machine, t *types.InstanceTypeInfo) {
+func addDevices(m *shape.Type, t *types.InstanceTypeInfo) {
 	if t.GpuInfo != nil {
 		for _, g := range t.GpuInfo.Gpus {
 			d := shape.Device{Name: aws.ToString(g.Name), Manufacturer: aws.ToString(g.Manufacturer), Count: int64(aws.ToInt32(g.Count))}
@@ -99,6 +102,6 @@ func addDevices(m *shape.Machine, t *types.InstanceTypeInfo) {
 }
 
 // sells says whether the instance can be bought that way.
-func sells(m *shape.Machine, usage types.UsageClassType) bool {
+func sells(m *shape.Type, usage types.UsageClassType) bool {
 	return slices.Contains(m.UsageClasses, string(usage))
 }

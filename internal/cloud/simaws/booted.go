@@ -8,9 +8,9 @@ import (
 	"karpenter/internal/cloud/simaws/catalog"
 )
 
-// Machine is an instance whose operating system has come up, with what its
+// Instance is an instance whose operating system has come up, with what its
 // user data told it to be.
-type Machine struct {
+type Instance struct {
 	Account, Region, Zone, ZoneID          string
 	InstanceID, Type, ImageID, Family      string
 	PrivateDNS, PrivateIP, IPv6, Lifecycle string
@@ -24,24 +24,26 @@ type Machine struct {
 	Tags []Tag
 	// Node is the decoded user data.
 	Node boot.Node
+	// Boot counts how often the instance has been booted again.
+	Boot int
 	// VolumeGiB is the size of the volume that it keeps its pods' files on.
 	VolumeGiB int64
 }
 
-// Watcher is told of machines that join their cluster and of those that leave
-// because their instance stops or ends. Calls come one at a time, in order, and
+// Watcher is told of instances that join their cluster and of those that leave
+// because their instance stops, reboots or ends. Calls come one at a time, in order, and
 // without the world's lock, so a watcher may call back.
 type Watcher interface {
-	Joined(m Machine)
-	Left(m Machine, reason string)
+	Joined(m Instance)
+	Left(m Instance, reason string)
 }
 
-func (p place) machine(in *instance) Machine {
-	m := Machine{
+func (p place) booted(in *instance) Instance {
+	m := Instance{
 		Account: p.acct.ID, Region: p.reg.Name, Zone: in.Zone, ZoneID: in.ZoneID, InstanceID: in.ID, Type: in.Type, ImageID: in.ImageID,
 		PrivateDNS: in.PrivateDNS, PrivateIP: in.PrivateIP, IPv6: in.IPv6, Lifecycle: in.Lifecycle,
 		ProviderID: "aws:///" + in.Zone + "/" + in.ID, NodeName: in.PrivateDNS, Arch: in.Arch, Info: p.cat.Type(in.Type), Tags: in.Tags,
-		Family: familyCustom,
+		Family: familyCustom, Boot: in.Boots,
 	}
 	if img := p.reg.Images.get(in.ImageID); img != nil {
 		m.Family = img.Family
@@ -71,7 +73,7 @@ func (p place) join(in *instance) {
 	if in.state() != stateRunning || in.Joined {
 		return
 	}
-	m := p.machine(in)
+	m := p.booted(in)
 	raw, err := base64.StdEncoding.DecodeString(in.UserData)
 	if err == nil {
 		m.Node, err = boot.Decode(m.Family, raw)
@@ -91,7 +93,7 @@ func (p place) join(in *instance) {
 }
 
 // admits checks what the control plane would refuse.
-func (p place) admits(in *instance, m *Machine) error {
+func (p place) admits(in *instance, m *Instance) error {
 	cl := p.reg.Clusters.get(m.Node.ClusterName)
 	switch {
 	case cl == nil:
@@ -110,14 +112,14 @@ func (p place) admits(in *instance, m *Machine) error {
 	return nil
 }
 
-// leave tells the watcher that a joined machine is gone.
+// leave tells the watcher that a joined instance is gone.
 func (p place) leave(in *instance, reason string) {
 	if !in.Joined {
 		return
 	}
 	in.Joined = false
 	if w := p.opt.Watcher; w != nil {
-		m := p.machine(in)
+		m := p.booted(in)
 		p.post(func() { w.Left(m, reason) })
 	}
 }

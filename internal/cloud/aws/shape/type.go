@@ -1,7 +1,7 @@
 // Package shape decides what an EC2 instance type gives a node: its labels, its capacity, and what is left of that for pods
 // under a node class. It holds the formulas and the tables behind them.
 //
-// Everything is a pure function of a Machine (what EC2 says of a type) and Settings (what a class and the controller's
+// Everything is a pure function of an Type (what EC2 says of a type) and Settings (what a class and the controller's
 // options say); nothing is looked up, and what it returns is never changed afterwards. Quantities are integers in the
 // engine's units: millicores, bytes, pieces.
 package shape
@@ -14,8 +14,8 @@ const (
 	ARM64 = "arm64"
 )
 
-// Machine is an instance type as EC2 describes it, in EC2's units.
-type Machine struct {
+// Type is an instance type as EC2 describes it, in EC2's units.
+type Type struct {
 	Name string
 	// Arch is AMD64 or ARM64.
 	Arch string
@@ -37,6 +37,10 @@ type Machine struct {
 	DiskNVMe bool
 	// EBSMbps is the highest bandwidth to volumes; 0 where it is not given by default.
 	EBSMbps int64
+	// EBSAttachments is how many volumes can be attached, with the root volume; 0 where EC2 does not state it. EBSShared says that
+	// network interfaces take from the same number.
+	EBSAttachments int64
+	EBSShared      bool
 
 	Cards       []Card
 	DefaultCard int
@@ -74,19 +78,19 @@ type NeuronDevice struct {
 }
 
 // Family is the part of the name before the dot.
-func (m *Machine) Family() string {
+func (m *Type) Family() string {
 	family, _, _ := strings.Cut(m.Name, ".")
 	return family
 }
 
 // DefaultENIs is how many interfaces the default card takes.
-func (m *Machine) DefaultENIs() int64 {
+func (m *Type) DefaultENIs() int64 {
 	card, _ := m.card(m.DefaultCard)
 	return card.MaxENIs
 }
 
 // card returns the card with that index.
-func (m *Machine) card(index int) (Card, bool) {
+func (m *Type) card(index int) (Card, bool) {
 	for _, c := range m.Cards {
 		if c.Index == index {
 			return c, true

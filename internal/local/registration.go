@@ -1,6 +1,7 @@
 package local
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,7 +18,7 @@ import (
 )
 
 // kwokAnnotation says who pretends to be a node's kubelet. kwok takes those whose value is managed, and leaves alone
-// those whose machine is switched off.
+// those whose instance is switched off.
 const (
 	kwokAnnotation = "kwok.x-k8s.io/node"
 	managed        = "fake"
@@ -27,8 +28,8 @@ const (
 // attachAnnotation leaves attaching volumes to kube-controller-manager, as kubelets do.
 const attachAnnotation = "volumes.kubernetes.io/controller-managed-attach-detach"
 
-// memoryShare is how much of a machine's memory its kernel shows: the rest goes to firmware, page tables and crash
-// kernels. Real machines show between 0.93 (small ones) and 0.985.
+// memoryShare is how much of an instance's memory its kernel shows: the rest goes to firmware, page tables and crash
+// kernels. Real instances show between 0.93 (small ones) and 0.985.
 const memoryShare = 0.95
 
 const (
@@ -38,7 +39,7 @@ const (
 	bin = resource.BinarySI
 )
 
-// kubeletFacts are what a machine's kubelet knows beside the machine itself.
+// kubeletFacts are what an instance's kubelet knows beside the instance itself.
 type kubeletFacts struct {
 	// version is that of the API server.
 	version string
@@ -46,9 +47,9 @@ type kubeletFacts struct {
 	port int32
 }
 
-// registration is the Node object that a machine's kubelet registers, completed with what the cloud controller adds.
+// registration is the Node object that an instance's kubelet registers, completed with what the cloud controller adds.
 // It is not ready yet.
-func registration(m *simaws.Machine, k kubeletFacts) (*corev1.Node, error) {
+func registration(m *simaws.Instance, k kubeletFacts) (*corev1.Node, error) {
 	capacity := capacityOf(m, k)
 	allocatable, err := allocatableOf(m, capacity)
 	if err != nil {
@@ -68,7 +69,7 @@ func registration(m *simaws.Machine, k kubeletFacts) (*corev1.Node, error) {
 			DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: k.port}},
 			NodeInfo: corev1.NodeSystemInfo{
 				Architecture: archOf(m), OperatingSystem: osOf(m), KubeletVersion: k.version, OSImage: m.Family,
-				MachineID: strings.TrimPrefix(m.InstanceID, "i-"), SystemUUID: m.InstanceID, ContainerRuntimeVersion: "kwok://0.8.0",
+				MachineID: strings.TrimPrefix(m.InstanceID, "i-"), SystemUUID: m.InstanceID, BootID: bootID(m), ContainerRuntimeVersion: "kwok://0.8.0",
 			},
 		},
 	}
@@ -76,6 +77,12 @@ func registration(m *simaws.Machine, k kubeletFacts) (*corev1.Node, error) {
 		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: taint.Key, Value: taint.Value, Effect: corev1.TaintEffect(taint.Effect)})
 	}
 	return node, nil
+}
+
+// bootID is another one after every reboot, in the form of the kernel's.
+func bootID(m *simaws.Instance) string {
+	h := sha256.Sum256(fmt.Appendf(nil, "%s/%d", m.InstanceID, m.Boot))
+	return fmt.Sprintf("%x-%x-%x-%x-%x", h[:4], h[4:6], h[6:8], h[8:10], h[10:16])
 }
 
 // conditions are those of a kubelet whose readiness is as given since a time, and that lacks nothing else.
@@ -101,7 +108,7 @@ func conditions(reason, message string, ready corev1.ConditionStatus, since meta
 	return list
 }
 
-func labelsOf(m *simaws.Machine) map[string]string {
+func labelsOf(m *simaws.Instance) map[string]string {
 	labels := maps.Clone(m.Node.Labels)
 	if labels == nil {
 		labels = map[string]string{}
@@ -118,7 +125,7 @@ func labelsOf(m *simaws.Machine) map[string]string {
 	return labels
 }
 
-func addressesOf(m *simaws.Machine) []corev1.NodeAddress {
+func addressesOf(m *simaws.Instance) []corev1.NodeAddress {
 	list := []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: m.PrivateIP}}
 	if m.IPv6 != "" {
 		list = append(list, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: m.IPv6})
@@ -130,22 +137,22 @@ func addressesOf(m *simaws.Machine) []corev1.NodeAddress {
 	)
 }
 
-func archOf(m *simaws.Machine) string {
+func archOf(m *simaws.Instance) string {
 	if m.Arch == "x86_64" {
 		return "amd64"
 	}
 	return m.Arch
 }
 
-func osOf(m *simaws.Machine) string {
+func osOf(m *simaws.Instance) string {
 	if m.Family == "Windows" {
 		return string(corev1.Windows)
 	}
 	return string(corev1.Linux)
 }
 
-// capacityOf is what the kubelet finds on the machine, with the devices that device plugins would add.
-func capacityOf(m *simaws.Machine, k kubeletFacts) corev1.ResourceList {
+// capacityOf is what the kubelet finds on the instance, with the devices that device plugins would add.
+func capacityOf(m *simaws.Instance, k kubeletFacts) corev1.ResourceList {
 	storage := m.VolumeGiB * gi
 	if strings.EqualFold(m.Node.LocalStorage, "raid0") && m.Info.TotalDiskGB() > 0 {
 		storage = int64(m.Info.TotalDiskGB()) * 1e9
@@ -180,8 +187,8 @@ func capacityOf(m *simaws.Machine, k kubeletFacts) corev1.ResourceList {
 	return list
 }
 
-// podsOf is how many pods the kubelet takes: what it was told, or else what the machine has addresses for.
-func podsOf(m *simaws.Machine) int64 {
+// podsOf is how many pods the kubelet takes: what it was told, or else what the instance has addresses for.
+func podsOf(m *simaws.Instance) int64 {
 	pods := addressPods(m.Info)
 	if osOf(m) == string(corev1.Windows) {
 		pods = 110 // the kubelet's own default; addresses are shared differently there
@@ -206,7 +213,7 @@ func addressPods(t *catalog.Type) int64 {
 }
 
 // allocatableOf is what is left for pods: capacity less what the kubelet reserves and the room below which it evicts.
-func allocatableOf(m *simaws.Machine, capacity corev1.ResourceList) (corev1.ResourceList, error) {
+func allocatableOf(m *simaws.Instance, capacity corev1.ResourceList) (corev1.ResourceList, error) {
 	left := capacity.DeepCopy()
 	take := func(name corev1.ResourceName, amount resource.Quantity) {
 		if rest, ok := left[name]; ok {
@@ -255,7 +262,7 @@ func threshold(text string, capacity resource.Quantity) (resource.Quantity, erro
 
 // defaultReserve is what AWS's images reserve for the kubelet where nothing else is said: of memory for every pod that
 // may run, of the processor a share that falls with every core.
-func defaultReserve(m *simaws.Machine, capacity corev1.ResourceList) map[string]string {
+func defaultReserve(m *simaws.Instance, capacity corev1.ResourceList) map[string]string {
 	pods := addressPods(m.Info)
 	if m.Family == "Bottlerocket" || m.Family == "Windows" {
 		count := capacity[corev1.ResourcePods]

@@ -12,13 +12,13 @@ import (
 	"karpenter/internal/cloud/simaws/catalog"
 )
 
-func testMachine(t *testing.T, name string, edit func(*simaws.Machine)) *simaws.Machine {
+func testInstance(t *testing.T, name string, edit func(*simaws.Instance)) *simaws.Instance {
 	t.Helper()
 	types, err := catalog.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &simaws.Machine{
+	m := &simaws.Instance{
 		Type: name, Info: types.Type(name), Family: "AL2023", Arch: "x86_64", Region: "us-west-2", Zone: "us-west-2a",
 		NodeName: "ip-10-0-0-1.us-west-2.compute.internal", PrivateIP: "10.0.0.1", ProviderID: "aws:///us-west-2a/i-1", VolumeGiB: 20,
 	}
@@ -34,7 +34,7 @@ func testMachine(t *testing.T, name string, edit func(*simaws.Machine)) *simaws.
 func TestRegistrationResources(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind                  string
-		edit                  func(*simaws.Machine)
+		edit                  func(*simaws.Instance)
 		capacity, allocatable map[corev1.ResourceName]string
 	}{
 		"what the image reserves": {
@@ -44,7 +44,7 @@ func TestRegistrationResources(t *testing.T) {
 		},
 		"what the user data says": {
 			kind: "m5.large",
-			edit: func(m *simaws.Machine) {
+			edit: func(m *simaws.Instance) {
 				m.Node = boot.Node{
 					MaxPods: 110, PodsPerCore: 10, KubeReserved: map[string]string{"cpu": "500m"}, SystemReserved: map[string]string{"cpu": "100m"},
 					EvictionHard: map[string]string{"nodefs.available": "5Gi"},
@@ -54,7 +54,7 @@ func TestRegistrationResources(t *testing.T) {
 		},
 		"local disks": {
 			kind:     "m5d.large",
-			edit:     func(m *simaws.Machine) { m.Node.LocalStorage = "raid0" },
+			edit:     func(m *simaws.Instance) { m.Node.LocalStorage = "raid0" },
 			capacity: map[corev1.ResourceName]string{"ephemeral-storage": "75G"},
 		},
 		"devices": {
@@ -63,17 +63,17 @@ func TestRegistrationResources(t *testing.T) {
 		},
 		"Bottlerocket reserves for the pods that it takes": {
 			kind:        "m5.large",
-			edit:        func(m *simaws.Machine) { m.Family, m.Node.MaxPods = "Bottlerocket", 10 },
+			edit:        func(m *simaws.Instance) { m.Family, m.Node.MaxPods = "Bottlerocket", 10 },
 			allocatable: map[corev1.ResourceName]string{"memory": "7493017Ki"}, // 7969177 − (11×10+255+100)×1024
 		},
 		"more reserved than there is": {
 			kind:        "t3.nano",
-			edit:        func(m *simaws.Machine) { m.Node.SystemReserved = map[string]string{"memory": "2Gi"} },
+			edit:        func(m *simaws.Instance) { m.Node.SystemReserved = map[string]string{"memory": "2Gi"} },
 			allocatable: map[corev1.ResourceName]string{"memory": "0"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			node, err := registration(testMachine(t, c.kind, c.edit), kubeletFacts{version: "v1.37.1", port: 10250})
+			node, err := registration(testInstance(t, c.kind, c.edit), kubeletFacts{version: "v1.37.1", port: 10250})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -93,12 +93,12 @@ func TestRegistrationResources(t *testing.T) {
 }
 
 func TestRegistrationRefusesNonsense(t *testing.T) {
-	for name, edit := range map[string]func(*simaws.Machine){
-		"reserved":  func(m *simaws.Machine) { m.Node.SystemReserved = map[string]string{"cpu": "lots"} },
-		"threshold": func(m *simaws.Machine) { m.Node.EvictionHard = map[string]string{"memory.available": "lots%"} },
+	for name, edit := range map[string]func(*simaws.Instance){
+		"reserved":  func(m *simaws.Instance) { m.Node.SystemReserved = map[string]string{"cpu": "lots"} },
+		"threshold": func(m *simaws.Instance) { m.Node.EvictionHard = map[string]string{"memory.available": "lots%"} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := registration(testMachine(t, "m5.large", edit), kubeletFacts{}); err == nil {
+			if _, err := registration(testInstance(t, "m5.large", edit), kubeletFacts{}); err == nil {
 				t.Error("it was accepted")
 			}
 		})
@@ -110,7 +110,7 @@ func TestRegistrationOfOtherSystems(t *testing.T) {
 		{"m5.large", "Windows", "x86_64", "windows", "amd64"},
 		{"m6g.large", "AL2023", "arm64", "linux", "arm64"},
 	} {
-		node, err := registration(testMachine(t, c.kind, func(m *simaws.Machine) { m.Family, m.Arch = c.family, c.arch }), kubeletFacts{})
+		node, err := registration(testInstance(t, c.kind, func(m *simaws.Instance) { m.Family, m.Arch = c.family, c.arch }), kubeletFacts{})
 		if err != nil {
 			t.Fatal(err)
 		}

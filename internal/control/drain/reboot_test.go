@@ -1,0 +1,258 @@
+package drain_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/cloud"
+	"karpenter/internal/control"
+	"karpenter/internal/control/drain"
+	"karpenter/internal/meter"
+	"karpenter/test/harness/rig"
+)
+
+// rebooter is a cloud that reboots instances, or says why not.
+type rebooter struct {
+	mu         sync.Mutex
+	operations []string
+	fail       error
+	then       func() // what a reboot that was accepted comes to
+}
+
+func (r *rebooter) Reboot(_ context.Context, _ *karpv1.NodeClaim, operation string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.operations = append(r.operations, operation)
+	if r.fail == nil && r.then != nil {
+		r.then()
+	}
+	return r.fail
+}
+
+func (r *rebooter) asked() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.operations
+}
+
+// requested makes a claim whose instance is to be rebooted, with its node.
+func (w *world) requested(grace string) (*karpv1.NodeClaim, *corev1.Node) {
+	w.t.Helper()
+	node := w.node("n", func(n *corev1.Node) {
+		n.Labels[karpv1.NodeInitializedLabelKey] = "true"
+		n.Status.NodeInfo.BootID = "first"
+	})
+	claim := w.claim("n", func(c *karpv1.NodeClaim) {
+		if grace != "" {
+			c.Annotations = map[string]string{karpv1.RebootGraceAnnotationKey: grace}
+		}
+		now := w.clock.Now()
+		c.StatusConditions().Set(karpv1.Condition{Type: karpv1.ConditionDisruptionReason, Status: metav1.ConditionTrue, Reason: "Unhealthy"}, now)
+		c.StatusConditions().Set(karpv1.Condition{Type: karpv1.ConditionRebooting, Status: metav1.ConditionTrue, Reason: karpv1.ReasonRebootRequested}, now)
+	})
+	return claim, node
+}
+
+// boot has the node report another boot id.
+func (w *world) boot(node *corev1.Node, id string) {
+	now := &corev1.Node{}
+	if err := cluster.Client.Get(w.t.Context(), client.ObjectKeyFromObject(node), now); err != nil {
+		w.t.Error(err)
+		return
+	}
+	now.Status.NodeInfo.BootID = id
+	if err := cluster.Client.Status().Update(w.t.Context(), now); err != nil {
+		w.t.Error(err)
+	}
+}
+
+func (w *world) readNode(node *corev1.Node) *corev1.Node {
+	w.t.Helper()
+	now := &corev1.Node{}
+	if err := cluster.Client.Get(w.t.Context(), client.ObjectKeyFromObject(node), now); err != nil {
+		w.t.Fatal(err)
+	}
+	return now
+}
+
+func (w *world) readClaim(claim *karpv1.NodeClaim) *karpv1.NodeClaim {
+	w.t.Helper()
+	now := &karpv1.NodeClaim{}
+	if err := cluster.Client.Get(w.t.Context(), client.ObjectKeyFromObject(claim), now); err != nil {
+		w.t.Fatal(err)
+	}
+	return now
+}
+
+func rebootTaint(n *corev1.Node) bool {
+	for _, t := range n.Spec.Taints {
+		if t.Key == karpv1.RebootingTaintKey {
+			return true
+		}
+	}
+	return false
+}
+
+func TestN7_ANodeIsDrainedRebootedAndOpened(t *testing.T) {
+	w := prepare(t)
+	r := &rebooter{}
+	w.rebooter = r
+	w.start()
+	claim, node := w.requested("5m0s")
+	w.pod("web", node)
+	w.pod("kept", node, func(p *corev1.Pod) { p.Annotations = map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"} })
+	w.pod("agent", node, func(p *corev1.Pod) {
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent", UID: "agent", Controller: new(true)}}
+	})
+	w.await("the pod that may go", func() bool { return len(w.left()) == 1 })
+	if !rebootTaint(w.readNode(node)) || w.left()[0] != "web" || len(r.asked()) > 0 {
+		t.Errorf("taints %v, gone %v, asked %v", w.readNode(node).Spec.Taints, w.left(), r.asked())
+	}
+	w.pass(time.Second, "the reboot", func() bool { return w.condition(claim, karpv1.ConditionRebooting) == "True RebootIssued" })
+	if got := w.condition(claim, karpv1.ConditionInitialized); got != "Unknown Rebooting" || w.readNode(node).Labels[karpv1.NodeInitializedLabelKey] != "" {
+		t.Errorf("Initialized is %s, labels %v", got, w.readNode(node).Labels)
+	}
+	if left := w.left(); len(left) != 1 || len(r.asked()) != 1 {
+		t.Errorf("%v were told to go, and the cloud was asked %v", left, r.asked())
+	}
+	w.start() // another process goes on
+	w.boot(node, "second")
+	w.pass(time.Second, "the end", func() bool { return w.condition(claim, karpv1.ConditionRebooting) == "False RebootSucceeded" })
+	w.await("nothing is left of it", func() bool {
+		now := w.readClaim(claim)
+		_, id := now.Annotations[karpv1.RebootPreBootIDAnnotationKey]
+		_, grace := now.Annotations[karpv1.RebootGraceAnnotationKey]
+		return !id && !grace && !rebootTaint(w.readNode(node)) && !now.StatusConditions().IsTrue(karpv1.ConditionDisruptionReason)
+	})
+	if got := strings.Split(w.readClaim(claim).Annotations[karpv1.RebootsAnnotationKey], ","); len(got) != 1 || got[0] == "" {
+		t.Errorf("recorded reboots: %q", got)
+	}
+	if got := rig.Count(t, w.series, meter.NodesReboots, "result", "succeeded"); got != 1 {
+		t.Errorf("%v reboots counted", got)
+	}
+	if got := rig.Count(t, w.series, meter.NodesRebootRecovery); got != 1 {
+		t.Errorf("%v recoveries observed", got)
+	}
+}
+
+func TestN7_ARebootThatFailsReplacesTheNode(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		fail   error
+		result string
+	}{
+		{"not implemented", &cloud.NodeRebootNotImplementedError{Provider: "test"}, "invalid_request"},
+		{"failed for good", &cloud.NodeRebootFailedError{Err: errors.New("no such instance")}, "provider_error"},
+		{"refused for too long", &cloud.Error{Class: cloud.Throttled, Op: "reboot", Reason: "RequestLimitExceeded"}, "provider_error"},
+		{"it does not come back", nil, "recovery_timeout"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := prepare(t)
+			w.rebooter = &rebooter{fail: c.fail}
+			w.start()
+			claim, node := w.requested("0s")
+			w.pass(5*time.Second, "its end", func() bool { return !w.exists(claim) || !w.readClaim(claim).DeletionTimestamp.IsZero() })
+			w.pass(time.Second, "it is counted", func() bool { return rig.Count(t, w.series, meter.NodesReboots, "result", c.result) == 1 })
+			w.finish(node, claim)
+			if got := rig.Count(t, w.series, meter.NodesReboots); got != 1 {
+				t.Errorf("%v reboots counted", got)
+			}
+		})
+	}
+}
+
+// TestN7_CrashPoints ends the process before and after every write and every call of a reboot, and starts anew. In the end the node is
+// back, the reboot is on record once, and the cloud was asked for no other one.
+func TestN7_CrashPoints(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		for at := 0; ; at++ {
+			reap := &rig.Reaper{At: at, After: after, Kill: func() {}}
+			crashReboot(t, reap)
+			trail, dead := reap.Ended()
+			if t.Failed() {
+				t.Fatalf("step %d, after %v: %s", at, after, trail)
+			}
+			if !dead {
+				if at < 6 {
+					t.Fatalf("a reboot has only %d steps", at)
+				}
+				break
+			}
+		}
+	}
+}
+
+func crashReboot(t *testing.T, reap *rig.Reaper) {
+	t.Helper()
+	w := bare(t)
+	claim, node := w.requested("5m0s")
+	defer w.forget(claim)
+	defer w.forget(node)
+	direct := rig.NewDirect(cluster.Client, w.clock.Now)
+	r := &rebooter{then: func() { w.boot(node, "second") }}
+	process := func() reconcile.Reconciler {
+		return drain.Reboots(&drain.Drainer{
+			Client: direct, Live: direct, Rebooter: stepping{r, reap}, InstanceID: instanceID, Class: w.class, Clock: w.clock,
+			Recorder: control.NewRecorder(w.events, w.clock.Now), Meter: w.meter, Log: slog.New(slog.DiscardHandler),
+		})
+	}
+	direct.Step = reap.Write
+	alive, is := process(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(claim)}
+	for range 60 {
+		if _, err := alive.Reconcile(t.Context(), is); errors.Is(err, rig.ErrKilled) {
+			direct.Step = nil
+			alive = process()
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if now := w.readClaim(claim); w.condition(claim, karpv1.ConditionRebooting) == "False RebootSucceeded" && now.Annotations[karpv1.RebootPreBootIDAnnotationKey] == "" {
+			break
+		}
+		w.clock.skip(5 * time.Second)
+	}
+	now := w.readClaim(claim)
+	if got := w.condition(claim, karpv1.ConditionRebooting); got != "False RebootSucceeded" || rebootTaint(w.readNode(node)) || !now.DeletionTimestamp.IsZero() {
+		t.Errorf("Rebooting is %s, taints %v", got, w.readNode(node).Spec.Taints)
+	}
+	if list := now.Annotations[karpv1.RebootsAnnotationKey]; list == "" || strings.Contains(list, ",") {
+		t.Errorf("recorded reboots: %q", list)
+	}
+	for _, o := range r.asked() {
+		if o != r.asked()[0] {
+			t.Errorf("operations %q", r.asked())
+		}
+	}
+	if n := len(r.asked()); n == 0 || n > 2 {
+		t.Errorf("the cloud was asked %d times", n)
+	}
+}
+
+// stepping has the reaper see calls to the cloud too.
+type stepping struct {
+	*rebooter
+	reap *rig.Reaper
+}
+
+func (s stepping) Reboot(ctx context.Context, claim *karpv1.NodeClaim, operation string) error {
+	if _, dead := s.reap.Ended(); dead { // another process asks
+		return s.rebooter.Reboot(ctx, claim, operation)
+	}
+	if err := s.reap.Step("reboot", false); err != nil {
+		return err
+	}
+	if err := s.rebooter.Reboot(ctx, claim, operation); err != nil {
+		return err
+	}
+	return s.reap.Step("reboot", true)
+}

@@ -1,0 +1,82 @@
+package life_test
+
+import (
+	"testing"
+	"time"
+
+	"karpenter/internal/engine/life"
+)
+
+func TestN7_StepsOfAReboot(t *testing.T) {
+	requested := life.Rebooting{Requested: t0, Grace: duration(5 * time.Minute), Boot: "a", Ready: true}
+	tainted := requested
+	tainted.Tainted = at(1)
+	asked := tainted
+	asked.PreBoot, asked.Asked = "a", at(10)
+	issued := asked
+	issued.Issued = at(12)
+	with := func(r life.Rebooting, change func(*life.Rebooting)) life.Rebooting { change(&r); return r }
+	for _, c := range []struct {
+		name  string
+		facts life.Rebooting
+		now   time.Time
+		do    life.RebootDo
+		after time.Duration
+		ends  string
+	}{
+		{"new pods are kept off first", requested, at(0), life.RebootTaint, 0, ""},
+		{"the scheduler may not have seen the taint", tainted, at(3), life.RebootDrain, 3 * time.Second, ""},
+		{"nothing is left", tainted, at(6), life.RebootRecord, 0, ""},
+		{"pods are leaving", with(tainted, func(r *life.Rebooting) { r.Waiting = 2 }), at(60), life.RebootDrain, 5 * time.Second, ""},
+		{"what is left rides along", with(tainted, func(r *life.Rebooting) { r.Waiting = 2 }), at(300), life.RebootRecord, 0, ""},
+		{"no grace, no drain", with(tainted, func(r *life.Rebooting) { r.Waiting, r.Grace = 2, duration(0) }), at(1), life.RebootRecord, 0, ""},
+		{"no bound", with(tainted, func(r *life.Rebooting) { r.Waiting, r.Grace = 2, nil }), at(36000), life.RebootDrain, 5 * time.Second, ""},
+		{"the cloud is asked", asked, at(10), life.RebootAsk, 5 * time.Second, ""},
+		{"and again", asked, at(309), life.RebootAsk, 5 * time.Second, ""},
+		{"but not for ever", asked, at(310), life.RebootFail, 0, life.RebootProviderError},
+		{"it has rebooted before that was written down", with(asked, func(r *life.Rebooting) { r.Boot = "b" }), at(400), life.RebootIssue, 0, ""},
+		{"it is still up", issued, at(20), life.RebootHold, 15 * time.Second, ""},
+		{"it is down", with(issued, func(r *life.Rebooting) { r.Ready = false }), at(20), life.RebootHold, 15 * time.Second, ""},
+		{"it is back and not ready", with(issued, func(r *life.Rebooting) { r.Boot, r.Ready = "b", false }), at(60), life.RebootHold, 15 * time.Second, ""},
+		{"it is back", with(issued, func(r *life.Rebooting) { r.Boot = "b" }), at(60), life.RebootSucceed, 0, life.RebootSucceeded},
+		{"it is back, late", with(issued, func(r *life.Rebooting) { r.Boot = "b" }), at(5000), life.RebootSucceed, 0, life.RebootSucceeded},
+		{"it does not come back", issued, at(12 + 1200), life.RebootFail, 0, life.RebootRecoveryTimeout},
+		{"it comes back broken", with(issued, func(r *life.Rebooting) { r.Boot, r.Ready = "b", false }), at(12 + 1200), life.RebootFail, 0, life.RebootRecoveryTimeout},
+		{"its node is gone", with(issued, func(r *life.Rebooting) { r.Gone = true }), at(20), life.RebootFail, 0, life.RebootInvalidRequest},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := c.facts.Next(c.now)
+			if got.Do != c.do || got.After != c.after || got.Result != c.ends || (got.Do == life.RebootFail) != (got.Why != "") {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
+func TestN7_TwoRebootsADay(t *testing.T) {
+	text := ""
+	for i, want := range []bool{true, true, false} {
+		now := t0.Add(time.Duration(i) * time.Hour)
+		if got := life.MayReboot(life.Reboots(text, now)); got != want {
+			t.Errorf("after %q: %v, want %v", text, got, want)
+		}
+		text = life.Rebooted(text, now)
+	}
+	if got := life.Reboots(text+",nonsense", t0.Add(25*time.Hour)); len(got) != 1 {
+		t.Errorf("a day later %v are left of %q", got, text)
+	}
+	if got, want := life.Rebooted(text, t0.Add(48*time.Hour)), "2026-01-04T03:04:05Z"; got != want {
+		t.Errorf("what is over is still written: %q, want %q", got, want)
+	}
+}
+
+func TestN7_ARebootingClaimIsLeftAlone(t *testing.T) {
+	c := life.Claim{Finalizer: true, ProviderID: "p", Rebooting: true, Registered: life.Condition{Status: life.True, Since: t0}, Initialized: life.Condition{Since: at(3600)}}
+	if got := life.Next(c, nil, life.DefaultLimits, at(36000)); got.Do != life.Hold || got.Of != "" {
+		t.Errorf("while it reboots: %+v", got)
+	}
+	c.Rebooting = false // it is back: what it has for becoming usable counts from the reboot
+	if cause, left := life.Late(c, life.DefaultLimits, at(3660)); cause != "" || left != 29*time.Minute {
+		t.Errorf("after a reboot: %q, %v left", cause, left)
+	}
+}

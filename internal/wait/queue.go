@@ -1,0 +1,165 @@
+package wait
+
+import (
+	"container/heap"
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+)
+
+// NewQueue is client-go's queue of what is to be worked on, or one like it where time is simulated.
+func NewQueue[K comparable](name string, c clock.WithTicker, limiter workqueue.TypedRateLimiter[K]) workqueue.TypedRateLimitingInterface[K] {
+	if s, simulated := c.(Scheduler); simulated {
+		return &queue[K]{clock: s, limiter: limiter, dirty: map[K]bool{}, busy: map[K]bool{}, due: map[K]time.Time{}}
+	}
+	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[K]{Name: name, Clock: c})
+}
+
+// Serve works on what comes to a queue of NewQueue, on so many at once, until the context ends.
+func Serve[K comparable](ctx context.Context, c Clock, q workqueue.TypedInterface[K], workers int, do func(K)) {
+	one := func(k K) {
+		defer q.Done(k)
+		do(k)
+	}
+	if s, simulated := c.(Scheduler); simulated {
+		for s.Await(Forever, func() bool { return q.Len() > 0 || ctx.Err() != nil }) && ctx.Err() == nil {
+			k, _ := q.Get()
+			s.Go(func() { one(k) })
+		}
+		return
+	}
+	var all sync.WaitGroup
+	for range workers {
+		all.Go(func() {
+			for {
+				k, shutdown := q.Get()
+				if shutdown {
+					return
+				}
+				one(k)
+			}
+		})
+	}
+	<-ctx.Done()
+	q.ShutDown()
+	all.Wait()
+}
+
+// queue is a queue in simulated time: what is added later than now is there when somebody looks after that time.
+type queue[K comparable] struct {
+	clock   Scheduler
+	limiter workqueue.TypedRateLimiter[K]
+	ready   []K
+	// dirty is what is to be worked on, busy what is being worked on: nothing is given to two at a time.
+	dirty, busy map[K]bool
+	later       delayed[K]
+	due         map[K]time.Time
+	added       int
+	closed      bool
+}
+
+// take moves what is due to what is ready.
+func (q *queue[K]) take() {
+	for now := q.clock.Now(); len(q.later) > 0 && !q.later[0].at.After(now); {
+		next := heap.Pop(&q.later).(entry[K])
+		if q.due[next.key].Equal(next.at) {
+			delete(q.due, next.key)
+			q.Add(next.key)
+		}
+	}
+}
+
+// Add implements workqueue.TypedInterface.
+func (q *queue[K]) Add(k K) {
+	if q.closed || q.dirty[k] {
+		return
+	}
+	q.dirty[k] = true
+	if !q.busy[k] {
+		q.ready = append(q.ready, k)
+	}
+}
+
+// Len implements workqueue.TypedInterface.
+func (q *queue[K]) Len() int {
+	q.take()
+	return len(q.ready)
+}
+
+// Get implements workqueue.TypedInterface. It waits for nothing.
+func (q *queue[K]) Get() (k K, shutdown bool) {
+	if q.Len() == 0 {
+		return k, true
+	}
+	k, q.ready = q.ready[0], q.ready[1:]
+	delete(q.dirty, k)
+	q.busy[k] = true
+	return k, false
+}
+
+// Done implements workqueue.TypedInterface.
+func (q *queue[K]) Done(k K) {
+	delete(q.busy, k)
+	if q.dirty[k] {
+		q.ready = append(q.ready, k)
+	}
+}
+
+// AddAfter implements workqueue.TypedDelayingInterface.
+func (q *queue[K]) AddAfter(k K, d time.Duration) {
+	if d <= 0 {
+		q.Add(k)
+		return
+	}
+	at := q.clock.Now().Add(d)
+	if before, ok := q.due[k]; q.closed || ok && !at.Before(before) {
+		return
+	}
+	q.due[k] = at
+	q.added++
+	heap.Push(&q.later, entry[K]{k, at, q.added})
+	q.clock.Wake(at)
+}
+
+// AddRateLimited implements workqueue.TypedRateLimitingInterface.
+func (q *queue[K]) AddRateLimited(k K) { q.AddAfter(k, q.limiter.When(k)) }
+
+// Forget implements workqueue.TypedRateLimitingInterface.
+func (q *queue[K]) Forget(k K) { q.limiter.Forget(k) }
+
+// NumRequeues implements workqueue.TypedRateLimitingInterface.
+func (q *queue[K]) NumRequeues(k K) int { return q.limiter.NumRequeues(k) }
+
+// ShutDown implements workqueue.TypedInterface.
+func (q *queue[K]) ShutDown() { q.closed = true }
+
+// ShutDownWithDrain implements workqueue.TypedInterface.
+func (q *queue[K]) ShutDownWithDrain() { q.closed = true }
+
+// ShuttingDown implements workqueue.TypedInterface.
+func (q *queue[K]) ShuttingDown() bool { return q.closed }
+
+type entry[K comparable] struct {
+	key K
+	at  time.Time
+	n   int
+}
+
+// delayed is a heap by time, then by when it was added.
+type delayed[K comparable] []entry[K]
+
+func (d delayed[K]) Len() int { return len(d) }
+func (d delayed[K]) Less(i, j int) bool {
+	return d[i].at.Before(d[j].at) || d[i].at.Equal(d[j].at) && d[i].n < d[j].n
+}
+func (d delayed[K]) Swap(i, j int) { d[i], d[j] = d[j], d[i] }
+func (d *delayed[K]) Push(x any)   { *d = append(*d, x.(entry[K])) }
+func (d *delayed[K]) Pop() any {
+	last := len(*d) - 1
+	x := (*d)[last]
+	*d = (*d)[:last]
+	return x
+}
