@@ -1,10 +1,14 @@
 package kube
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"reflect"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -242,7 +246,8 @@ func (c *direct) IsObjectNamespaced(obj runtime.Object) (bool, error) {
 // RESTMapper knows the kinds of the scheme.
 func (s *Server) RESTMapper() meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper(s.scheme.PreferredVersionAllGroups())
-	for gvk := range s.scheme.AllKnownTypes() {
+	known := slices.SortedFunc(maps.Keys(s.scheme.AllKnownTypes()), func(a, b schema.GroupVersionKind) int { return cmp.Compare(a.String(), b.String()) })
+	for _, gvk := range known {
 		k, err := s.kind(gvk)
 		if err != nil {
 			continue
@@ -337,7 +342,15 @@ func (s *Server) take(k *kind, obj client.Object) (client.Object, error) {
 	u, isJSON := obj.(*unstructured.Unstructured)
 	switch {
 	case k.custom != nil && isJSON:
-		return k.decode(u.DeepCopy().Object)
+		data, err := json.Marshal(u.Object)
+		if err != nil {
+			return nil, err
+		}
+		var m map[string]any
+		if err := utiljson.Unmarshal(data, &m); err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
+		return k.decode(m)
 	case k.custom != nil:
 		own := obj.DeepCopyObject().(client.Object)
 		settle(reflect.ValueOf(own), false)
@@ -381,11 +394,13 @@ func (k *kind) decode(m map[string]any) (client.Object, error) {
 // merged is an object with a merge patch applied.
 func (s *Server) merged(k *kind, now client.Object, patch []byte) (client.Object, error) {
 	if k.custom == nil || s.lenient {
-		obj := now.DeepCopyObject().(client.Object)
-		if err := merge(reflect.ValueOf(obj), patch); err != nil {
+		obj, err := patched(k, now, patch)
+		if err != nil {
 			return nil, apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{field.Invalid(field.NewPath("patch"), string(patch), err.Error())})
 		}
-		s.fill(k, obj)
+		if k.rules.defaults != nil {
+			k.rules.defaults(obj)
+		}
 		return obj, nil
 	}
 	m, err := stored(k, now)

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"maps"
 	"math"
 	"strings"
 	"sync"
@@ -118,6 +119,7 @@ func (d *definition) typed(k *kind, u *unstructured.Unstructured) (client.Object
 		return u, field.ErrorList{field.Invalid(nil, nil, err.Error())}
 	}
 	obj.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+	k.raw[obj] = withoutMeta(u.Object)
 	return obj, nil
 }
 
@@ -136,6 +138,12 @@ func asJSON(k *kind, obj client.Object) (map[string]any, error) {
 
 // stored is an object of ours as kube-apiserver holds it, where nothing is null.
 func stored(k *kind, obj client.Object) (map[string]any, error) {
+	if raw, ok := k.raw[obj]; ok {
+		m := runtime.DeepCopyJSON(raw)
+		meta, err := runtime.DefaultUnstructuredConverter.ToUnstructured(metaOf(obj))
+		m["metadata"] = meta
+		return m, err
+	}
 	m, err := asJSON(k, obj)
 	if err != nil {
 		return nil, err
@@ -247,16 +255,13 @@ func blocked(errs field.ErrorList) bool {
 	return false
 }
 
+func withoutMeta(m map[string]any) map[string]any {
+	out := maps.Clone(m)
+	delete(out, "metadata")
+	return out
+}
+
 // same says whether two objects of ours differ in nothing but metadata.
 func same(a, b map[string]any) bool {
-	rest := func(m map[string]any) map[string]any {
-		out := make(map[string]any, len(m))
-		for key, v := range m {
-			if key != "metadata" {
-				out[key] = v
-			}
-		}
-		return out
-	}
-	return equality.Semantic.DeepEqual(rest(a), rest(b))
+	return equality.Semantic.DeepEqual(withoutMeta(a), withoutMeta(b))
 }

@@ -301,7 +301,7 @@ func (i *informer) list(list client.ObjectList, options *client.ListOptions) err
 			case r.Operator != selection.Equals && r.Operator != selection.DoubleEquals:
 				return errors.New("non-exact field matches are not supported by the cache")
 			case x == nil:
-				return fmt.Errorf("Index with name field:%s does not exist", r.Field)
+				return fmt.Errorf("index with name field:%s does not exist", r.Field)
 			case n == 0:
 				keys = x.keys[r.Value]
 			default:

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -156,5 +157,63 @@ func TestCacheLags(t *testing.T) {
 	want := []string{"add a", "add b", "update a on n", "update a on n", "add c", "lost", "update c on ", "delete c"}
 	if !slices.Equal(told, want) {
 		t.Fatalf("told %q\nwant %q", told, want)
+	}
+}
+
+// TestHook lets requests fail before and after their effect.
+func TestHook(t *testing.T) {
+	ctx := context.Background()
+	for _, after := range []bool{false, true} {
+		s := NewServer(scheme(), func() time.Time { return begin })
+		c, broken := s.Client("test"), errors.New("broken")
+		s.Hook = func(op *Op) error {
+			if op.Done == after {
+				return broken
+			}
+			return nil
+		}
+		x := claim("a")
+		if err := c.Create(ctx, x); !errors.Is(err, broken) || x.UID != "" {
+			t.Errorf("after %v: created with %v as %q", after, err, x.UID)
+		}
+		s.Hook = nil
+		if err := c.Get(ctx, client.ObjectKeyFromObject(x), x); (err == nil) != after {
+			t.Errorf("after %v: read with %v", after, err)
+		}
+	}
+}
+
+// TestSameAgain runs the same twice and compares the history.
+func TestSameAgain(t *testing.T) {
+	run := func(seed uint64) (history []string) {
+		ctx := context.Background()
+		s := NewServer(scheme(), func() time.Time { return begin }, Seed(seed))
+		s.Hook = func(op *Op) error {
+			history = append(history, op.String())
+			return nil
+		}
+		c := s.Client("test")
+		for i := range 50 {
+			x := claim("")
+			x.GenerateName = "claim-"
+			if i%2 == 0 {
+				x.Finalizers = nil
+			}
+			must(t, c.Create(ctx, x))
+			history = append(history, string(x.UID))
+			must(t, c.Delete(ctx, x))
+		}
+		list := &karpv1.NodeClaimList{}
+		must(t, c.List(ctx, list))
+		for i := range list.Items {
+			history = append(history, list.Items[i].Name)
+		}
+		return history
+	}
+	if one, two := run(3), run(3); !slices.Equal(one, two) {
+		t.Errorf("the same seed gives two histories:\n%q\n%q", one, two)
+	}
+	if slices.Equal(run(3), run(4)) {
+		t.Error("two seeds give one history")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // merge changes a value of a Go type by a JSON merge patch (RFC 7386), and costs what is in the patch, not what is in the value.
@@ -46,6 +47,35 @@ func merge(v reflect.Value, patch []byte) error {
 		return nil
 	}
 	return replace(v, patch)
+}
+
+// patched is an object with a merge patch applied. It shares with the old version what the patch leaves alone, so that both can be
+// compared in no time.
+func patched(k *kind, now client.Object, patch []byte) (client.Object, error) {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(patch, &members); err != nil {
+		return nil, err
+	}
+	obj, fields := k.new(), shapeOf(k.object).fields
+	v := reflect.ValueOf(obj).Elem()
+	v.Set(reflect.ValueOf(now).Elem())
+	for name, member := range members {
+		at, ok := fields[name]
+		if !ok || len(at) > 1 { // unknown, or the kind
+			continue
+		}
+		f := v.FieldByIndex(at)
+		if copied := f.Addr().MethodByName("DeepCopy"); f.Kind() == reflect.Struct && copied.IsValid() {
+			f.Set(copied.Call(nil)[0].Elem())
+		} else {
+			f.Set(reflect.ValueOf(now.DeepCopyObject()).Elem().FieldByIndex(at))
+		}
+		if err := merge(f, bytes.TrimSpace(member)); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		settleField(f, k.custom == nil, true)
+	}
+	return obj, nil
 }
 
 func mergeMap(v reflect.Value, patch []byte) error {
@@ -122,11 +152,17 @@ var (
 	microType   = reflect.TypeFor[metav1.MicroTime]()
 	marshalType = reflect.TypeFor[json.Marshaler]()
 	shapes      sync.Map // of *shape, by type
+	opaques     sync.Map // of bool, by type
 )
 
 // opaque says whether a type has a form of its own in JSON.
 func opaque(t reflect.Type) bool {
-	return t.Implements(marshalType) || reflect.PointerTo(t).Implements(marshalType)
+	if known, ok := opaques.Load(t); ok {
+		return known.(bool)
+	}
+	is := t.Implements(marshalType) || reflect.PointerTo(t).Implements(marshalType)
+	opaques.Store(t, is)
+	return is
 }
 
 func shapeOf(t reflect.Type) *shape {
@@ -201,14 +237,7 @@ func settle(v reflect.Value, all bool) {
 		}
 	case reflect.Struct:
 		for _, s := range shapeOf(v.Type()).steps {
-			f := v.Field(s.index)
-			if k := f.Kind(); (all || s.omit) && (k == reflect.Map || k == reflect.Slice) && f.Len() == 0 {
-				if !f.IsNil() {
-					f.SetZero()
-				}
-				continue
-			}
-			settle(f, all)
+			settleField(v.Field(s.index), all, s.omit)
 		}
 	case reflect.Slice:
 		if !leaf(v.Type().Elem()) {
@@ -227,6 +256,16 @@ func settle(v reflect.Value, all bool) {
 			v.SetMapIndex(key, value)
 		}
 	}
+}
+
+func settleField(f reflect.Value, all, omit bool) {
+	if k := f.Kind(); (all || omit) && (k == reflect.Map || k == reflect.Slice) && f.Len() == 0 {
+		if !f.IsNil() {
+			f.SetZero()
+		}
+		return
+	}
+	settle(f, all)
 }
 
 // leaf says whether there is nothing to settle in values of a type.

@@ -265,6 +265,12 @@ func checkPodChange(o, old client.Object) (errs field.ErrorList) {
 	if len(is.Spec.Containers) != len(was.Spec.Containers) {
 		return append(errs, field.Forbidden(field.NewPath("spec", "containers"), "pod updates may not add or remove containers"))
 	}
+	switch path, now, before := field.NewPath("spec", "activeDeadlineSeconds"), is.Spec.ActiveDeadlineSeconds, was.Spec.ActiveDeadlineSeconds; {
+	case now == nil && before != nil:
+		errs = append(errs, field.Invalid(path, nil, "must not update from a positive integer to nil value"))
+	case now != nil && before != nil && *now > *before:
+		return append(errs, field.Invalid(path, *now, "must be less than or equal to previous value"))
+	}
 	for _, t := range was.Spec.Tolerations {
 		if !slices.ContainsFunc(is.Spec.Tolerations, func(x corev1.Toleration) bool { return x.MatchToleration(&t) }) {
 			errs = append(errs, field.Forbidden(field.NewPath("spec", "tolerations"), "existing toleration can not be modified except its tolerationSeconds"))
@@ -281,9 +287,7 @@ func checkPodChange(o, old client.Object) (errs field.ErrorList) {
 		spec.Containers[i].Image = was.Spec.Containers[i].Image
 	}
 	spec.Tolerations, spec.SchedulingGates = was.Spec.Tolerations, was.Spec.SchedulingGates
-	if a := spec.ActiveDeadlineSeconds; a != nil && (was.Spec.ActiveDeadlineSeconds == nil || *a <= *was.Spec.ActiveDeadlineSeconds) {
-		spec.ActiveDeadlineSeconds = was.Spec.ActiveDeadlineSeconds
-	}
+	spec.ActiveDeadlineSeconds = was.Spec.ActiveDeadlineSeconds
 	if !equality.Semantic.DeepEqual(*spec, was.Spec) {
 		errs = append(errs, field.Forbidden(field.NewPath("spec"), "pod updates may not change fields other than images, activeDeadlineSeconds, tolerations and schedulingGates"))
 	}

@@ -152,6 +152,9 @@ type kind struct {
 
 	objects map[types.NamespacedName]client.Object
 	keys    []types.NamespacedName // in the order of lists
+	// raw is what JSON has of an object of ours besides its metadata. A Go type does not tell what is empty from what is not there;
+	// kube-apiserver does, and so do rules that compare. Objects that came without validation have none.
+	raw map[client.Object]map[string]any
 }
 
 // kindOf finds the kind of an object or of a list.
@@ -195,7 +198,7 @@ func (s *Server) kind(gvk schema.GroupVersionKind) (*kind, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s is not an object: %T", gvk, object)
 	}
-	k := &kind{gvk: gvk, object: reflect.TypeOf(typed).Elem(), custom: definitions()[gvk], objects: map[types.NamespacedName]client.Object{}}
+	k := &kind{gvk: gvk, object: reflect.TypeOf(typed).Elem(), custom: definitions()[gvk], raw: map[client.Object]map[string]any{}, objects: map[types.NamespacedName]client.Object{}}
 	resource, _ := meta.UnsafeGuessKindToResource(gvk)
 	k.resource, k.namespaced = resource.GroupResource(), !clusterScoped[gvk.GroupKind()]
 	if k.custom != nil {
@@ -213,18 +216,6 @@ func (s *Server) kind(gvk schema.GroupVersionKind) (*kind, error) {
 		s.types[reflect.TypeOf(list)] = k
 	}
 	return k, nil
-}
-
-// all are the kinds in use, in a fixed order.
-func (s *Server) all() []*kind {
-	list := make([]*kind, 0, len(s.kinds))
-	for _, k := range s.kinds {
-		list = append(list, k)
-	}
-	slices.SortFunc(list, func(a, b *kind) int {
-		return cmp.Or(cmp.Compare(a.gvk.Group, b.gvk.Group), cmp.Compare(a.gvk.Version, b.gvk.Version), cmp.Compare(a.gvk.Kind, b.gvk.Kind))
-	})
-	return list
 }
 
 func (k *kind) new() client.Object { return reflect.New(k.object).Interface().(client.Object) }
@@ -257,6 +248,11 @@ func (s *Server) put(k *kind, obj client.Object) client.Object {
 		k.keys = slices.Insert(k.keys, at, key)
 	}
 	k.objects[key] = obj
+	if raw, ok := k.raw[old]; ok {
+		if delete(k.raw, old); k.raw[obj] == nil {
+			k.raw[obj] = raw // only metadata has changed
+		}
+	}
 	s.garbage.note(k, old, obj)
 	for _, c := range s.caches {
 		c.note(k, change{obj: obj})
@@ -274,6 +270,8 @@ func (s *Server) remove(k *kind, obj client.Object) client.Object {
 	}
 	k.keys = slices.Delete(k.keys, at, at+1)
 	delete(k.objects, key)
+	delete(k.raw, old)
+	delete(k.raw, obj)
 	s.version++
 	last := obj.DeepCopyObject().(client.Object)
 	last.SetResourceVersion(strconv.FormatUint(s.version, 10))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -187,7 +188,7 @@ func (s *Server) update(k *kind, key types.NamespacedName, uid types.UID, status
 }
 
 func (k *kind) precondition(name, what, want, got string) error {
-	return apierrors.NewConflict(k.resource, name, fmt.Errorf("Precondition failed: %s in precondition: %s, %s in object meta: %s", what, want, what, got))
+	return apierrors.NewConflict(k.resource, name, fmt.Errorf("%s: %s in precondition: %s, %s in object meta: %s", "Precondition failed", what, want, what, got))
 }
 
 // change keeps what an update cannot change, and validates.
@@ -259,7 +260,8 @@ func (s *Server) changeCustom(k *kind, obj, old client.Object, status bool) (cli
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok {
 		if status {
-			now := old.DeepCopyObject().(client.Object)
+			now := k.new()
+			reflect.ValueOf(now).Elem().Set(reflect.ValueOf(old).Elem())
 			part(now, k.status).Set(part(obj, k.status))
 			return now, nil
 		}
@@ -307,7 +309,8 @@ func (s *Server) store(k *kind, obj, old client.Object) client.Object {
 		s.remove(k, obj)
 		return obj
 	}
-	if equality.Semantic.DeepEqual(obj, old) {
+	if equality.Semantic.DeepEqual(obj, old) && (k.raw[obj] == nil || equality.Semantic.DeepEqual(k.raw[obj], k.raw[old])) {
+		delete(k.raw, obj)
 		return old
 	}
 	return s.put(k, obj)
@@ -337,7 +340,10 @@ func (s *Server) delete(k *kind, key types.NamespacedName, options metav1.Delete
 		return old, nil
 	}
 	obj.SetFinalizers(waiting(obj.GetFinalizers(), &options))
-	switch {
+	switch p := options.Preconditions; {
+	case !graceful && len(old.GetFinalizers()) > 0 && len(obj.GetFinalizers()) == 0 && p != nil && p.ResourceVersion != nil:
+		// kube-apiserver forgets what version it was asked for while it takes the collector's finalizer off.
+		return nil, k.precondition(key.Name, "ResourceVersion", "", old.GetResourceVersion())
 	case !graceful && len(obj.GetFinalizers()) > 0:
 		if obj.GetDeletionTimestamp() == nil && obj.GetGeneration() > 0 {
 			obj.SetGeneration(obj.GetGeneration() + 1)
@@ -411,8 +417,6 @@ func waiting(finalizers []string, options *metav1.DeleteOptions) []string {
 	orphan := slices.Contains(finalizers, metav1.FinalizerOrphanDependents)
 	foreground := slices.Contains(finalizers, metav1.FinalizerDeleteDependents)
 	switch p := options.PropagationPolicy; {
-	case options.OrphanDependents != nil: //nolint:staticcheck // old clients
-		orphan, foreground = *options.OrphanDependents, false
 	case p == nil:
 	default:
 		orphan, foreground = *p == metav1.DeletePropagationOrphan, *p == metav1.DeletePropagationForeground
