@@ -99,7 +99,9 @@ func TestSeeds(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, step := range []func() error{
-			func() error { return w.AddPool("default", corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("48")}) },
+			func() error {
+				return w.AddPool("default", corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("48")})
+			},
 			func() error { return w.AddApp("small", 10, "500m", "1Gi") },
 			func() error { return w.AddApp("large", 4, "3", "8Gi") },
 			w.StartController,

@@ -69,7 +69,7 @@ type World struct {
 	lines   int
 	fatal   error
 	lag     time.Duration // how late watches are at most
-	dirty   bool // something has changed since the invariants were looked at
+	dirty   bool          // something has changed since the invariants were looked at
 	restart time.Time
 
 	// effects is what the controller has done so far. At the one with the number crashAt it crashes, before or after it takes effect.
