@@ -51,7 +51,7 @@ var definitions = sync.OnceValue(func() map[schema.GroupVersionKind]*definition 
 		for i := range crd.Spec.Versions {
 			d, err := newDefinition(crd, &crd.Spec.Versions[i])
 			if err != nil {
-				panic("reading the definition of " + crd.Name + ": " + err.Error())
+				panic("reading the CRD of " + crd.Name + ": " + err.Error())
 			}
 			out[d.gvk] = d
 		}
