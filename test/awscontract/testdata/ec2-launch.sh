@@ -27,6 +27,7 @@ q run-instances --launch-template LaunchTemplateName=karpenter.k8s.aws/1 --insta
 if q run-instances --launch-template LaunchTemplateName=karpenter.k8s.aws/1 --instance-type t3.medium --dry-run 2> err.txt; then exit 1; fi
 grep -q DryRunOperation err.txt
 q start-instances --instance-ids $id --query 'StartingInstances[].CurrentState.Name'
+q reboot-instances --instance-ids $id
 q stop-instances --instance-ids $id --query 'StoppingInstances[].CurrentState.Name'
 if q start-instances --instance-ids $id 2> err.txt; then exit 1; fi
 grep -q IncorrectInstanceState err.txt
