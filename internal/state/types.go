@@ -190,7 +190,7 @@ func SplitClass(name string) (class, kubelet string) {
 // price looks up what a node costs by its labels: in the types of its claim's class, or else in those of the pools. 0 is unknown.
 func (m *Mirror) price(n *world.Node, claim *v1.NodeClaim) float64 {
 	if claim != nil {
-		return priceIn(m.typesOf(claimClass(claim)).list, n, true)
+		return priceIn(m.typesFor(claim), n, true)
 	}
 	for _, here := range []bool{true, false} { // a zone that no pool uses has the price of those that one does
 		for _, class := range m.poolClasses {
@@ -209,28 +209,39 @@ func (m *Mirror) attachFallback(w *world.Node, claim *v1.NodeClaim) {
 	if claim == nil {
 		return
 	}
-	list := m.typesOf(claimClass(claim)).list
 	name, _ := w.Labels.Get(world.LabelInstanceType)
-	if i, ok := slices.BinarySearchFunc(list, name, func(t *world.InstanceType, s string) int { return strings.Compare(t.Name, s) }); ok {
-		m.conv.AttachFallback(w, list[i])
+	if t := findType(m.typesOf(claimClass(claim)).list, name); t != nil {
+		m.conv.AttachFallback(w, t)
 	}
 }
 
-// priceIn is the price of what the node is, in its own zone or in any.
+// priceIn is the price of what the node is, in its own zone or in any. Of several offerings that of its own reservation counts.
 func priceIn(types []*world.InstanceType, n *world.Node, here bool) float64 {
 	name, _ := n.Labels.Get(world.LabelInstanceType)
 	zone, _ := n.Labels.Get(world.LabelZone)
 	model := n.CapacityType()
-	i, ok := slices.BinarySearchFunc(types, name, func(t *world.InstanceType, s string) int { return strings.Compare(t.Name, s) })
-	if !ok {
+	t := findType(types, name)
+	if t == nil {
 		return 0
 	}
-	for _, o := range types[i].Offerings {
-		if o.CapacityType == model && (o.Zone == zone || !here) {
+	price := 0.0
+	for i := range t.Offerings {
+		o := &t.Offerings[i]
+		if o.CapacityType != model || o.Zone != zone && here {
+			continue
+		}
+		other := slices.ContainsFunc(o.Labels, func(l world.Label) bool {
+			v, has := n.Labels.Get(l.Key)
+			return has && v != l.Value
+		})
+		if !other {
 			return o.Price
 		}
+		if price == 0 {
+			price = o.Price
+		}
 	}
-	return 0
+	return price
 }
 
 // largest is, resource by resource, the most that a claim may become. Claims of one batch have equal requirements.
@@ -242,12 +253,12 @@ func (m *Mirror) largest(c *v1.NodeClaim) world.Resources {
 			need = need.With(x)
 		}
 	}
-	key := string(need.AppendKey(nil))
+	key := string(need.AppendKey([]byte(c.Labels[v1.NodePoolLabelKey])))
 	if r, ok := t.largest[key]; ok {
 		return r
 	}
 	var most world.Resources
-	for _, x := range t.list {
+	for _, x := range m.typesFor(c) {
 		most = mostOf(most, x, need)
 	}
 	if t.largest != nil {

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "karpenter/api/karpenter/v1"
+	"karpenter/api/karpenter/v1alpha1"
 	"karpenter/internal/state/toworld"
 )
 
@@ -196,6 +197,8 @@ func (r *reader) item(raw json.RawMessage, o *Objects) *Problem {
 		o.Nodes, err = decode(raw, o.Nodes, &corev1.Node{})
 	case "NodePool":
 		o.Pools, err = decode(raw, o.Pools, &v1.NodePool{})
+	case "NodeOverlay":
+		o.Overlays, err = decode(raw, o.Overlays, &v1alpha1.NodeOverlay{})
 	case "NodeClaim":
 		o.Claims, err = decode(raw, o.Claims, &v1.NodeClaim{})
 	case "DaemonSet":
