@@ -37,7 +37,7 @@ func (o *Overlay) Why() string {
 		return o.Problem
 	case o.Conflict != nil:
 		c := o.Conflict
-		what, where := "the price of "+c.Type+" in "+c.Zone+", "+c.CapacityType, ""
+		what, where := "the price of "+c.Type+" in "+c.Zone+", "+c.CapacityType+",", ""
 		if c.Resource != "" {
 			what = c.Resource + " of " + c.Type
 		}

@@ -124,7 +124,7 @@ func (m *Mirror) repriceNodes() {
 	}
 	m.reprice = false
 	for _, n := range m.nodes {
-		if m.price(n.World, n.Claim) == n.World.Price {
+		if m.price(n.World, n.Claim).same(n.World) {
 			continue
 		}
 		if n.World.InFlight {
@@ -139,7 +139,7 @@ func (m *Mirror) repriceNodes() {
 func samePrices(a, b []*world.InstanceType) bool {
 	return slices.EqualFunc(a, b, func(x, y *world.InstanceType) bool {
 		return x == y || x.Name == y.Name && slices.EqualFunc(x.Offerings, y.Offerings, func(p, q world.Offering) bool {
-			return p.Zone == q.Zone && p.CapacityType == q.CapacityType && p.Price == q.Price
+			return p.Zone == q.Zone && p.CapacityType == q.CapacityType && p.Price == q.Price && p.ListPrice == q.ListPrice && p.PricedBy == q.PricedBy
 		})
 	})
 }
@@ -187,21 +187,31 @@ func SplitClass(name string) (class, kubelet string) {
 	return class, kubelet
 }
 
-// price looks up what a node costs by its labels: in the types of its claim's class, or else in those of the pools. 0 is unknown.
-func (m *Mirror) price(n *world.Node, claim *v1.NodeClaim) float64 {
+// cost is what a node costs, and by whose word; the zero value is not known.
+type cost struct {
+	price, list float64
+	by          string
+}
+
+func (c cost) tell(n *world.Node) { n.Price, n.ListPrice, n.PricedBy = c.price, c.list, c.by }
+
+func (c cost) same(n *world.Node) bool { return c == cost{n.Price, n.ListPrice, n.PricedBy} }
+
+// price looks up what a node costs by its labels: in the types of its claim's class, or else in those of the pools.
+func (m *Mirror) price(n *world.Node, claim *v1.NodeClaim) cost {
 	if claim != nil {
 		return priceIn(m.typesFor(claim), n, true)
 	}
 	for _, here := range []bool{true, false} { // a zone that no pool uses has the price of those that one does
 		for _, class := range m.poolClasses {
 			if t := m.types[class]; t != nil {
-				if p := priceIn(t.list, n, here); p != 0 {
+				if p := priceIn(t.list, n, here); p != (cost{}) {
 					return p
 				}
 			}
 		}
 	}
-	return 0
+	return cost{}
 }
 
 // attachFallback gives a node of a claim the volume limits of what was launched for it, where no driver has said its own.
@@ -216,15 +226,14 @@ func (m *Mirror) attachFallback(w *world.Node, claim *v1.NodeClaim) {
 }
 
 // priceIn is the price of what the node is, in its own zone or in any. Of several offerings that of its own reservation counts.
-func priceIn(types []*world.InstanceType, n *world.Node, here bool) float64 {
+func priceIn(types []*world.InstanceType, n *world.Node, here bool) (found cost) {
 	name, _ := n.Labels.Get(world.LabelInstanceType)
 	zone, _ := n.Labels.Get(world.LabelZone)
 	model := n.CapacityType()
 	t := findType(types, name)
 	if t == nil {
-		return 0
+		return cost{}
 	}
-	price := 0.0
 	for i := range t.Offerings {
 		o := &t.Offerings[i]
 		if o.CapacityType != model || o.Zone != zone && here {
@@ -235,13 +244,13 @@ func priceIn(types []*world.InstanceType, n *world.Node, here bool) float64 {
 			return has && v != l.Value
 		})
 		if !other {
-			return o.Price
+			return cost{o.Price, o.ListPrice, o.PricedBy}
 		}
-		if price == 0 {
-			price = o.Price
+		if found == (cost{}) {
+			found = cost{o.Price, o.ListPrice, o.PricedBy}
 		}
 	}
-	return price
+	return found
 }
 
 // largest is, resource by resource, the most that a claim may become. Claims of one batch have equal requirements.

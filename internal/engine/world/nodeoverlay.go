@@ -430,9 +430,6 @@ func (o *Overlays) extend(t *InstanceType) {
 	}
 }
 
-// HugePagesPrefix begins the names of resources that are memory of a node in large pages.
-const HugePagesPrefix = "hugepages-"
-
 // extended is resources with others set. What is set of huge pages is taken from memory.
 func extended(r Resources, added []Added, huge map[int]bool) Resources {
 	r = slices.Clone(r)

@@ -133,8 +133,11 @@ type Node struct {
 	FirstZone string
 	// Attached lists claims of shared volumes that are attached already, sorted.
 	Attached []string
-	// Price is what the node costs an hour, 0 if unknown.
-	Price float64
+	// Price is what the node costs an hour, 0 if unknown. Where the NodeOverlay PricedBy has changed it, ListPrice is what the provider
+	// says.
+	Price     float64
+	ListPrice float64
+	PricedBy  string
 
 	once sync.Once
 	load Load

@@ -64,6 +64,7 @@ func (a *Objects) Add(o *Objects) {
 	a.Nodes = append(a.Nodes, o.Nodes...)
 	a.Pools = append(a.Pools, o.Pools...)
 	a.Claims = append(a.Claims, o.Claims...)
+	a.Overlays = append(a.Overlays, o.Overlays...)
 	a.DaemonSets = append(a.DaemonSets, o.DaemonSets...)
 	a.Budgets = append(a.Budgets, o.Budgets...)
 	a.Volumes = append(a.Volumes, o.Volumes...)
