@@ -98,7 +98,7 @@ func (m *Mirror) overlayPools() {
 		m.overlaid = m.newOverlays()
 		for _, t := range m.types {
 			if t.largest != nil {
-				t.largest = map[string]world.Resources{}
+				t.largest = map[largestKey]world.Resources{}
 			}
 		}
 	}
@@ -146,8 +146,13 @@ func (m *Mirror) setPoolTypes(name string, e *poolEntry, list []*world.InstanceT
 	default:
 		m.reprice = m.reprice || !samePrices(before.Types, list)
 	}
+	m.touchUnlaunched(name)
+}
+
+// touchUnlaunched looks again at the claims of a pool that may become something else than before.
+func (m *Mirror) touchUnlaunched(pool string) {
 	for _, c := range m.claims {
-		if c.facts != nil && c.obj.Labels[v1.NodePoolLabelKey] == name && len(c.obj.Status.Allocatable) == 0 {
+		if c.facts != nil && c.obj.Labels[v1.NodePoolLabelKey] == pool && len(c.obj.Status.Allocatable) == 0 {
 			m.touchClaim(c)
 		}
 	}
@@ -216,7 +221,7 @@ func (m *Mirror) Overlaid(c *v1.NodeClaim) (resources []string, list []*world.In
 func (m *Mirror) Extended(c *v1.NodeClaim, instanceType string, capacity, allocatable corev1.ResourceList) (_, _ corev1.ResourceList) {
 	names, list, ok := m.Overlaid(c)
 	t := findType(list, instanceType)
-	if !ok || t == nil || len(t.Added) == 0 {
+	if !ok || t == nil || len(t.Added) == 0 || capacity == nil || allocatable == nil { // of an instance of unknown size nothing is said
 		return capacity, allocatable
 	}
 	capacity, allocatable = capacity.DeepCopy(), allocatable.DeepCopy()

@@ -57,7 +57,10 @@ func (m *Mirror) dropPool(p *v1.NodePool) {
 		m.problem("NodePool", p.Name, nodeCostPart, nil)
 		m.problem("NodePool", p.Name, restartCostPart, nil)
 		m.poolsChanged, m.worldChanged = true, true
-		m.overlaysSeen, m.reprice = true, m.reprice || m.overlaid != nil // overlays may have counted for it alone
+		if m.overlaysSeen = true; m.overlaid != nil { // overlays may have counted for it alone
+			m.reprice = true
+			m.touchUnlaunched(p.Name)
+		}
 	}
 }
 

@@ -19,8 +19,14 @@ type typeList struct {
 	list    []*world.InstanceType
 	err     error
 	source  []*world.InstanceType // what the provider returned
-	// largest remembers, by requirements, the most that a claim may become.
-	largest map[string]world.Resources
+	// largest remembers the most that a claim may become.
+	largest map[largestKey]world.Resources
+}
+
+// largestKey is what that depends on: the list as overlays correct it, and the claim's requirements.
+type largestKey struct {
+	list **world.InstanceType
+	need string
 }
 
 // typesOf is what a class can launch; it is asked for on first use and from then on watched.
@@ -44,13 +50,13 @@ func (m *Mirror) loadTypes(class string, before *typeList) *typeList {
 			return before
 		}
 		m.problem("NodeClass", class, "types", err)
-		return &typeList{version: before.version, list: before.list, source: before.source, err: err, largest: map[string]world.Resources{}}
+		return &typeList{version: before.version, list: before.list, source: before.source, err: err, largest: map[largestKey]world.Resources{}}
 	}
 	if before.largest != nil && before.err == nil && before.version == version {
 		return before
 	}
 	m.problem("NodeClass", class, "types", nil)
-	return &typeList{version: version, list: m.translate(resources, list), source: list, largest: map[string]world.Resources{}}
+	return &typeList{version: version, list: m.translate(resources, list), source: list, largest: map[largestKey]world.Resources{}}
 }
 
 // translate writes the resource vectors of types in the mirror's numbering. Where both agree nothing is copied, and classes that
@@ -262,12 +268,16 @@ func (m *Mirror) largest(c *v1.NodeClaim) world.Resources {
 			need = need.With(x)
 		}
 	}
-	key := string(need.AppendKey([]byte(c.Labels[v1.NodePoolLabelKey])))
+	list := m.typesFor(c)
+	if len(list) == 0 {
+		return nil
+	}
+	key := largestKey{&list[0], string(need.AppendKey(nil))}
 	if r, ok := t.largest[key]; ok {
 		return r
 	}
 	var most world.Resources
-	for _, x := range m.typesFor(c) {
+	for _, x := range list {
 		most = mostOf(most, x, need)
 	}
 	if t.largest != nil {
