@@ -76,6 +76,31 @@ type bruteWay struct {
 	cost  float64
 }
 
+func (w *bruteWay) noWorse(other *bruteWay) bool {
+	for i := range w.takes {
+		if w.takes[i] > other.takes[i] {
+			return false
+		}
+	}
+	return w.cost <= other.cost
+}
+
+// alike is the first set with as many pods of each class as a set has.
+func alike(s *world.Snapshot, set int) (same int) {
+	for k, pod := range s.Pending {
+		if set>>k&1 == 0 {
+			continue
+		}
+		for j, other := range s.Pending {
+			if other.Class == pod.Class && same>>j&1 == 0 {
+				same |= 1 << j
+				break
+			}
+		}
+	}
+	return same
+}
+
 // brute tries every way to divide the pods among nodes within the limits: how many of each priority, highest first, can be placed, and
 // what that costs at least.
 func brute(s *world.Snapshot) (best [2]int, cost float64) {
@@ -154,13 +179,17 @@ func brute(s *world.Snapshot) (best [2]int, cost float64) {
 		}
 		return out
 	}
-	ways := make([][]bruteWay, 1<<len(s.Pending)) // of placing exactly a set
+	ways := make([][]bruteWay, 1<<len(s.Pending)) // of placing exactly a set; without those that another one is no worse than in anything
 	ways[0] = []bruteWay{{}}
 	holding := make([][]node, len(ways))
 	for set := range ways {
 		holding[set] = choices(set)
 	}
 	for set := range ways {
+		if same := alike(s, set); same != set {
+			ways[set] = ways[same]
+			continue
+		}
 		first := set & -set
 		others := set &^ first
 		for sub := others; set > 0; sub = (sub - 1) & others {
@@ -175,10 +204,8 @@ func brute(s *world.Snapshot) (best [2]int, cost float64) {
 					if !fits {
 						continue
 					}
-					if k := slices.IndexFunc(ways[set], func(x bruteWay) bool { return x.takes == w.takes }); k < 0 {
-						ways[set] = append(ways[set], w)
-					} else {
-						ways[set][k].cost = min(ways[set][k].cost, w.cost)
+					if !slices.ContainsFunc(ways[set], func(x bruteWay) bool { return x.noWorse(&w) }) {
+						ways[set] = append(slices.DeleteFunc(ways[set], func(x bruteWay) bool { return w.noWorse(&x) }), w)
 					}
 				}
 			}
@@ -213,7 +240,7 @@ func TestSmallBatchesArePlacedInTheBestWay(t *testing.T) {
 		tight bool
 	}{{"loose limits", 20, 8, false}, {"limits that bind", 40, 7, true}} {
 		if os.Getenv("KARPENTER_TEST_LONG") != "" {
-			c.cases *= 35
+			c.cases, c.most = 1000, 12
 		}
 		bound, fewer, dearer, worst := 0, 0, 0, 1.0
 		for seed := range c.cases {
