@@ -320,6 +320,10 @@ func (w *wiring) repairPolicies() ([]life.RepairPolicy, error) {
 	return list, nil
 }
 
+// RepairPolicies are those that a controller goes by which repairs nodes and does not reboot them, for commands that have no controller to
+// ask.
+func RepairPolicies() []life.RepairPolicy { return control.RepairPolicies(aws.RepairPolicies(false)) }
+
 // repair is that of releases before 1.15; otherwise it is part of disruption.
 func (w *wiring) repair(context.Context) error {
 	if !w.options.Gates.NodeRepair || !w.options.LegacyNodeRepair {
