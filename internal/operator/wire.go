@@ -313,9 +313,14 @@ func (w *wiring) repairPolicies() ([]life.RepairPolicy, error) {
 	if !w.options.Gates.NodeRepair || w.options.LegacyNodeRepair {
 		return nil, nil
 	}
-	list := control.RepairPolicies(w.provider.RepairPolicies())
+	return checkedPolicies(w.provider.Name(), w.provider.RepairPolicies())
+}
+
+// checkedPolicies are a provider's policies in the engine's words, if nothing is wrong with them.
+func checkedPolicies(provider string, policies []cloud.RepairPolicy) ([]life.RepairPolicy, error) {
+	list := control.RepairPolicies(policies)
 	if _, err := life.NewRepairRules(list); err != nil {
-		return nil, fmt.Errorf("repair policies of provider %s: %w", w.provider.Name(), err)
+		return nil, fmt.Errorf("repair policies of provider %s: %w", provider, err)
 	}
 	return list, nil
 }
