@@ -114,10 +114,13 @@ func Start(ctx context.Context, opts Options) (*Cluster, error) {
 func (c *Cluster) tell(format string, args ...any) { c.opts.Tell(fmt.Sprintf(format, args...)) }
 
 func (c *Cluster) startPlane(ctx context.Context) error {
-	var err error
+	spread, err := c.defaultSpread()
+	if err != nil {
+		return err
+	}
 	if c.plane, err = plane.Start(ctx, plane.Options{
 		Binary: c.opts.Binary, Dir: c.opts.Dir, Controllers: true, Scheduler: true, Dial: c.dial, Progress: c.opts.Tell,
-		ControllersQPS: c.opts.ControllersQPS, ControllersBurst: c.opts.ControllersBurst, SchedulerQPS: c.opts.SchedulerQPS, SchedulerBurst: c.opts.SchedulerBurst,
+		ControllersQPS: c.opts.ControllersQPS, ControllersBurst: c.opts.ControllersBurst, SchedulerQPS: c.opts.SchedulerQPS, SchedulerBurst: c.opts.SchedulerBurst, DefaultSpread: spread,
 	}); err != nil {
 		return err
 	}

@@ -321,12 +321,21 @@ func (w *wiring) repairPolicies() ([]life.RepairPolicy, error) {
 	if !w.options.Gates.NodeRepair || w.options.LegacyNodeRepair {
 		return nil, nil
 	}
-	list := control.RepairPolicies(w.provider.RepairPolicies())
+	return checkedPolicies(w.provider.Name(), w.provider.RepairPolicies())
+}
+
+// checkedPolicies are a provider's policies in the engine's words, if nothing is wrong with them.
+func checkedPolicies(provider string, policies []cloud.RepairPolicy) ([]life.RepairPolicy, error) {
+	list := control.RepairPolicies(policies)
 	if _, err := life.NewRepairRules(list); err != nil {
-		return nil, fmt.Errorf("repair policies of provider %s: %w", w.provider.Name(), err)
+		return nil, fmt.Errorf("repair policies of provider %s: %w", provider, err)
 	}
 	return list, nil
 }
+
+// RepairPolicies are those that a controller goes by which repairs nodes and does not reboot them, for commands that have no controller to
+// ask.
+func RepairPolicies() []life.RepairPolicy { return control.RepairPolicies(aws.RepairPolicies(false)) }
 
 // repair is that of releases before 1.15; otherwise it is part of disruption.
 func (w *wiring) repair(context.Context) error {

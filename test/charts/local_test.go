@@ -22,7 +22,7 @@ func TestTemplateOfTheLocalCluster(t *testing.T) {
 		// How large a cluster may be is up to this computer.
 		"--set", "controller.resources.limits=null",
 		// What settings that may be turned on in the environment need: PodDeletionCostManagement, NodeOverlay, SCHEDULER_CONFIG, IGNORE_DRA_REQUESTS.
-		"--set-json", `additionalClusterRoleRules=[{"apiGroups":[""],"resources":["pods"],"verbs":["patch"]},{"apiGroups":[""],"resources":["services"],"verbs":["list","watch"]},`+
+		"--set-json", `additionalClusterRoleRules=[{"apiGroups":[""],"resources":["pods"],"verbs":["patch"]},{"apiGroups":[""],"resources":["services","replicationcontrollers"],"verbs":["list","watch"]},`+
 			`{"apiGroups":["apps"],"resources":["statefulsets"],"verbs":["list","watch"]},{"apiGroups":["resource.k8s.io"],"resources":["resourceslices"],"verbs":["list"]},`+
 			`{"apiGroups":["karpenter.sh"],"resources":["nodeoverlays"],"verbs":["list","watch"]},{"apiGroups":["karpenter.sh"],"resources":["nodeoverlays/status"],"verbs":["patch"]}]`,
 	)

@@ -84,10 +84,11 @@ type Overlays struct {
 	// groups are what the last calls were answered with, used those of the current one.
 	groups, used map[groupKey]*overlayGroup
 	keys         map[listKey]map[string]bool
-	// rejected and conflicts are what was found among the groups of last.
+	// rejected and conflicts are what was found among the groups of last, with an example from their pools.
 	rejected  []bool
 	conflicts []OverlayConflict
 	last      []*overlayGroup
+	pools     []string
 }
 
 // NewOverlays orders overlays. index numbers resources as the types do that they will be applied to.
@@ -151,15 +152,15 @@ type touch struct {
 // changes are returned as they are.
 func (o *Overlays) Apply(pools []*Pool) (types [][]*InstanceType, conflicts []OverlayConflict) {
 	o.used = map[groupKey]*overlayGroup{}
-	groups, seen := make([]*overlayGroup, len(pools)), []*overlayGroup{}
+	groups, seen, names := make([]*overlayGroup, len(pools)), []*overlayGroup{}, []string{}
 	for i, p := range pools {
 		groups[i] = o.group(p, p.Types)
 		if !slices.Contains(seen, groups[i]) {
-			seen = append(seen, groups[i])
+			seen, names = append(seen, groups[i]), append(names, p.Name)
 		}
 	}
-	if o.last == nil || !slices.Equal(seen, o.last) {
-		o.conflicts, o.last = o.reject(seen), seen
+	if o.last == nil || !slices.Equal(seen, o.last) || !slices.Equal(names, o.pools) {
+		o.conflicts, o.last, o.pools = o.reject(seen), seen, names
 	}
 	types = make([][]*InstanceType, len(pools))
 	for i, g := range groups {
