@@ -233,6 +233,9 @@ func (w *wiring) claims(context.Context) error {
 		Hooks: []claim.Hook{class.Partitions{Partitioner: w.provider}}, Health: w.health, Waiting: w.provisioner, Wrote: func(o client.Object) { w.mirror.Wrote(o) }, Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log, Ledger: w.ledger,
 	}
 	w.lifecycle.Opener, w.nominator.Wake = w.nominator, w.lifecycle.Wake
+	if w.options.Gates.NodeOverlay {
+		w.lifecycle.Overlays = w.mirror
+	}
 	if !w.options.IgnoreDRARequests {
 		w.lifecycle.Devices = w.m.GetAPIReader()
 	}
@@ -263,6 +266,11 @@ func (w *wiring) pools(context.Context) error {
 	c := w.m.GetClient()
 	if err := w.add(&pool.Ready{Client: c, Rules: awsv1.LabelRules(), Clock: w.clock}, &pool.Hash{Client: c, Clock: w.clock}, w.health); err != nil {
 		return err
+	}
+	if w.options.Gates.NodeOverlay {
+		if err := w.add(&pool.Overlays{Client: c, Mirror: w.mirror, Clock: w.clock}); err != nil {
+			return err
+		}
 	}
 	return w.loops((&pool.Count{
 		Client: c, Mirror: w.mirror, Clock: w.clock, Meter: w.set, Log: w.log, NoGauges: w.options.DisableClusterStateObservability,
