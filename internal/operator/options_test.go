@@ -147,7 +147,6 @@ func TestO63_Gates(t *testing.T) {
 	}
 	want := []string{
 		"FEATURE_GATES: there is no feature Flying; it is ignored. Features are NodeRepair, ReservedCapacity, SpotToSpotConsolidation, NodeOverlay, StaticCapacity, CapacityBuffer, PodDeletionCostManagement, TerminateFirstDrift, TerminateFirstRepair",
-		"FEATURE_GATES: NodeOverlay is not part of this version; it has no effect",
 		"AWS_FEATURE_GATES: there is no feature Other; it is ignored. Features are NodeClassCEL, DRANVIDIAGPU, DRAEFA, RebootForRepair",
 		"AWS_FEATURE_GATES: DRANVIDIAGPU is not part of this version; it has no effect",
 	}
