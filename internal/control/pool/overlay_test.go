@@ -71,7 +71,7 @@ func awaitOverlay(t *testing.T, name string, wanted func(karpv1.Condition) bool)
 	return nil
 }
 
-func TestA47_P94_OverlaysAreJudged(t *testing.T) {
+func TestA47_P92_P94_P95_OverlaysAreJudgedAtOnce(t *testing.T) {
 	mirror := overlays(t)
 	rig.Create(t, cluster.Client, newPool("overlaid", "some"))
 	fuse := func(n string) corev1.ResourceList {

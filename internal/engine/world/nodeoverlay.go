@@ -84,7 +84,11 @@ type Overlays struct {
 	// groups are what the last calls were answered with, used those of the current one.
 	groups, used map[groupKey]*overlayGroup
 	keys         map[listKey]map[string]bool
-	rejected     []bool
+	// rejected and conflicts are what was found among the groups of last, with an example from their pools.
+	rejected  []bool
+	conflicts []OverlayConflict
+	last      []*overlayGroup
+	pools     []string
 }
 
 // NewOverlays orders overlays. index numbers resources as the types do that they will be applied to.
@@ -148,14 +152,16 @@ type touch struct {
 // changes are returned as they are.
 func (o *Overlays) Apply(pools []*Pool) (types [][]*InstanceType, conflicts []OverlayConflict) {
 	o.used = map[groupKey]*overlayGroup{}
-	groups, seen := make([]*overlayGroup, len(pools)), []*overlayGroup{}
+	groups, seen, names := make([]*overlayGroup, len(pools)), []*overlayGroup{}, []string{}
 	for i, p := range pools {
 		groups[i] = o.group(p, p.Types)
 		if !slices.Contains(seen, groups[i]) {
-			seen = append(seen, groups[i])
+			seen, names = append(seen, groups[i]), append(names, p.Name)
 		}
 	}
-	conflicts = o.reject(seen)
+	if o.last == nil || !slices.Equal(seen, o.last) || !slices.Equal(names, o.pools) {
+		o.conflicts, o.last, o.pools = o.reject(seen), seen, names
+	}
 	types = make([][]*InstanceType, len(pools))
 	for i, g := range groups {
 		types[i] = o.applied(g)
@@ -166,7 +172,7 @@ func (o *Overlays) Apply(pools []*Pool) (types [][]*InstanceType, conflicts []Ov
 			delete(o.keys, key)
 		}
 	}
-	return types, conflicts
+	return types, o.conflicts
 }
 
 // Types is what overlays make of other types for nodes of a pool, with those that conflicted when they were last applied left out.
@@ -192,13 +198,11 @@ func (o *Overlays) Selects(name string) bool {
 func (o *Overlays) group(p *Pool, types []*InstanceType) *overlayGroup {
 	list := keyOfList(types)
 	perOffering := o.offeringKeys(list, types)
-	open := make([]req.Set, len(o.list))
+	open := make([]openNeed, len(o.list))
 	sign := make([]byte, 0, 4*len(o.list))
 	for i, x := range o.list {
-		var ok bool
-		if open[i], sign, ok = openNeeds(p, x.Need, perOffering, sign); !ok {
+		if open[i], sign = openNeeds(p, x.Need, perOffering, sign); open[i].refused {
 			sign = append(sign, '-')
-			open[i] = nil
 		}
 		sign = append(sign, ';')
 	}
@@ -210,7 +214,7 @@ func (o *Overlays) group(p *Pool, types []*InstanceType) *overlayGroup {
 	if g == nil {
 		g = &overlayGroup{pool: p, types: types, touches: make([][]touch, len(types)), selects: make([]bool, len(o.list))}
 		for i, t := range types {
-			g.touches[i] = o.match(p, t, open, perOffering)
+			g.touches[i] = match(p, t, open)
 			for _, x := range g.touches[i] {
 				g.selects[x.overlay] = true
 			}
@@ -221,10 +225,17 @@ func (o *Overlays) group(p *Pool, types []*InstanceType) *overlayGroup {
 	return g
 }
 
-// openNeeds is what of the requirements the pool's own labels do not settle, and ok is false if they refuse. The numbers of what is left
-// are added to sign. What offerings say goes before what pools do.
-func openNeeds(p *Pool, need req.Set, perOffering map[string]bool, sign []byte) (open req.Set, signed []byte, ok bool) {
-	open = req.Set{} // not nil: nothing left means everything
+// openNeed is what of an overlay's requirements a pool leaves open.
+type openNeed struct {
+	// refused says that the overlay is not for the pool.
+	refused bool
+	// types is for types, and offerings for their offerings.
+	types, offerings req.Set
+}
+
+// openNeeds is what of the requirements the pool's own labels do not settle. The numbers of what is left are added to sign. What
+// offerings say goes before what pools do.
+func openNeeds(p *Pool, need req.Set, perOffering map[string]bool, sign []byte) (open openNeed, signed []byte) {
 	start := len(sign)
 	for i, r := range need {
 		v, fixed := p.Labels.Get(r.Key)
@@ -233,16 +244,20 @@ func openNeeds(p *Pool, need req.Set, perOffering map[string]bool, sign []byte) 
 		}
 		switch {
 		case !fixed || r.Key == LabelInstanceType || perOffering[r.Key]:
-			open = append(open, r)
+			if perOffering[r.Key] {
+				open.offerings = append(open.offerings, r)
+			} else {
+				open.types = append(open.types, r)
+			}
 			sign = append(strconv.AppendInt(sign, int64(i), 36), ',')
 			if fixed { // what an offering leaves out the pool may still say
 				sign = strconv.AppendQuote(sign, v)
 			}
 		case !r.Admits(v, true):
-			return nil, sign[:start], false
+			return openNeed{refused: true}, sign[:start]
 		}
 	}
-	return open, sign, true
+	return open, sign
 }
 
 // offeringKeys are the labels that differ between the offerings of a type.
@@ -262,25 +277,22 @@ func (o *Overlays) offeringKeys(key listKey, types []*InstanceType) map[string]b
 	return keys
 }
 
-// match says which overlays select which offerings of a type; open is what of their requirements is left to look at, nil for those that
-// are not for the pool.
-func (o *Overlays) match(p *Pool, t *InstanceType, open []req.Set, perOffering map[string]bool) (out []touch) {
+// match says which overlays select which offerings of a type; open is what of their requirements is left to look at.
+func match(p *Pool, t *InstanceType, open []openNeed) (out []touch) {
 overlays:
-	for i, need := range open {
-		if need == nil {
+	for i := range open {
+		need := &open[i]
+		if need.refused {
 			continue
 		}
-		var rest req.Set
-		for _, r := range need {
-			if perOffering[r.Key] {
-				rest = append(rest, r)
-			} else if v, ok := p.NodeLabel(t, nil, r.Key); !r.Admits(v, ok) {
+		for k := range need.types {
+			if v, ok := p.NodeLabel(t, nil, need.types[k].Key); !need.types[k].Admits(v, ok) {
 				continue overlays
 			}
 		}
 		var selected []int32
 		for k := range t.Offerings {
-			if rest.Admits(func(key string) (string, bool) { return p.NodeLabel(t, &t.Offerings[k], key) }) {
+			if need.offerings.Admits(func(key string) (string, bool) { return p.NodeLabel(t, &t.Offerings[k], key) }) {
 				selected = append(selected, int32(k))
 			}
 		}
