@@ -18,7 +18,9 @@ import (
 )
 
 // RepairPolicies implements cloud.Judge.
-func (p *Provider) RepairPolicies() []cloud.RepairPolicy { return RepairPolicies(p.opt.RebootForRepair) }
+func (p *Provider) RepairPolicies() []cloud.RepairPolicy {
+	return RepairPolicies(p.opt.RebootForRepair)
+}
 
 // RepairPolicies are those of AWS, with or without reboots for what a reboot cures.
 func RepairPolicies(reboot bool) []cloud.RepairPolicy {
