@@ -7,6 +7,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	bufferv1 "karpenter/api/autoscaling/v1beta1"
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/control"
@@ -24,7 +25,7 @@ type trackedKind struct {
 	conditions func(client.Object) []meter.Condition
 }
 
-func trackedKinds() []trackedKind {
+func (w *wiring) trackedKinds() []trackedKind {
 	ours := func(list []karpv1.Condition) []meter.Condition {
 		found := make([]meter.Condition, 0, len(list))
 		for _, c := range list {
@@ -32,7 +33,7 @@ func trackedKinds() []trackedKind {
 		}
 		return found
 	}
-	return []trackedKind{
+	kinds := []trackedKind{
 		{meter.NodeClaim, &karpv1.NodeClaim{}, karpv1.TerminationFinalizer, func(o client.Object) []meter.Condition { return ours(o.(*karpv1.NodeClaim).Status.Conditions) }},
 		{meter.NodePool, &karpv1.NodePool{}, karpv1.TerminationFinalizer, func(o client.Object) []meter.Condition { return ours(o.(*karpv1.NodePool).Status.Conditions) }},
 		{meter.EC2NodeClass, &awsv1.EC2NodeClass{}, awsv1.TerminationFinalizer, func(o client.Object) []meter.Condition { return ours(o.(*awsv1.EC2NodeClass).Status.Conditions) }},
@@ -44,6 +45,10 @@ func trackedKinds() []trackedKind {
 			return found
 		}},
 	}
+	if w.buffer != nil && w.buffersServed() == nil {
+		kinds = append(kinds, trackedKind{meter.Buffer, &bufferv1.CapacityBuffer{}, "", func(o client.Object) []meter.Condition { return ours(o.(*bufferv1.CapacityBuffer).Status.Conditions) }})
+	}
+	return kinds
 }
 
 // statusWatch turns changes of one kind's conditions into metrics and events (O45, O52).
