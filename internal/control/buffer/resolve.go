@@ -158,7 +158,8 @@ func (r *Reconciler) scaled(ctx context.Context, b *bufferv1.CapacityBuffer, ref
 	obj.SetGroupVersionKind(mapping.GroupVersionKind)
 	obj.SetNamespace(b.Namespace)
 	obj.SetName(ref.Name)
-	scale := &autoscalingv1.Scale{}
+	scale := &unstructured.Unstructured{}
+	scale.SetGroupVersionKind(autoscalingv1.SchemeGroupVersion.WithKind("Scale"))
 	err = r.Client.SubResource("scale").Get(ctx, obj, scale)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -170,14 +171,16 @@ func (r *Reconciler) scaled(ctx context.Context, b *bufferv1.CapacityBuffer, ref
 	case err != nil:
 		return f, refused("the scale of "+ref.Kind+" "+ref.Name, err)
 	}
-	template, err := r.newest(ctx, b.Namespace, scale.Status.Selector)
+	replicas, _, _ := unstructured.NestedInt64(scale.Object, "spec", "replicas")
+	selector, _, _ := unstructured.NestedString(scale.Object, "status", "selector")
+	template, err := r.newest(ctx, b.Namespace, selector)
 	if err != nil {
 		return f, err
 	}
 	if template == nil {
-		return f, failed("spec.scalableRef: %s %s has no pods yet that show what they look like (selector %q)", ref.Kind, ref.Name, scale.Status.Selector)
+		return f, failed("spec.scalableRef: %s %s has no pods yet that show what they look like (selector %q)", ref.Kind, ref.Name, selector)
 	}
-	f.shape = toworld.Shape{Template: template, Scaled: &scale.Spec.Replicas}
+	f.shape = toworld.Shape{Template: template, Scaled: new(int32(replicas))}
 	return f, nil
 }
 
