@@ -114,8 +114,12 @@ func (b *bench) run() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	ok := printBars(rows, fleets)
-	data, err := json.MarshalIndent(map[string]any{"plans": rows, "fleets": fleets}, "", " ")
+	spares, err := b.spares()
+	if err != nil {
+		return false, err
+	}
+	ok := printBars(rows, fleets, spares)
+	data, err := json.MarshalIndent(map[string]any{"plans": rows, "fleets": fleets, "buffers": spares}, "", " ")
 	if err != nil {
 		return false, fmt.Errorf("write figures: %w", err)
 	}
