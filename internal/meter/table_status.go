@@ -12,6 +12,7 @@ const (
 	Node         Tracked = "node"
 	EC2NodeClass Tracked = "ec2nodeclass"
 	Buffer       Tracked = "capacitybuffer"
+	NodeOverlay  Tracked = "nodeoverlay"
 )
 
 // tracked has the labels of an object that its metrics carry, and how the older metrics without a kind in their name call
@@ -26,6 +27,7 @@ var tracked = []struct {
 	{Node, []string{"karpenter_sh_nodepool", "karpenter_k8s_aws_ec2nodeclass", "karpenter_sh_initialized"}, "", ""},
 	{EC2NodeClass, nil, "karpenter.k8s.aws", "EC2NodeClass"},
 	{Buffer, nil, "autoscaling.x-k8s.io", "CapacityBuffer"},
+	{NodeOverlay, nil, "karpenter.sh", "NodeOverlay"},
 }
 
 // Suffixes of the status metrics of a kind.

@@ -10,6 +10,7 @@ import (
 	bufferv1 "karpenter/api/autoscaling/v1beta1"
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/api/karpenter/v1alpha1"
 	"karpenter/internal/control"
 	"karpenter/internal/meter"
 )
@@ -25,7 +26,8 @@ type trackedKind struct {
 	conditions func(client.Object) []meter.Condition
 }
 
-func (w *wiring) trackedKinds() []trackedKind {
+// trackedKinds are the kinds whose conditions are shown; buffers says whether there are CapacityBuffers.
+func trackedKinds(gates Gates, buffers bool) []trackedKind {
 	ours := func(list []karpv1.Condition) []meter.Condition {
 		found := make([]meter.Condition, 0, len(list))
 		for _, c := range list {
@@ -45,8 +47,15 @@ func (w *wiring) trackedKinds() []trackedKind {
 			return found
 		}},
 	}
-	if w.buffer != nil && w.buffersServed() == nil {
-		kinds = append(kinds, trackedKind{meter.Buffer, &bufferv1.CapacityBuffer{}, "", func(o client.Object) []meter.Condition { return ours(o.(*bufferv1.CapacityBuffer).Status.Conditions) }})
+	if gates.NodeOverlay {
+		kinds = append(kinds, trackedKind{meter.NodeOverlay, &v1alpha1.NodeOverlay{}, karpv1.TerminationFinalizer, func(o client.Object) []meter.Condition {
+			return ours(o.(*v1alpha1.NodeOverlay).Status.Conditions)
+		}})
+	}
+	if buffers {
+		kinds = append(kinds, trackedKind{meter.Buffer, &bufferv1.CapacityBuffer{}, "", func(o client.Object) []meter.Condition {
+			return ours(o.(*bufferv1.CapacityBuffer).Status.Conditions)
+		}})
 	}
 	return kinds
 }

@@ -79,7 +79,9 @@ func (b *bench) create(obj client.Object) {
 	}
 }
 
-func (b *bench) meta(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: b.space, Name: name} }
+func (b *bench) meta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: b.space, Name: name}
+}
 
 func (b *bench) template(labels map[string]string, requests string) corev1.PodTemplateSpec {
 	list := corev1.ResourceList{}
@@ -411,4 +413,3 @@ func TestA51_StatusIsWrittenWithinTwoSeconds(t *testing.T) {
 	}
 	b.spare(1050)
 }
-

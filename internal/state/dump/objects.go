@@ -12,6 +12,7 @@ import (
 
 	bufferv1 "karpenter/api/autoscaling/v1beta1"
 	v1 "karpenter/api/karpenter/v1"
+	"karpenter/api/karpenter/v1alpha1"
 )
 
 // Objects is what a snapshot is made from. Order does not matter.
@@ -21,6 +22,7 @@ type Objects struct {
 	Nodes       []*corev1.Node
 	Pools       []*v1.NodePool
 	Claims      []*v1.NodeClaim
+	Overlays    []*v1alpha1.NodeOverlay
 	DaemonSets  []*appsv1.DaemonSet
 	Budgets     []*policyv1.PodDisruptionBudget
 	Volumes     []*corev1.PersistentVolume
