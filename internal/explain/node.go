@@ -50,6 +50,9 @@ func (c *Cluster) Node(name string) (*Answer, error) {
 		c.stayingNode(a, int32(at), n)
 	}
 	c.nodeFacts(a, n, c.in.Nodes[at].Drift)
+	if held := c.Decision().Spares[int32(at)]; held != nil {
+		a.fact("spare", "holds "+world.HeldWords(held))
+	}
 	a.Node = model.NewNodeDetail(n)
 	a.remember(c.history(ref))
 	return a, nil

@@ -9,12 +9,14 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	awsv1 "karpenter/api/aws/v1"
 	v1 "karpenter/api/karpenter/v1"
 	"karpenter/api/karpenter/v1alpha1"
 	"karpenter/internal/state/dump"
+	"karpenter/internal/state/toworld"
 )
 
 // Change is a cluster with manifests applied to it that nobody has applied.
@@ -152,7 +154,7 @@ func (c *Change) one(m map[string]any) (*Prices, error) {
 	case PricesKind:
 		p := &Prices{}
 		return p, decode(m, p, id)
-	case "PersistentVolume", "PersistentVolumeClaim", "StorageClass", "Namespace", "Service", "CSINode":
+	case "PersistentVolume", "PersistentVolumeClaim", "StorageClass", "Namespace", "Service", "CSINode", "CapacityBuffer", "PodTemplate":
 		return nil, c.other(m, id)
 	case "LimitRange", "ResourceQuota":
 		return nil, nil
@@ -175,7 +177,7 @@ func (i identity) String() string {
 }
 
 // namespaced are the kinds that live in a namespace.
-var namespaced = []string{"Deployment", "StatefulSet", "ReplicaSet", "Job", "Pod", "DaemonSet", "PodDisruptionBudget", "PersistentVolumeClaim", "Service", "LimitRange", "ResourceQuota"}
+var namespaced = []string{"Deployment", "StatefulSet", "ReplicaSet", "Job", "Pod", "DaemonSet", "PodDisruptionBudget", "PersistentVolumeClaim", "Service", "LimitRange", "ResourceQuota", "CapacityBuffer", "PodTemplate"}
 
 func policyKind(kind string) bool { return kind == "LimitRange" || kind == "ResourceQuota" }
 
@@ -339,8 +341,23 @@ func (c *Change) other(m map[string]any, id identity) error {
 	o.Namespaces = replaced(o.Namespaces, read.Namespaces)
 	o.Services = replaced(o.Services, read.Services)
 	o.CSINodes = replaced(o.CSINodes, read.CSINodes)
+	o.Templates = replaced(o.Templates, read.Templates)
+	o.Buffers = replaced(o.Buffers, read.Buffers)
+	for _, b := range read.Buffers {
+		c.release(identity{space: spaceOf(b), name: b.Name})
+	}
 	c.say("%s is applied", id)
 	return nil
+}
+
+// release takes away the spare pods of a buffer, as they have been resolved.
+func (c *Change) release(id identity) (any bool) {
+	count := len(c.Objects.Pods)
+	c.Objects.Pods = slices.DeleteFunc(c.Objects.Pods, func(p *corev1.Pod) bool {
+		buffer, _ := toworld.SpareOf(p)
+		return buffer == id.space+"/"+id.name
+	})
+	return len(c.Objects.Pods) < count
 }
 
 // replaced is a list with objects in it, in place of those of the same name.

@@ -13,6 +13,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	bufferv1 "karpenter/api/autoscaling/v1beta1"
 	v1 "karpenter/api/karpenter/v1"
 	"karpenter/api/karpenter/v1alpha1"
 )
@@ -24,6 +25,7 @@ var removable = map[string]string{
 	"replicaset": "ReplicaSet", "replicasets": "ReplicaSet", "rs": "ReplicaSet", "daemonset": "DaemonSet", "daemonsets": "DaemonSet", "ds": "DaemonSet",
 	"job": "Job", "jobs": "Job", "pod": "Pod", "pods": "Pod", "po": "Pod",
 	"poddisruptionbudget": "PodDisruptionBudget", "poddisruptionbudgets": "PodDisruptionBudget", "pdb": "PodDisruptionBudget",
+	"capacitybuffer": "CapacityBuffer", "capacitybuffers": "CapacityBuffer", "cb": "CapacityBuffer",
 }
 
 // identityOf reads KIND/NAME or KIND/NAMESPACE/NAME. The kind may be followed by its group, as in kubectl's output.
@@ -72,6 +74,10 @@ func (c *Change) remove(text string) error {
 		count := len(c.Objects.Budgets)
 		c.Objects.Budgets = slices.DeleteFunc(c.Objects.Budgets, func(b *policyv1.PodDisruptionBudget) bool { return b.Name == id.name && spaceOf(b) == id.space })
 		found = len(c.Objects.Budgets) < count
+	case "CapacityBuffer":
+		count := len(c.Objects.Buffers)
+		c.Objects.Buffers = slices.DeleteFunc(slices.Clone(c.Objects.Buffers), func(b *bufferv1.CapacityBuffer) bool { return b.Name == id.name && spaceOf(b) == id.space })
+		found = c.release(id) || len(c.Objects.Buffers) < count
 	case "Pod":
 		found, err = c.removePod(id)
 	default:

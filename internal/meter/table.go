@@ -146,5 +146,6 @@ func poolMetrics() []Metric {
 		{Name: NodePoolsAllowedDisruptions, Kind: Gauge, ID: "O28", Labels: budget, Help: "Nodes of a pool that the budgets allow to be disrupted at this moment."},
 		{Name: NodePoolsNodesConsumingBudgets, Kind: Gauge, ID: "O28", Labels: budget, Help: "Nodes of a pool that count against its budgets at this moment."},
 		{Name: NodePoolsPods, Kind: Gauge, ID: "ours", Labels: []string{"nodepool"}, Help: "Pods on a pool's nodes that would have to move if their node were disrupted."},
+		{Name: BufferSparePods, Kind: Gauge, ID: "ours", Labels: []string{"namespace", "name", "state"}, Help: "Spare pods of a CapacityBuffer: fits if nodes have room for them, launching if nodes are launched for them, refused if there is room nowhere."},
 	}
 }

@@ -31,7 +31,7 @@ func gates() []gate {
 		{name: "SpotToSpotConsolidation", of: func(o *Options) *bool { return &o.Gates.SpotToSpotConsolidation }},
 		{name: "NodeOverlay", of: func(o *Options) *bool { return &o.Gates.NodeOverlay }},
 		{name: "StaticCapacity", of: func(o *Options) *bool { return &o.Gates.StaticCapacity }, absent: true},
-		{name: "CapacityBuffer", of: func(o *Options) *bool { return &o.Gates.CapacityBuffer }, absent: true},
+		{name: "CapacityBuffer", on: true, of: func(o *Options) *bool { return &o.Gates.CapacityBuffer }},
 		{name: "PodDeletionCostManagement", of: func(o *Options) *bool { return &o.Gates.PodDeletionCostManagement }},
 		{name: "TerminateFirstDrift", of: func(o *Options) *bool { return &o.Gates.TerminateFirstDrift }},
 		{name: "TerminateFirstRepair", of: func(o *Options) *bool { return &o.Gates.TerminateFirstRepair }},

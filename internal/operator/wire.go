@@ -14,6 +14,7 @@ import (
 	"karpenter/internal/cloud"
 	"karpenter/internal/cloud/aws"
 	"karpenter/internal/control"
+	"karpenter/internal/control/buffer"
 	"karpenter/internal/control/claim"
 	"karpenter/internal/control/class"
 	"karpenter/internal/control/disruption"
@@ -54,6 +55,8 @@ type wiring struct {
 	provisioner *provision.Provisioner
 	creator     *provision.Creator
 	nominator   *provision.Nominator
+	// buffer resolves CapacityBuffers; nil if they have no effect.
+	buffer *buffer.Reconciler
 	// lifecycle launches claims; who ends them asks it what is under way.
 	lifecycle *claim.Lifecycle
 }
@@ -85,6 +88,7 @@ func (w *wiring) all(ctx context.Context) error {
 		{"interruption", w.interruption},
 		{"repair", w.repair},
 		{"disruption", w.disruption},
+		{"buffers", w.buffers},
 		{"observability", w.observability},
 		{"webhook", func(context.Context) error { return w.webhook() }},
 	} {

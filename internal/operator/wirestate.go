@@ -261,6 +261,7 @@ func (w *wiring) awaitFed(ctx context.Context, begin time.Time, fed []toolscache
 	if ctx.Err() != nil {
 		return nil
 	}
+	w.hydrateBuffers(ctx)
 	w.mirror.SetSynced()
 	w.set.Set(meter.ClusterStateSynced, 1)
 	w.ready.done(partCaches)

@@ -136,7 +136,7 @@ func (m *Mirror) All(kind Object) (list []Object, kept bool) {
 	case *corev1.Pod:
 		for _, space := range m.pods {
 			for _, e := range space {
-				if !e.gone && e.pod != nil {
+				if !e.gone && e.pod != nil && !toworld.Imagined(e.pod) {
 					list = append(list, e.pod)
 				}
 			}
@@ -197,6 +197,7 @@ func newTeller(s *world.Snapshot) *teller {
 		}
 	}
 	note(s.Pending)
+	note(s.Spare)
 	for _, n := range s.Nodes {
 		note(n.Pods)
 	}

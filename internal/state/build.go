@@ -68,7 +68,7 @@ func (m *Mirror) load(obj *dump.Objects) (problems []dump.Problem) {
 		e.pod = o
 		m.enqueue(e, reread)
 	}
-	return problems
+	return append(problems, m.loadBuffers(obj)...)
 }
 
 func feed[T Object](m *Mirror, list []T) {

@@ -66,6 +66,10 @@ type Mirror struct {
 	pending       []*podEntry
 	pendingWorlds []*world.Pod
 	byUID         *shards[podRef]
+	// spares are the pods that stand for spare pods of buffers, and spareWorlds those spare pods.
+	spares       map[*podEntry]spareEntry
+	spareWorlds  []*world.Pod
+	spareChanged bool
 	// nominees counts the pods that need a node and are nominated for a node; disregarded are nominations that do not count, by
 	// the pod.
 	nominees    int
@@ -138,7 +142,7 @@ func NewMirror(opt MirrorOptions) *Mirror {
 		hostsBy: map[string][]*host{}, claimsBy: map[string][]*claimEntry{}, claimsAt: map[string][]*claimEntry{},
 		assumed: map[string]bool{}, leaving: map[string]time.Time{}, gone: map[types.UID]time.Time{},
 		pools: map[string]*poolEntry{}, overlays: map[string]*overlayEntry{}, types: map[string]*typeList{}, daemons: map[string]*daemonEntry{}, budgets: map[string][]budget{},
-		disregarded: map[types.UID]string{}, problems: map[problemKey]error{}, idle: map[*podEntry]bool{}, unshown: map[unshownKey]bool{},
+		spares: map[*podEntry]spareEntry{}, disregarded: map[types.UID]string{}, problems: map[problemKey]error{}, idle: map[*podEntry]bool{}, unshown: map[unshownKey]bool{},
 	}
 	m.number()
 	return m

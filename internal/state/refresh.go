@@ -29,6 +29,7 @@ func (m *Mirror) refresh() {
 	m.refreshPods()
 	m.refreshDaemons()
 	m.refreshUnits()
+	m.refreshSpare()
 	m.publish()
 }
 
@@ -102,7 +103,7 @@ func (m *Mirror) publish() {
 		v.World = m.view.World
 	} else {
 		v.World = &world.Snapshot{
-			Resources: m.conv.Names.List(), Pools: m.poolList, Nodes: m.worlds, Classes: m.classes.share(), Pending: m.pendingWorlds, Daemons: m.daemonList,
+			Resources: m.conv.Names.List(), Pools: m.poolList, Nodes: m.worlds, Classes: m.classes.share(), Pending: m.pendingWorlds, Spare: m.spareWorlds, Daemons: m.daemonList,
 		}
 	}
 	m.view, m.changed, m.worldChanged, m.budgetsShared = v, false, false, true

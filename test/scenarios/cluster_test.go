@@ -144,6 +144,8 @@ func (c *cluster) add(w words) error {
 		return c.addNode(w)
 	case "pods", "pod", "daemon":
 		return c.addPods(w)
+	case "buffer":
+		return c.addBuffer(w)
 	case "pv", "pvc", "sc", "csinode", "namespace", "pdb", "service":
 		return c.addOther(w)
 	case "option":

@@ -14,8 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	bufferv1 "karpenter/api/autoscaling/v1beta1"
 	v1 "karpenter/api/karpenter/v1"
 	"karpenter/api/karpenter/v1alpha1"
+	"karpenter/internal/state/toworld"
 )
 
 func (c *cluster) addPool(w words) error {
@@ -289,13 +291,35 @@ func (c *cluster) addVolume(w words, deleted *metav1.Time) error {
 }
 
 // addPods adds a number of equal pods, or with daemon a DaemonSet of them.
-func (c *cluster) addPods(w words) error {
+// addBuffer adds a CapacityBuffer with so many spare pods, as it is once it has been resolved.
+func (c *cluster) addBuffer(w words) error {
+	tmpl, err := podTemplate(w)
+	if err != nil {
+		return err
+	}
+	b := &bufferv1.CapacityBuffer{ObjectMeta: metav1.ObjectMeta{Namespace: tmpl.Namespace, Name: w.name}}
+	tmpl.Spec.NodeName = "left-out"
+	n := w.count()
+	c.objects.Pods = append(c.objects.Pods, toworld.BufferPod(b, &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: tmpl.Labels}, Spec: tmpl.Spec}, int32(n)))
+	for _, p := range toworld.SparePods(tmpl.Namespace+"/"+w.name, 0, n) {
+		c.workload[p.UID] = "spare:" + w.name
+	}
+	return nil
+}
+
+// count is the number after ×, 1 if there is none.
+func (w words) count() int {
 	count := 1
 	for _, a := range w.args {
 		if n, ok := strings.CutPrefix(a[0], "×"); ok {
 			count, _ = strconv.Atoi(n)
 		}
 	}
+	return count
+}
+
+func (c *cluster) addPods(w words) error {
+	count := w.count()
 	tmpl, err := podTemplate(w)
 	if err != nil {
 		return err

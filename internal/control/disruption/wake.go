@@ -47,6 +47,9 @@ func (w *wakes) wait(ctx context.Context, clock control.Clock, d time.Duration) 
 	return 0
 }
 
+// Wake has the loop decide soon: what decisions are made from has changed in a way that no object that it watches shows.
+func (l *Loop) Wake() { l.wakes.call(true) }
+
 // watch has events end the loop's rest: claims of moves that get on, claims that become candidates, pools that change, and overlays.
 // Pods come and go all the time; what that means for nodes is looked at now and then.
 func (l *Loop) watch(ctx context.Context, informers cache.Informers) error {

@@ -55,8 +55,8 @@ func drafts(view *state.View, nodes []*pack.NewNode, seed, reason string) []*Dra
 		}
 		claim = claim.DeepCopy()
 		claim.Name = claimName(n.Pool.Name, seed, i)
-		if len(n.Pods) > 0 {
-			claim.Annotations[karpv1.PlannedPodsAnnotationKey] = plannedPods(n.Pods)
+		if pods := world.Real(n.Pods); len(pods) > 0 {
+			claim.Annotations[karpv1.PlannedPodsAnnotationKey] = plannedPods(pods)
 		}
 		claims = append(claims, claim)
 		out = append(out, &Draft{Claim: claim, Node: n, Reason: reason, resources: view.World.Resources})

@@ -66,7 +66,7 @@ func (p *pins) add(claim string, pods []*world.Pod, now time.Time) {
 	if p.of == nil {
 		p.of = map[types.UID]*pin{}
 	}
-	for _, pod := range pods {
+	for _, pod := range world.Real(pods) { // spare pods give their room to whoever comes
 		if have := p.of[uid(pod)]; have == nil || have.claim != claim {
 			p.added++
 			p.of[uid(pod)] = &pin{claim: claim, until: now.Add(maxPin), number: p.added}

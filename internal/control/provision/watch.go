@@ -81,6 +81,9 @@ func (p *Provisioner) podChanged(before, pod *corev1.Pod) {
 	p.rollouts.see(pod, now)
 	if before != nil && before.Spec.NodeName == "" && pod.Spec.NodeName != "" && !control.OfNode(pod) {
 		p.Creator.pins.bind(now)
+		if p.spare.Load() {
+			p.Batch.Remind(refill)
+		}
 	}
 	switch waits := p.track.see(pod, now); {
 	case waits && before != nil && before.UID == pod.UID && unplaced(before):
@@ -133,5 +136,8 @@ func (p *Provisioner) claimChanged(before, claim *karpv1.NodeClaim) {
 	}
 }
 
-// started is the trigger of the first pass.
-const started types.UID = "started"
+// started is the trigger of the first pass, refill that of one that looks whether a pod has taken the room of spare ones.
+const (
+	started types.UID = "started"
+	refill  types.UID = "refill"
+)

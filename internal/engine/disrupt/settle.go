@@ -8,10 +8,11 @@ import (
 )
 
 // settle goes on from where everything is that is under way: pods that are pending and pods of nodes that are leaving are where
-// they are expected to go, so that no move counts on room that they need (D26).
+// they are expected to go, so that no move counts on room that they need (D26). Spare pods are on the nodes that have room for them
+// then: whatever becomes of these nodes, the spare pods need room elsewhere (P112).
 func (d *decider) settle() {
 	s := d.in.World
-	if len(s.Pending) == 0 && !leavers(s) {
+	if len(s.Pending)+len(s.Spare) == 0 && !leavers(s) {
 		d.notice(nil)
 		d.start()
 		return
@@ -34,8 +35,11 @@ func (d *decider) settle() {
 	for _, f := range plan.Existing {
 		i := index[f.Node]
 		d.nodes[i] = d.joined(d.nodes[i], f.Pods)
-		d.due[i] = true
+		d.due[i] = slices.ContainsFunc(f.Pods, func(p *world.Pod) bool { return !p.Spare })
 		d.awaits[i] = slices.ContainsFunc(f.Pods, func(p *world.Pod) bool { return waiting[p] })
+		if held := s.SparePods(f.Pods); held != nil {
+			d.spares[int32(i)] = held
+		}
 	}
 	for _, n := range plan.Nodes {
 		n.Name = "pending " + n.Name // no move's

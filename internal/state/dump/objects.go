@@ -10,6 +10,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
+	bufferv1 "karpenter/api/autoscaling/v1beta1"
 	v1 "karpenter/api/karpenter/v1"
 	"karpenter/api/karpenter/v1alpha1"
 )
@@ -33,6 +34,8 @@ type Objects struct {
 	Controllers []*corev1.ReplicationController
 	ReplicaSets []*appsv1.ReplicaSet
 	StatefulSet []*appsv1.StatefulSet
+	Buffers     []*bufferv1.CapacityBuffer
+	Templates   []*corev1.PodTemplate
 	// Ignored counts objects of kinds that planning does not read, by kind.
 	Ignored map[string]int
 }

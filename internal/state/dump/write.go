@@ -48,6 +48,8 @@ func (o *Objects) Write(w io.Writer) error {
 	writeItems(out, "v1", "ReplicationController", o.Controllers)
 	writeItems(out, "apps/v1", "ReplicaSet", o.ReplicaSets)
 	writeItems(out, "apps/v1", "StatefulSet", o.StatefulSet)
+	writeItems(out, "autoscaling.x-k8s.io/v1beta1", "CapacityBuffer", o.Buffers)
+	writeItems(out, "v1", "PodTemplate", o.Templates)
 	out.text("]}")
 	if out.err == nil {
 		out.err = out.w.Flush()
