@@ -76,6 +76,7 @@ func (r *disruptionReader) node(n *Node) disrupt.Node {
 		return out
 	}
 	out.Deadline = n.Claim.Spec.TerminationGracePeriod != nil
+	r.static(n, &out)
 	out.Illness = r.illness(n)
 	if from, moved := n.Claim.Annotations[v1.MovedFromAnnotationKey]; moved {
 		out.Made = n.Claim.CreationTimestamp.Time
@@ -92,6 +93,20 @@ func (r *disruptionReader) node(n *Node) disrupt.Node {
 	}
 	out.Consolidatable, out.NotYet = r.quiet(n)
 	return out
+}
+
+// static is what decides which nodes a static pool counts and gives up (P104, P105).
+func (r *disruptionReader) static(n *Node, out *disrupt.Node) {
+	_, out.Moving = n.Claim.Annotations[v1.MoveAnnotationKey]
+	out.Going = n.Claim.DeletionTimestamp != nil || n.Object != nil && n.Object.DeletionTimestamp != nil || n.World.Deleting && !out.Moving && !disrupted(n.Object)
+	out.Unlaunched = n.Claim.Status.ProviderID == ""
+	if n.Claim.Annotations[v1.DoNotDisruptAnnotationKey] == "true" || n.Object != nil && n.Object.Annotations[v1.DoNotDisruptAnnotationKey] == "true" {
+		out.Protected = true
+	}
+	if out.Left = 1; n.Claim.Spec.ExpireAfter.Duration != nil && *n.Claim.Spec.ExpireAfter.Duration > 0 {
+		age := r.now.Sub(n.Claim.CreationTimestamp.Time)
+		out.Left = min(1, max(0, 1-age.Seconds()/n.Claim.Spec.ExpireAfter.Duration.Seconds()))
+	}
 }
 
 // origin reads what a move has written on a claim that it made: "from=pool/type/zone/capacity-type,…" among other words.
