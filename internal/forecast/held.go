@@ -79,9 +79,6 @@ func (c *Change) judgePools() {
 			set.Set(class, c.Now)
 		}
 		c.Objects.Pools[i] = next
-		if valid.Reason == v1.ReasonStaticPoolUnsupported {
-			c.say("NodePool %s asks for %d nodes by replicas, which this version does not act on: no node is launched or removed for it", p.Name, *p.Spec.Replicas)
-		}
 	}
 }
 

@@ -59,6 +59,24 @@ func (v *View) Disruption(opt DisruptionOptions, now time.Time) *disrupt.Input {
 	return in
 }
 
+// Static is what static pools are scaled by: of nodes of other pools it says nothing.
+func (v *View) Static(now time.Time) *disrupt.Input {
+	in := &disrupt.Input{World: v.World, Nodes: make([]disrupt.Node, len(v.Nodes))}
+	static := map[string]bool{}
+	for _, p := range v.World.Pools {
+		static[p.Name] = p.Static
+	}
+	r := &disruptionReader{v: v, now: now, cover: &cover{}} // PodDisruptionBudgets have no say in it
+	for i, n := range v.Nodes {
+		if n.Claim != nil && static[n.World.Pool] {
+			r.readPods(n, &in.Nodes[i])
+			r.static(n, &in.Nodes[i])
+			drifted(n.Claim, &in.Nodes[i])
+		}
+	}
+	return in
+}
+
 // disruptionReader reads one view at one moment.
 type disruptionReader struct {
 	v     *View
@@ -82,17 +100,24 @@ func (r *disruptionReader) node(n *Node) disrupt.Node {
 		out.Made = n.Claim.CreationTimestamp.Time
 		out.From = origin(from)
 	}
-	if c := condition(n.Claim, v1.ConditionDrifted); c != nil && c.Status == "True" {
-		out.Drift, out.DriftedAt = c.Reason, c.LastTransitionTime.Time
-		if c.Message != "" && c.Message != c.Reason {
-			out.Drift = strings.TrimPrefix(c.Reason+": "+c.Message, ": ")
-		}
-		if out.Drift == "" {
-			out.Drift = v1.ConditionDrifted
-		}
-	}
+	drifted(n.Claim, &out)
 	out.Consolidatable, out.NotYet = r.quiet(n)
 	return out
+}
+
+// drifted is what a claim says about its drift.
+func drifted(claim *v1.NodeClaim, out *disrupt.Node) {
+	c := condition(claim, v1.ConditionDrifted)
+	if c == nil || c.Status != "True" {
+		return
+	}
+	out.Drift, out.DriftedAt = c.Reason, c.LastTransitionTime.Time
+	if c.Message != "" && c.Message != c.Reason {
+		out.Drift = strings.TrimPrefix(c.Reason+": "+c.Message, ": ")
+	}
+	if out.Drift == "" {
+		out.Drift = v1.ConditionDrifted
+	}
 }
 
 // static is what decides which nodes a static pool counts and gives up (P104, P105).
