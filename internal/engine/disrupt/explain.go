@@ -106,7 +106,7 @@ func (d *decider) askHealthy(node int32) Verdict {
 		if v.Goes || !drifted {
 			return v
 		}
-		if w := d.askDrifted(node); w.Goes {
+		if w := d.askDrifted(node); w.Goes || d.isStatic(node) {
 			return w
 		}
 		return v

@@ -178,3 +178,20 @@ func (s *Scaling) shrink(in *Input) {
 		left = slices.Delete(left, k, k+1)
 	}
 }
+
+// Staged is a snapshot in which static pools are being scaled: what they make is on its way, and what they give up is being deleted.
+func Staged(s *world.Snapshot, list []*Scaling) *world.Snapshot {
+	out := *s
+	out.Nodes = slices.Clone(s.Nodes)
+	for _, x := range list {
+		for _, l := range x.Remove {
+			gone := withPods(out.Nodes[l.Node], out.Nodes[l.Node].Pods)
+			gone.Deleting = true
+			out.Nodes[l.Node] = gone
+		}
+		for _, n := range x.Add {
+			out.Nodes = append(out.Nodes, planned(n))
+		}
+	}
+	return &out
+}

@@ -126,7 +126,9 @@ func (f *Fixed) describe(chosen int32) (*NewNode, why.Reason, bool) {
 	v := &m.variants[c.variant]
 	list, reserve := []int32{chosen}, []int32(nil)
 	need := minValues(v.pool.Need)
-	asks := func(key string) bool { return slices.ContainsFunc(need, func(r req.Requirement) bool { return r.Key == key }) }
+	asks := func(key string) bool {
+		return slices.ContainsFunc(need, func(r req.Requirement) bool { return r.Key == key })
+	}
 	if c.off.Reservation == "" {
 		list, reserve = f.alternatives(chosen, asks(world.LabelZone), asks(world.LabelCapacityType))
 	}
