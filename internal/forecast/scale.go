@@ -10,6 +10,9 @@ import (
 	"karpenter/internal/state"
 )
 
+// maxNodes bounds what static pools make in a forecast: nobody has more nodes in a cluster, and a mistyped number must not take hours.
+const maxNodes = 20_000
+
 // scaledDown is the reason of nodes that static pools give up.
 const scaledDown = "ScaledDown"
 
@@ -21,7 +24,7 @@ func (r *run) carryScaling(view *state.View) bool {
 		add += len(s.Add)
 		remove += len(s.Remove)
 	}
-	if add+remove == 0 {
+	if add+remove == 0 || len(view.Nodes)+add > maxNodes {
 		return false
 	}
 	r.out.Rounds++

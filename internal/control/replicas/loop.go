@@ -204,6 +204,9 @@ func (l *Loop) held(view *state.View, now time.Time) map[string]string {
 // carryOut does what a pool needs, and says after how long to look at it again.
 func (l *Loop) carryOut(ctx context.Context, view *state.View, s *disrupt.Scaling) time.Duration {
 	again := resync
+	if len(s.Add) == disrupt.MostAtOnce {
+		again = pace
+	}
 	if len(s.Add) > 0 && !l.grow(ctx, view, s) {
 		again = failed
 	}
@@ -294,9 +297,16 @@ func (l *Loop) short(view *state.View, s *disrupt.Scaling) {
 	if p := view.Pool(s.Pool); p != nil {
 		l.Recorder.Tell(control.Event{
 			Object: p.Object, Warning: true, Reason: EventShort, Every: shortEvery,
-			Message: fmt.Sprintf("%d of %s missing: %s", s.Short, why.Plural(int(s.Replicas), "node is", "nodes are"), s.Why.Line()),
+			Message: fmt.Sprintf("%d of %s %s missing: %s", s.Short, why.Count(int(s.Replicas), "node"), is(s.Short), s.Why.Line()),
 		})
 	}
+}
+
+func is(n int) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
 }
 
 func (l *Loop) tell(view *state.View, pool, reason, message string) {

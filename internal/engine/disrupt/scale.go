@@ -11,6 +11,10 @@ import (
 	"karpenter/internal/engine/world"
 )
 
+// MostAtOnce is how many nodes of a pool one decision makes at most, so that a number of replicas that nobody can have takes no more than a decision
+// can hold. The next one goes on.
+const MostAtOnce = 1000
+
 // Size is how many nodes a static pool has and is to have.
 type Size struct {
 	Pool     string
@@ -114,7 +118,8 @@ func (s *Scaling) grow(in *Input, opt Options, pool *world.Pool, missing int64) 
 		return
 	}
 	fixed := pack.NewFixed(in.World, pool, opt.Pack)
-	for range wanted {
+	s.Short -= int(max(0, wanted-MostAtOnce)) // those have their turn
+	for range min(wanted, MostAtOnce) {
 		n, r, ok := fixed.Next()
 		if !ok {
 			s.Why = r

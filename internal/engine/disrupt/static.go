@@ -14,7 +14,7 @@ type static struct {
 	pool *world.Pool
 	Size
 	fixed *pack.Fixed
-	up    int // active nodes that are initialized
+	up    int // active nodes that are initialized, apart from what is decided here
 }
 
 // isStatic says whether a node belongs to a static pool.
@@ -80,7 +80,7 @@ func (d *decider) oneForOne(reason Reason, node int32) (*Move, why.Reason, bool)
 	case int64(s.Active) > s.Replicas:
 		return nil, why.New(why.Moving, "pool %s has %s more than replicas, and these are removed first", s.Pool, why.Count(s.Active-int(s.Replicas), "node")), false
 	case blocked != "" && (s.pool.Refused != "" || !d.mayTerminateFirst(reason)):
-		return nil, why.New(why.Limit, "%s", blocked), false
+		return nil, why.New(why.Refused, "%s", blocked), false
 	case s.pool.Refused != "":
 		return nil, why.New(why.NoPool, "pool %s %s", s.Pool, s.pool.Refused), false
 	case blocked != "":
@@ -136,9 +136,6 @@ func (s *static) took(d *decider, m *Move) {
 		s.Deleting++
 	} else {
 		s.Moving++
-	}
-	if d.in.World.Nodes[node].Initialized && m.TerminateFirst {
-		s.up--
 	}
 	shut := withPods(d.nodes[node], d.nodes[node].Pods)
 	shut.Deleting = true

@@ -138,6 +138,7 @@ declare namespace api {
     totals: Totals;
     nodes: FleetNode[];
     pending: Pending[];
+    staticPools?: StaticPool[];
     decided: boolean;
   }
   interface FleetNode {
@@ -302,6 +303,7 @@ declare namespace api {
     nodes: number;
     deleting: number;
     static?: boolean;
+    replicas?: number;
     instanceTypes: number;
     limits?: LimitModel[];
     requirements?: string[];
@@ -367,6 +369,12 @@ declare namespace api {
     from: string;
     to: string;
     nodes: number;
+  }
+  interface StaticPool {
+    pool: string;
+    nodes: number;
+    replicas: number;
+    deleting?: number;
   }
   interface StockOut {
     instanceType: string;
