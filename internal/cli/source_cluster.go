@@ -58,6 +58,7 @@ var listed = []struct {
 }{
 	{"karpenter.sh/v1", "NodePool", "/apis/karpenter.sh/v1/nodepools", true},
 	{"karpenter.sh/v1", "NodeClaim", "/apis/karpenter.sh/v1/nodeclaims", true},
+	{"karpenter.sh/v1alpha1", "NodeOverlay", "/apis/karpenter.sh/v1alpha1/nodeoverlays", false},
 	{"karpenter.k8s.aws/v1", "EC2NodeClass", "/apis/karpenter.k8s.aws/v1/ec2nodeclasses", false},
 	{"v1", "Node", "/api/v1/nodes", true},
 	{"v1", "Pod", "/api/v1/pods", true},

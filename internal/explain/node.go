@@ -265,6 +265,9 @@ func (c *Cluster) leavingNode(a *Answer, n *state.Node) {
 func (c *Cluster) nodeFacts(a *Answer, n *state.Node, drift string) {
 	w := n.World
 	a.fact("type", instance(w))
+	if w.PricedBy != "" {
+		a.fact("price", fmt.Sprintf("%s, by NodeOverlay %s; the list price is %s", why.Money(w.Price), w.PricedBy, why.Money(w.ListPrice)))
+	}
 	a.fact("pool", w.Pool)
 	a.fact("claim", w.Claim)
 	if n.Object != nil && n.Object.CreationTimestamp.Unix() > 0 {

@@ -13,6 +13,7 @@ import (
 
 	awsv1 "karpenter/api/aws/v1"
 	v1 "karpenter/api/karpenter/v1"
+	"karpenter/api/karpenter/v1alpha1"
 	"karpenter/internal/state/dump"
 )
 
@@ -39,6 +40,8 @@ type Change struct {
 
 	// Words say what is changed, one line each; Ignored what is not understood.
 	Words, Ignored []string
+	// Overlaid says that NodeOverlays are changed.
+	Overlaid bool
 	// Drift is what of it makes nodes differ from what is asked for.
 	Drift []Drifted
 
@@ -60,7 +63,7 @@ type Drifted struct {
 func (c *Change) Apply(manifests []map[string]any) error {
 	o := *c.Objects
 	o.Pods, o.Claims, o.Pools, o.Budgets = slices.Clone(o.Pods), slices.Clone(o.Claims), slices.Clone(o.Pools), slices.Clone(o.Budgets)
-	o.DaemonSets, o.VolumeUses, o.Nodes = slices.Clone(o.DaemonSets), slices.Clone(o.VolumeUses), slices.Clone(o.Nodes)
+	o.DaemonSets, o.VolumeUses, o.Nodes, o.Overlays = slices.Clone(o.DaemonSets), slices.Clone(o.VolumeUses), slices.Clone(o.Nodes), slices.Clone(o.Overlays)
 	c.Objects, c.pools = &o, map[string]bool{}
 	manifests, err := c.placed(manifests)
 	if err != nil {
@@ -140,6 +143,8 @@ func (c *Change) one(m map[string]any) (*Prices, error) {
 		return nil, c.pool(m, id)
 	case awsv1.EC2NodeClassKind:
 		return nil, c.class(m, id)
+	case "NodeOverlay":
+		return nil, c.overlay(m, id)
 	case "Deployment", "StatefulSet", "ReplicaSet", "Job", "Pod", "DaemonSet":
 		return nil, c.workload(m, id)
 	case "PodDisruptionBudget":
@@ -266,6 +271,29 @@ func (c *Change) class(m map[string]any, id identity) error {
 		c.say("%s changes", id)
 	}
 	c.classes = append(c.classes, n)
+	return nil
+}
+
+// overlay applies a NodeOverlay.
+func (c *Change) overlay(m map[string]any, id identity) error {
+	o := &v1alpha1.NodeOverlay{}
+	if err := decode(m, o, id); err != nil {
+		return err
+	}
+	if wrong := o.Validate(awsv1.LabelRules()); len(wrong) > 0 {
+		return fmt.Errorf("%s: %w", id, wrong.ToAggregate())
+	}
+	at := slices.IndexFunc(c.Objects.Overlays, func(x *v1alpha1.NodeOverlay) bool { return x.Name == o.Name })
+	switch {
+	case at < 0:
+		c.say("%s is new", id)
+	case same(c.Objects.Overlays[at].Spec, o.Spec):
+		c.say("%s is as it is in the cluster", id)
+		return nil
+	default:
+		c.say("%s changes", id)
+	}
+	c.Objects.Overlays, c.Overlaid = replaced(c.Objects.Overlays, []*v1alpha1.NodeOverlay{o}), true
 	return nil
 }
 

@@ -14,11 +14,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "karpenter/api/karpenter/v1"
+	"karpenter/api/karpenter/v1alpha1"
 )
 
 // removable are the kinds that can be deleted, by the words that kubectl takes for them.
 var removable = map[string]string{
-	"nodepool": "NodePool", "nodepools": "NodePool", "nodeclaim": "NodeClaim", "nodeclaims": "NodeClaim", "node": "Node", "nodes": "Node", "no": "Node",
+	"nodepool": "NodePool", "nodepools": "NodePool", "nodeoverlay": "NodeOverlay", "nodeoverlays": "NodeOverlay", "overlays": "NodeOverlay", "nodeclaim": "NodeClaim", "nodeclaims": "NodeClaim", "node": "Node", "nodes": "Node", "no": "Node",
 	"deployment": "Deployment", "deployments": "Deployment", "deploy": "Deployment", "statefulset": "StatefulSet", "statefulsets": "StatefulSet", "sts": "StatefulSet",
 	"replicaset": "ReplicaSet", "replicasets": "ReplicaSet", "rs": "ReplicaSet", "daemonset": "DaemonSet", "daemonsets": "DaemonSet", "ds": "DaemonSet",
 	"job": "Job", "jobs": "Job", "pod": "Pod", "pods": "Pod", "po": "Pod",
@@ -59,6 +60,10 @@ func (c *Change) remove(text string) error {
 	switch id.kind {
 	case "NodePool":
 		found = c.removePool(id)
+	case "NodeOverlay":
+		count := len(c.Objects.Overlays)
+		c.Objects.Overlays = slices.DeleteFunc(c.Objects.Overlays, func(o *v1alpha1.NodeOverlay) bool { return o.Name == id.name })
+		found = len(c.Objects.Overlays) < count
 	case "NodeClaim":
 		found = c.endClaims(func(n *v1.NodeClaim) bool { return n.Name == id.name })
 	case "Node":

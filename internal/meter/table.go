@@ -58,7 +58,7 @@ func nodeMetrics() []Metric {
 		{Name: NodesDrained, Kind: Counter, ID: "O10", Labels: []string{"nodepool"}, Help: "Nodes that were drained."},
 		{
 			Name: NodesReboots, Kind: Counter, ID: "N7", Labels: []string{"result"},
-			Help: "Reboots of unhealthy nodes that have ended, by what came of them: succeeded, provider_error, recovery_timeout or invalid_request.",
+			Help: "Reboots of unhealthy nodes that have ended, by what came of them: succeeded, provider_error, recovery_timeout, drain_timeout or invalid_request.",
 		},
 		{
 			Name: NodesRebootDuration, Kind: Histogram, ID: "N7", Labels: []string{"result"}, Buckets: doubling(1, 12),

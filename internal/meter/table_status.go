@@ -11,6 +11,7 @@ const (
 	NodePool     Tracked = "nodepool"
 	Node         Tracked = "node"
 	EC2NodeClass Tracked = "ec2nodeclass"
+	NodeOverlay  Tracked = "nodeoverlay"
 )
 
 // tracked has the labels of an object that its metrics carry, and how the older metrics without a kind in their name call
@@ -24,6 +25,7 @@ var tracked = []struct {
 	{NodePool, nil, "karpenter.sh", "NodePool"},
 	{Node, []string{"karpenter_sh_nodepool", "karpenter_k8s_aws_ec2nodeclass", "karpenter_sh_initialized"}, "", ""},
 	{EC2NodeClass, nil, "karpenter.k8s.aws", "EC2NodeClass"},
+	{NodeOverlay, nil, "karpenter.sh", "NodeOverlay"},
 }
 
 // Suffixes of the status metrics of a kind.

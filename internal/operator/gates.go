@@ -29,7 +29,7 @@ func gates() []gate {
 		{name: "NodeRepair", of: func(o *Options) *bool { return &o.Gates.NodeRepair }},
 		{name: "ReservedCapacity", on: true, of: func(o *Options) *bool { return &o.Gates.ReservedCapacity }},
 		{name: "SpotToSpotConsolidation", of: func(o *Options) *bool { return &o.Gates.SpotToSpotConsolidation }},
-		{name: "NodeOverlay", of: func(o *Options) *bool { return &o.Gates.NodeOverlay }, absent: true},
+		{name: "NodeOverlay", of: func(o *Options) *bool { return &o.Gates.NodeOverlay }},
 		{name: "StaticCapacity", on: true, of: func(o *Options) *bool { return &o.Gates.StaticCapacity }},
 		{name: "CapacityBuffer", of: func(o *Options) *bool { return &o.Gates.CapacityBuffer }, absent: true},
 		{name: "PodDeletionCostManagement", of: func(o *Options) *bool { return &o.Gates.PodDeletionCostManagement }},

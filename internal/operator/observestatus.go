@@ -9,6 +9,7 @@ import (
 
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/api/karpenter/v1alpha1"
 	"karpenter/internal/control"
 	"karpenter/internal/meter"
 )
@@ -24,7 +25,7 @@ type trackedKind struct {
 	conditions func(client.Object) []meter.Condition
 }
 
-func trackedKinds() []trackedKind {
+func trackedKinds(gates Gates) []trackedKind {
 	ours := func(list []karpv1.Condition) []meter.Condition {
 		found := make([]meter.Condition, 0, len(list))
 		for _, c := range list {
@@ -32,7 +33,7 @@ func trackedKinds() []trackedKind {
 		}
 		return found
 	}
-	return []trackedKind{
+	kinds := []trackedKind{
 		{meter.NodeClaim, &karpv1.NodeClaim{}, karpv1.TerminationFinalizer, func(o client.Object) []meter.Condition { return ours(o.(*karpv1.NodeClaim).Status.Conditions) }},
 		{meter.NodePool, &karpv1.NodePool{}, karpv1.TerminationFinalizer, func(o client.Object) []meter.Condition { return ours(o.(*karpv1.NodePool).Status.Conditions) }},
 		{meter.EC2NodeClass, &awsv1.EC2NodeClass{}, awsv1.TerminationFinalizer, func(o client.Object) []meter.Condition { return ours(o.(*awsv1.EC2NodeClass).Status.Conditions) }},
@@ -44,6 +45,12 @@ func trackedKinds() []trackedKind {
 			return found
 		}},
 	}
+	if gates.NodeOverlay {
+		kinds = append(kinds, trackedKind{meter.NodeOverlay, &v1alpha1.NodeOverlay{}, karpv1.TerminationFinalizer, func(o client.Object) []meter.Condition {
+			return ours(o.(*v1alpha1.NodeOverlay).Status.Conditions)
+		}})
+	}
+	return kinds
 }
 
 // statusWatch turns changes of one kind's conditions into metrics and events (O45, O52).

@@ -205,6 +205,7 @@ func (w *wiring) reading() state.Options {
 		DefaultSpread:       w.options.DefaultSpread,
 		AllowResourceClaims: !w.options.IgnoreDRARequests,
 		OwnDeletionCosts:    w.options.Gates.PodDeletionCostManagement,
+		NodeOverlays:        w.options.Gates.NodeOverlay,
 	}
 }
 

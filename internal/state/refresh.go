@@ -56,6 +56,7 @@ func (m *Mirror) renumber(names bool) {
 		for _, d := range m.daemons {
 			d.dirty, d.world = true, nil
 		}
+		m.overlaysChanged, m.overlaysSeen = true, true
 	}
 	m.read = nil
 	for k := range m.drafts.Reads {
@@ -95,7 +96,7 @@ func (m *Mirror) publish() {
 	if m.view != nil && !m.changed && !m.worldChanged {
 		return
 	}
-	v := &View{Nodes: m.nodes, Problems: m.problemList, pools: m.poolIndex, budgets: m.budgets, pods: m.byUID.freeze(), claims: m.byClaim.freeze(), ownCosts: m.opt.OwnDeletionCosts}
+	v := &View{Nodes: m.nodes, Overlays: m.overlayList, Problems: m.problemList, pools: m.poolIndex, budgets: m.budgets, pods: m.byUID.freeze(), claims: m.byClaim.freeze(), ownCosts: m.opt.OwnDeletionCosts}
 	v.sources, v.Told, v.Nominees = m.refreshSources(), m.told, m.listNominees()
 	if m.view != nil && !m.worldChanged {
 		v.World = m.view.World

@@ -114,8 +114,13 @@ func (b *bench) run() (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	overlaid, err := b.overlaid()
+	if err != nil {
+		return false, fmt.Errorf("overlays: %w", err)
+	}
 	ok := printBars(rows, fleets)
-	data, err := json.MarshalIndent(map[string]any{"plans": rows, "fleets": fleets}, "", " ")
+	ok = overlaid.holds() && ok
+	data, err := json.MarshalIndent(map[string]any{"plans": rows, "fleets": fleets, "overlays": overlaid}, "", " ")
 	if err != nil {
 		return false, fmt.Errorf("write figures: %w", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	v1 "karpenter/api/karpenter/v1"
+	"karpenter/api/karpenter/v1alpha1"
 )
 
 func (c *cluster) addPool(w words) error {
@@ -92,6 +93,37 @@ func (c *cluster) addPool(w words) error {
 		return err
 	}
 	return disruption(p, w)
+}
+
+// addOverlay adds a NodeOverlay.
+func (c *cluster) addOverlay(w words) error {
+	o := &v1alpha1.NodeOverlay{ObjectMeta: metav1.ObjectMeta{Name: w.name}}
+	for _, text := range w.all("req") {
+		r, err := requirement(text)
+		if err != nil {
+			return err
+		}
+		o.Spec.Requirements = append(o.Spec.Requirements, v1alpha1.Requirement{Key: r.Key, Operator: r.Operator, Values: r.Values})
+	}
+	if w.has("price") {
+		o.Spec.Price = new(w.get("price", ""))
+	}
+	if w.has("adjust") {
+		o.Spec.PriceAdjustment = new(w.get("adjust", ""))
+	}
+	if v := w.get("weight", ""); v != "" {
+		n, err := strconv.ParseInt(v, 10, 32)
+		if err != nil {
+			return err
+		}
+		o.Spec.Weight = new(int32(n))
+	}
+	var err error
+	if w.has("resource") {
+		o.Spec.Capacity, err = quantities(w)
+	}
+	c.objects.Overlays = append(c.objects.Overlays, o)
+	return err
 }
 
 // addNode adds a node, with a claim if it has a pool; a claim alone is a node that has not appeared yet.

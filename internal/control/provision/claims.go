@@ -97,6 +97,12 @@ func newClaim(pool *karpv1.NodePool, n *pack.NewNode, resources []string) *karpv
 	claim.Annotations[karpv1.NodePoolHashAnnotationKey] = pool.Hash()
 	claim.Annotations[karpv1.NodePoolHashVersionAnnotationKey] = karpv1.NodePoolHashVersion
 	claim.Annotations[karpv1.MinValuesRelaxedAnnotationKey] = strconv.FormatBool(n.MinValuesRelaxed || lowered)
+	if slices.ContainsFunc(n.Choices, func(c pack.Choice) bool { return c.Offering.PricedBy != "" }) {
+		claim.Annotations[karpv1.PriceOverlayAppliedAnnotationKey] = "true"
+	}
+	if slices.ContainsFunc(n.Choices, func(c pack.Choice) bool { return len(c.Type.Added) > 0 }) {
+		claim.Annotations[karpv1.CapacityOverlayAppliedAnnotationKey] = "true"
+	}
 	if kubelet, ok := pool.Annotations[convert.KubeletAnnotation]; ok {
 		claim.Annotations[convert.KubeletAnnotation] = kubelet
 	}

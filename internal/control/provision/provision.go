@@ -169,7 +169,7 @@ func (p *Provisioner) Pass(ctx context.Context) error {
 	p.track.settle(view)
 	placed := p.Creator.pins.apply(l)
 	if p.Nominator != nil {
-		p.Nominator.Sweep(ctx, view)
+		defer p.Nominator.Sweep(ctx, view) // claims do not wait for it
 	}
 	speculative := p.speculative
 	p.speculative = speculativePlan{}

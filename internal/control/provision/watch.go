@@ -12,22 +12,28 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/api/karpenter/v1alpha1"
 	"karpenter/internal/control"
 )
 
 // watch has events trigger passes: of unschedulable pods (P1) and of nodes that pods have to leave (P2); and, so that nobody
-// waits for the next look, of pools that become usable and of claims that go away with the promise they were.
+// waits for the next look, of pools that become usable, of overlays, and of claims that go away with the promise they were.
 func (p *Provisioner) watch(ctx context.Context, informers cache.Informers) error {
-	for _, w := range []struct {
+	type watched struct {
 		of      client.Object
 		handler toolscache.ResourceEventHandler
-	}{
+	}
+	list := []watched{
 		{&corev1.Pod{}, handler(p.podChanged, p.podGone)},
 		{&appsv1.ReplicaSet{}, handler(func(_, set *appsv1.ReplicaSet) { p.rollouts.wants(set, p.Clock.Now()) }, p.rollouts.gone)},
 		{&corev1.Node{}, handler(p.nodeChanged, func(*corev1.Node) {})},
 		{&karpv1.NodePool{}, handler(p.poolChanged, func(*karpv1.NodePool) {})},
 		{&karpv1.NodeClaim{}, handler(p.claimChanged, func(c *karpv1.NodeClaim) { p.Batch.Trigger(c.UID) })},
-	} {
+	}
+	if p.Reading.NodeOverlays {
+		list = append(list, watched{&v1alpha1.NodeOverlay{}, handler(p.overlayChanged, func(o *v1alpha1.NodeOverlay) { p.Batch.Trigger(o.UID) })})
+	}
+	for _, w := range list {
 		informer, err := informers.GetInformer(ctx, w.of)
 		if err == nil {
 			_, err = informer.AddEventHandler(w.handler)
@@ -110,6 +116,13 @@ func (p *Provisioner) poolChanged(before, pool *karpv1.NodePool) {
 	ready := func(pool *karpv1.NodePool) bool { return pool.StatusConditions().IsTrue(karpv1.ConditionReady) }
 	if before == nil || before.Generation != pool.Generation || ready(before) != ready(pool) {
 		p.Batch.Trigger(pool.UID)
+	}
+}
+
+// overlayChanged triggers for an overlay that may make pods schedulable.
+func (p *Provisioner) overlayChanged(before, overlay *v1alpha1.NodeOverlay) {
+	if before == nil || before.Generation != overlay.Generation {
+		p.Batch.Trigger(overlay.UID)
 	}
 }
 

@@ -72,7 +72,7 @@ func planned(n *pack.NewNode) *world.Node {
 	c := n.Choices[0]
 	out := &world.Node{
 		Name: n.Name, Pool: n.Pool.Name, Labels: world.NewLabels(n.NodeLabels()), Taints: n.Pool.Taints, Capacity: c.Type.Capacity, Allocatable: c.Type.Allocatable,
-		Pods: n.Pods, InFlight: true, Price: n.Price(),
+		Pods: n.Pods, InFlight: true, Price: n.Price(), ListPrice: c.Offering.ListPrice, PricedBy: c.Offering.PricedBy,
 	}
 	if c.Offering.Capacity != nil {
 		out.Capacity = c.Offering.Capacity
@@ -100,6 +100,6 @@ func (d *decider) joined(n *world.Node, pods []*world.Pod) *world.Node {
 func withPods(n *world.Node, pods []*world.Pod) *world.Node {
 	return &world.Node{
 		Name: n.Name, Claim: n.Claim, Pool: n.Pool, Labels: n.Labels, Taints: n.Taints, Capacity: n.Capacity, Allocatable: n.Allocatable,
-		Pods: pods, Initialized: n.Initialized, InFlight: n.InFlight, Deleting: n.Deleting, Attached: slices.Clone(n.Attached), Price: n.Price,
+		Pods: pods, Initialized: n.Initialized, InFlight: n.InFlight, Deleting: n.Deleting, Attached: slices.Clone(n.Attached), Price: n.Price, ListPrice: n.ListPrice, PricedBy: n.PricedBy,
 	}
 }

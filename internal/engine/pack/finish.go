@@ -108,6 +108,9 @@ func (r *run) describe(p *problem, b *bin) *NewNode {
 		addTo(n.Requests, chosen.daemons)
 	}
 	n.Why = append(n.Why, why.Counted(why.Chosen, 1, fit, "cheapest of "+why.Plural(fit, "type that fits", "types that fit")))
+	if by := chosen.off.PricedBy; by != "" {
+		n.Why = append(n.Why, why.New(why.Chosen, "NodeOverlay %s makes its price %s; the list price is %s", by, why.Money(chosen.price), why.Money(chosen.off.ListPrice)))
+	}
 	for _, o := range list {
 		x := &m.options[o]
 		if x.typ != chosen.typ {

@@ -81,6 +81,8 @@ type InstanceType struct {
 	Capacity    Resources
 	Allocatable Resources
 	Offerings   []Offering
+	// Added is what of Capacity and Allocatable comes from NodeOverlays.
+	Added []Added
 }
 
 // Offering is a type in a place, under a purchase model.
@@ -89,8 +91,10 @@ type Offering struct {
 	CapacityType string
 	// Labels are further labels of nodes launched from the offering, such as a zone's id.
 	Labels Labels
-	// Price is in dollars an hour.
-	Price float64
+	// Price is in dollars an hour. Where the NodeOverlay PricedBy has changed it, ListPrice is what the provider says.
+	Price     float64
+	ListPrice float64
+	PricedBy  string
 	// Available says that it is sold now. A reservation that is full is available: it is there, and others have it (N3).
 	Available bool
 	// Reservation names a capacity reservation, of which Remaining instances are left.
@@ -130,8 +134,11 @@ type Node struct {
 	FirstZone string
 	// Attached lists claims of shared volumes that are attached already, sorted.
 	Attached []string
-	// Price is what the node costs an hour, 0 if unknown.
-	Price float64
+	// Price is what the node costs an hour, 0 if unknown. Where the NodeOverlay PricedBy has changed it, ListPrice is what the provider
+	// says.
+	Price     float64
+	ListPrice float64
+	PricedBy  string
 
 	once sync.Once
 	load Load

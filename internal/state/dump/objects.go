@@ -11,6 +11,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	v1 "karpenter/api/karpenter/v1"
+	"karpenter/api/karpenter/v1alpha1"
 )
 
 // Objects is what a snapshot is made from. Order does not matter.
@@ -20,6 +21,7 @@ type Objects struct {
 	Nodes       []*corev1.Node
 	Pools       []*v1.NodePool
 	Claims      []*v1.NodeClaim
+	Overlays    []*v1alpha1.NodeOverlay
 	DaemonSets  []*appsv1.DaemonSet
 	Budgets     []*policyv1.PodDisruptionBudget
 	Volumes     []*corev1.PersistentVolume

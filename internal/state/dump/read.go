@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "karpenter/api/karpenter/v1"
+	"karpenter/api/karpenter/v1alpha1"
 	"karpenter/internal/state/toworld"
 )
 
@@ -63,6 +64,7 @@ func (a *Objects) Add(o *Objects) {
 	a.Nodes = append(a.Nodes, o.Nodes...)
 	a.Pools = append(a.Pools, o.Pools...)
 	a.Claims = append(a.Claims, o.Claims...)
+	a.Overlays = append(a.Overlays, o.Overlays...)
 	a.DaemonSets = append(a.DaemonSets, o.DaemonSets...)
 	a.Budgets = append(a.Budgets, o.Budgets...)
 	a.Volumes = append(a.Volumes, o.Volumes...)
@@ -196,6 +198,8 @@ func (r *reader) item(raw json.RawMessage, o *Objects) *Problem {
 		o.Nodes, err = decode(raw, o.Nodes, &corev1.Node{})
 	case "NodePool":
 		o.Pools, err = decode(raw, o.Pools, &v1.NodePool{})
+	case "NodeOverlay":
+		o.Overlays, err = decode(raw, o.Overlays, &v1alpha1.NodeOverlay{})
 	case "NodeClaim":
 		o.Claims, err = decode(raw, o.Claims, &v1.NodeClaim{})
 	case "DaemonSet":

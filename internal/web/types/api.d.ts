@@ -22,6 +22,8 @@ declare namespace api {
     zone?: string;
     capacityType?: string;
     pricePerHour?: number;
+    priceOverlay?: string;
+    listPricePerHour?: number;
     pods?: string[];
   }
   interface Amount {
@@ -149,6 +151,8 @@ declare namespace api {
     zone?: string;
     capacityType?: string;
     pricePerHour?: number;
+    priceOverlay?: string;
+    listPricePerHour?: number;
     pods?: string[];
     created?: string;
     state: string;
@@ -200,6 +204,8 @@ declare namespace api {
     zone?: string;
     capacityType?: string;
     pricePerHour?: number;
+    priceOverlay?: string;
+    listPricePerHour?: number;
     pods?: string[];
     created?: string;
     state: string;
@@ -229,6 +235,8 @@ declare namespace api {
     zone?: string;
     capacityType?: string;
     pricePerHour?: number;
+    priceOverlay?: string;
+    listPricePerHour?: number;
     pods?: string[];
   }
   interface NodeDetail {
@@ -241,6 +249,8 @@ declare namespace api {
     zone: string;
     capacityType: string;
     pricePerHour: number;
+    priceOverlay?: string;
+    listPricePerHour?: number;
     outOfStock?: boolean;
   }
   interface OtherAmount {
@@ -278,6 +288,8 @@ declare namespace api {
     zone?: string;
     capacityType?: string;
     pricePerHour?: number;
+    priceOverlay?: string;
+    listPricePerHour?: number;
     pods?: string[];
     choices?: number;
     types?: string[];
