@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	v1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/disrupt"
 	"karpenter/internal/engine/pack"
 	"karpenter/internal/engine/world"
@@ -134,9 +135,10 @@ func (p *planning) run(cmd *cobra.Command) error {
 	loaded := p.now()
 	allocated := allocation()
 	begin := p.now()
-	snap, plan := solve()
+	snap, plan, static := solve()
 	solved := p.now()
 	report := newPlanReport(snap, plan)
+	report.addStatic(snap, static)
 	report.Estimate = in.loaded.Estimate
 	report.AllocatedMiB = allocated()
 	report.LoadMillis = millis(loaded.Sub(in.start))
@@ -184,15 +186,32 @@ func (p *planning) read(cmd *cobra.Command) (*inputs, error) {
 	return in, err
 }
 
-// prepare makes ready to plan for pending pods. A plain list with one catalogue needs no objects behind it.
-func (in *inputs) prepare() (solve func() (*world.Snapshot, *pack.Plan), problems []dump.Problem) {
+// solver makes a plan for pending pods, and says what it was made from, and what static pools need.
+type solver func() (*world.Snapshot, *pack.Plan, []*disrupt.Scaling)
+
+// prepare makes ready to plan for pending pods. A plain list with one catalogue needs no objects behind it, unless there are static pools.
+func (in *inputs) prepare() (solve solver, problems []dump.Problem) {
 	r := in.loaded.Recording
-	if c := r.Classes[state.AnyClass]; len(r.Classes) == 1 && c != nil && in.loaded.reached == nil && r.Name == "" && len(r.Facts.Held) == 0 {
+	static := slices.ContainsFunc(in.objects.Pools, func(p *v1.NodePool) bool { return p.Spec.Replicas != nil })
+	if c := r.Classes[state.AnyClass]; len(r.Classes) == 1 && c != nil && in.loaded.reached == nil && r.Name == "" && len(r.Facts.Held) == 0 && !static {
 		snap, problems := state.Build(in.objects, c, r.Options.Reading)
-		return func() (*world.Snapshot, *pack.Plan) { return snap, pack.Solve(snap, in.options.Pack) }, problems
+		return func() (*world.Snapshot, *pack.Plan, []*disrupt.Scaling) {
+			return snap, pack.Solve(snap, in.options.Pack), nil
+		}, problems
 	}
 	view, problems := r.Rebuild(in.objects)
-	return func() (*world.Snapshot, *pack.Plan) { return r.Plan(view, in.options.Pack) }, problems
+	if !static {
+		return func() (*world.Snapshot, *pack.Plan, []*disrupt.Scaling) {
+			snap, plan := r.Plan(view, in.options.Pack)
+			return snap, plan, nil
+		}, problems
+	}
+	return func() (*world.Snapshot, *pack.Plan, []*disrupt.Scaling) {
+		// Static pools come first, and pods may use what they launch.
+		scalings := disrupt.Scale(r.Input(view), in.options)
+		snap, plan := r.PlanBeside(view, scalings, in.options.Pack)
+		return snap, plan, scalings
+	}, problems
 }
 
 // allocation begins to measure what is allocated; the function returned says how many MiB it has been since.
@@ -286,7 +305,37 @@ type planReport struct {
 	NodeCost     float64             `json:"nodeCostPerHour"`
 	CostBound    float64             `json:"lowerBoundWithNodeCostPerHour"`
 	Pending      []model.Pending     `json:"pending"`
-	Ignored      []ignoredThing      `json:"ignored"`
+	// Static is what static pools need.
+	Static  []model.Scaling `json:"staticPools,omitempty"`
+	Ignored []ignoredThing  `json:"ignored"`
+}
+
+// addStatic adds what static pools need. What they launch is part of what is launched.
+func (r *planReport) addStatic(s *world.Snapshot, list []*disrupt.Scaling) {
+	r.Static = model.NewScalings(s, list, model.AllTypes)
+	for i := range r.Static {
+		r.Nodes = append(r.Nodes, r.Static[i].Add...)
+		for _, n := range r.Static[i].Add {
+			r.Total += n.Price
+			r.Bound += n.Price
+		}
+	}
+}
+
+// removed counts the nodes that static pools give up.
+func (r *planReport) removed() (n int) {
+	for i := range r.Static {
+		n += len(r.Static[i].Remove)
+	}
+	return n
+}
+
+// saved is what these nodes cost an hour.
+func (r *planReport) saved() (sum float64) {
+	for i := range r.Static {
+		sum += r.Static[i].Saves
+	}
+	return sum
 }
 
 // ignoredThing is an object that was set aside, or a number of objects of a kind that planning does not read.

@@ -3,11 +3,13 @@ package cli
 import (
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
@@ -93,3 +95,36 @@ func TestPlanOfPendingPodsKnowsHeldPools(t *testing.T) {
 		t.Errorf("it plans %s", out)
 	}
 }
+
+// P103, P105: static pools have a table of their own, and what they launch takes pods.
+func TestP103_PlanKnowsStaticPools(t *testing.T) {
+	for _, x := range []struct {
+		name string
+		edit func(*karpv1.NodePool)
+	}{
+		{"static-grows", func(p *karpv1.NodePool) { p.Spec.Replicas = new(int64(4)) }},
+		{"static-at-limit", func(p *karpv1.NodePool) {
+			p.Spec.Replicas, p.Spec.Limits = new(int64(4)), karpv1.Limits{karpv1.LimitsNodes: resource.MustParse("3")}
+		}},
+		{"static-shrinks", func(p *karpv1.NodePool) { p.Spec.Replicas = new(int64(0)) }},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			f := newFixture(t)
+			f.idle()
+			for _, o := range f.items {
+				if p, ok := o.(*karpv1.NodePool); ok && p.Name == "fixed" {
+					x.edit(p)
+				}
+			}
+			f.pods("late", 1, "1500m", "1Gi", "")
+			snapshot, catalog := f.write()
+			out, _, err := execute(t, newPlan(atNoon), "--snapshot", snapshot, "--catalog", catalog)
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden(t, filepath.Join("testdata", "plan", x.name+".txt"), timing.ReplaceAllString(out, "Planned in 0.0 ms"))
+		})
+	}
+}
+
+var timing = regexp.MustCompile(`Planned in [0-9.]+ ms`)

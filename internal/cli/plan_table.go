@@ -31,6 +31,17 @@ func (r *planReport) print(w io.Writer, l look) error {
 			return fmt.Errorf("print plan: %w", err)
 		}
 	}
+	if len(r.Static) > 0 {
+		rows := [][]string{{"STATIC POOL", "NODES", "NEXT"}}
+		for i := range r.Static {
+			s := &r.Static[i]
+			rows = append(rows, []string{s.Pool, fmt.Sprintf("%d of %d", s.StaticPool.Nodes, s.Replicas), s.Words()})
+		}
+		fmt.Fprintln(w)
+		if err := l.list(w, rows); err != nil {
+			return fmt.Errorf("print plan: %w", err)
+		}
+	}
 	r.printRest(w)
 	return nil
 }
@@ -73,7 +84,7 @@ func (r *planReport) printRest(w io.Writer) {
 		fmt.Fprintf(w, "What nodes cost besides their price (%s: address, daemons, image pulls): %s; %s in all%s.\n",
 			v1.NodeCostAnnotationKey, why.Money(r.NodeCost), why.Money(r.Total+r.NodeCost), gap(r.Total+r.NodeCost, r.CostBound))
 	}
-	fmt.Fprintln(w, summary(len(r.Nodes), 0, r.Total*model.HoursPerMonth))
+	fmt.Fprintln(w, summary(len(r.Nodes), r.removed(), (r.Total-r.saved())*model.HoursPerMonth))
 	printEstimate(w, r.Estimate)
 }
 

@@ -174,6 +174,13 @@ func (v *topView) head(m *model.Fleet, shown, width int) []string {
 		cut(fmt.Sprintf("%s (%d spot), %[3]s%[4]s, %[3]s%[5]s/month · %[6]s", nodes, t.Spot, about(m.Estimate), why.Money(t.PerHour), why.Dollars(t.PerMonth), m.At.UTC().Format("15:04:05Z")), width),
 		cut(fmt.Sprintf("CPU %s · memory %s · %s", topBar(t.CPU.Share(), 10), topBar(t.Memory.Share(), 10), count(int(t.PodSlots.Requested), "pod", "pods")), width),
 	}
+	if len(m.Static) > 0 {
+		words := make([]string, len(m.Static))
+		for i, p := range m.Static {
+			words[i] = p.Words()
+		}
+		lines = append(lines, cut("static pools: "+strings.Join(words, ", "), width))
+	}
 	lines = append(lines, v.pending(m, width)...)
 	return append(lines, v.bold(topRow(topFit(width), func(c *topColumn) string {
 		if c.title == priceTitle {

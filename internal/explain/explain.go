@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -94,7 +95,8 @@ type Cluster struct {
 	world *world.Snapshot
 	opt   Options
 
-	planning, deciding, settling, naming sync.Once
+	planning, deciding, settling, naming, sizing sync.Once
+	scalings                                     []*disrupt.Scaling
 
 	plan     *pack.Plan
 	decision *disrupt.Decision
@@ -132,6 +134,15 @@ func (c *Cluster) Decision() *disrupt.Decision {
 		}
 	})
 	return c.decision
+}
+
+// scaling is what a static pool needs; nil for other pools.
+func (c *Cluster) scaling(pool string) *disrupt.Scaling {
+	c.sizing.Do(func() { c.scalings = disrupt.Scale(c.in, c.opt.Disrupt) })
+	if i := slices.IndexFunc(c.scalings, func(s *disrupt.Scaling) bool { return s.Pool == pool }); i >= 0 {
+		return c.scalings[i]
+	}
+	return nil
 }
 
 // Fleet is the fleet of the cluster's view, as of now. plan is the latest plan, and when it was made.

@@ -81,6 +81,12 @@ func (c *Cluster) stayingNode(a *Answer, at int32, n *state.Node) {
 			return
 		}
 	}
+	if s := c.scaling(n.World.Pool); s != nil {
+		if i := slices.IndexFunc(s.Remove, func(l disrupt.Leaver) bool { return l.Node == at }); i >= 0 {
+			a.Verdict, a.Why = "is to be removed: "+s.Remove[i].Why.Text, []why.Reason{s.Remove[i].Why}
+			return
+		}
+	}
 	for _, k := range d.Kept {
 		if k.Node == at {
 			a.Why = append(a.Why, k.Why)

@@ -38,11 +38,11 @@ func (c *Cluster) Pool(name string) (*Answer, error) {
 	offers, _ := w.Offers()
 	types := typesOf(offers)
 	switch {
+	case w.Static:
+		c.staticPool(a, name)
 	case w.Refused != "":
 		a.Verdict = "makes no nodes: it " + w.Refused
 		a.Why = append(a.Why, why.New(why.NoPool, "it %s", w.Refused))
-	case w.Static:
-		a.Verdict = "keeps a fixed number of nodes: " + fmt.Sprint(*p.Object.Spec.Replicas)
 	case len(w.Types) == 0:
 		a.Verdict = "makes no nodes: no instance types of its class are known"
 	case types == 0:
@@ -63,6 +63,39 @@ func (c *Cluster) Pool(name string) (*Answer, error) {
 	c.poolDecision(a, name)
 	a.History = c.history(ref)
 	return a, nil
+}
+
+// staticPool says how many nodes a static pool has of those that it is to have, and what is done about it.
+func (c *Cluster) staticPool(a *Answer, name string) {
+	s := c.scaling(name)
+	if s == nil {
+		return
+	}
+	m := model.NewScalings(c.world, []*disrupt.Scaling{s}, 1)[0]
+	a.Verdict = fmt.Sprintf("is static: %d of %d nodes", s.Have(), s.Replicas)
+	if words := m.Words(); words != "" {
+		a.Verdict += "; " + words
+	}
+	if s.Moving > 0 {
+		a.fact("being replaced", why.Count(s.Moving, "node"))
+	}
+	for i, n := range s.Add {
+		if i == maxNamed {
+			a.Why = append(a.Why, why.New(why.Chosen, "%s", why.More(len(s.Add)-i)))
+			break
+		}
+		a.Why = append(a.Why, why.Reason{Code: why.Chosen, Text: "launches " + alternative(name, n.Choices[0]).Text, Because: n.Why})
+	}
+	for i, l := range s.Remove {
+		if i == maxNamed {
+			a.Why = append(a.Why, why.New(why.Chosen, "%s", why.More(len(s.Remove)-i)))
+			break
+		}
+		a.Why = append(a.Why, why.Reason{Code: why.Chosen, Text: "removes " + c.world.Nodes[l.Node].Name, Because: []why.Reason{l.Why}})
+	}
+	if s.Short > 0 {
+		a.Why = append(a.Why, s.Why)
+	}
 }
 
 // overlayFacts says which overlays have changed what the pool could launch, and how.
@@ -252,7 +285,11 @@ func (c *Cluster) budgetFacts(a *Answer, p *state.Pool) {
 	if policy == "" {
 		policy = v1.ConsolidationPolicy(disrupt.WhenEmptyOrUnderutilized)
 	}
-	a.fact("consolidation", fmt.Sprintf("%s after %s", policy, d.ConsolidateAfter.String()))
+	if p.World.Static {
+		a.fact("consolidation", "none: the pool is static")
+	} else {
+		a.fact("consolidation", fmt.Sprintf("%s after %s", policy, d.ConsolidateAfter.String()))
+	}
 	i := slices.IndexFunc(c.in.Pools, func(x disrupt.Pool) bool { return x.Name == p.World.Name })
 	if i < 0 {
 		return

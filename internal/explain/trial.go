@@ -80,7 +80,7 @@ func (t *trial) pool(name string) *world.Pool {
 	p := t.world.Pools[i]
 	t.world.Pools[i] = &world.Pool{
 		Name: p.Name, Weight: p.Weight, Need: p.Need, Labels: p.Labels, Taints: p.Taints, Provided: p.Provided, Limits: p.Limits,
-		MaxNodes: p.MaxNodes, Types: p.Types, NodeCost: p.NodeCost, Static: p.Static, Refused: p.Refused,
+		MaxNodes: p.MaxNodes, Types: p.Types, NodeCost: p.NodeCost, Static: p.Static, Replicas: p.Replicas, Refused: p.Refused,
 	}
 	return t.world.Pools[i]
 }

@@ -81,6 +81,9 @@ func Run(s Start) *Outcome {
 		if len(view.World.Pending) > 0 && r.schedule(view) {
 			continue
 		}
+		if r.carryScaling(view) {
+			continue
+		}
 		plan := pack.Solve(r.facts().World(view), r.start.Options.Pack)
 		r.noteUnplaced(view, plan)
 		if r.carryPlan(view, plan) {
@@ -147,7 +150,7 @@ func (r *run) finish(view *state.View) *Outcome {
 	for _, n := range view.Nodes {
 		r.out.Nodes = append(r.out.Nodes, r.node(view, n))
 	}
-	r.out.Held = heldPools(view, r.facts().World(view))
+	r.out.Held = heldPools(view, r.facts().World(view), r.lacking(view))
 	r.out.Took = r.acted.Sub(r.start.Record.Now)
 	return r.out
 }

@@ -79,9 +79,6 @@ func (c *Change) judgePools() {
 			set.Set(class, c.Now)
 		}
 		c.Objects.Pools[i] = next
-		if valid.Reason == v1.ReasonStaticPoolUnsupported {
-			c.say("NodePool %s asks for %d nodes by replicas, which this version does not act on: no node is launched or removed for it", p.Name, *p.Spec.Replicas)
-		}
 	}
 }
 
@@ -110,15 +107,17 @@ func (r *run) facts() *ledger.Facts {
 	return &ledger.Facts{Held: r.start.Held, Past: ledger.NewPast(r.past)}
 }
 
-// heldPools lists the pools of a world that make no nodes.
-func heldPools(view *state.View, snap *world.Snapshot) []Held {
+// heldPools lists the pools of a world that make no nodes, and the static ones that lack some.
+func heldPools(view *state.View, snap *world.Snapshot, lacking map[string]string) []Held {
 	var out []Held
 	for _, p := range snap.Pools {
 		switch {
 		case p.Refused != "":
 			out = append(out, Held{p.Name, whyRefused(view.Pool(p.Name), p.Refused)})
 		case p.Static:
-			out = append(out, Held{p.Name, "keeps a fixed number of nodes, which this version does not act on: it makes and removes none"})
+			if lacking[p.Name] != "" {
+				out = append(out, Held{p.Name, lacking[p.Name]})
+			}
 		default:
 			if full := atLimit(view, p.Name); full != "" {
 				out = append(out, Held{p.Name, full})

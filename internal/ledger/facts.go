@@ -78,13 +78,13 @@ func (f *Facts) World(view *state.View) *world.Snapshot {
 	var pools []*world.Pool
 	for i, p := range snap.Pools {
 		why := f.Held[p.Name]
-		if why == "" || p.Refused != "" || p.Static {
+		if why == "" || p.Refused != "" {
 			continue
 		}
 		if pools == nil {
 			pools = slices.Clone(snap.Pools)
 		}
-		pools[i] = &world.Pool{Name: p.Name, Weight: p.Weight, MaxNodes: p.MaxNodes, Refused: why}
+		pools[i] = &world.Pool{Name: p.Name, Weight: p.Weight, MaxNodes: p.MaxNodes, Static: p.Static, Replicas: p.Replicas, Refused: why}
 	}
 	if pools == nil {
 		return snap

@@ -134,6 +134,13 @@ func (r *Recording) Plan(view *state.View, opt pack.Options) (*world.Snapshot, *
 	return snap, plan
 }
 
+// PlanBeside is Plan while static pools are being scaled.
+func (r *Recording) PlanBeside(view *state.View, static []*disrupt.Scaling, opt pack.Options) (*world.Snapshot, *pack.Plan) {
+	facts := r.Facts
+	snap, plan, _ := facts.Plan(view, func(s *world.Snapshot) (*pack.Plan, error) { return pack.Solve(disrupt.Staged(s, static), opt), nil })
+	return snap, plan
+}
+
 // Input is what a decision about nodes is made from.
 func (r *Recording) Input(view *state.View) *disrupt.Input { return r.Facts.Input(view, r.At) }
 

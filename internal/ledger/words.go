@@ -159,3 +159,8 @@ func (l *Ledger) FindOpen(kind Kind, key string) *Entry {
 	}
 	return nil
 }
+
+// StaticSummary says which nodes a static pool gets that has so many of those that it is to have.
+func StaticSummary(pool string, add []model.Node, have, replicas int) string {
+	return fmt.Sprintf("static pool %s gets %s: it has %d of %d", pool, fresh(add), have, replicas)
+}

@@ -67,6 +67,7 @@ const (
 // Pools (O25–O28).
 const (
 	NodePoolsLimit                 Name = "nodepools_limit"
+	NodePoolsReplicas              Name = "nodepools_replicas"
 	NodePoolsUsage                 Name = "nodepools_usage"
 	NodePoolsCost                  Name = "nodepools_cost_total"
 	NodePoolsCostErrors            Name = "nodepools_cost_tracker_errors_total"

@@ -140,6 +140,7 @@ func poolMetrics() []Metric {
 	amount, budget := []string{"nodepool", "resource_type"}, []string{"nodepool", "reason"}
 	return []Metric{
 		{Name: NodePoolsLimit, Kind: Gauge, ID: "O25", Labels: amount, Help: "Limit of a pool."},
+		{Name: NodePoolsReplicas, Kind: Gauge, ID: "ours", Labels: []string{"nodepool"}, Help: "How many nodes a static pool is to have."},
 		{Name: NodePoolsUsage, Kind: Gauge, ID: "O25", Labels: amount, Help: "What the nodes and claims of a pool amount to."},
 		{Name: NodePoolsCost, Kind: Gauge, ID: "O26", Labels: []string{"nodepool"}, Help: "Price of a pool's instances per hour, as estimated."},
 		{Name: NodePoolsCostErrors, Kind: Counter, ID: "O27", Labels: []string{"nodepool"}, Help: "Instances whose price could not be found."},

@@ -84,6 +84,7 @@ var golden = map[string][]string{
 	"ours": {
 		"karpenter_consolidation_evicted_pods_total counter nodepool", "karpenter_consolidation_moved_pods_total counter nodepool,outcome",
 		"karpenter_consolidation_savings_dollars_per_hour_total counter nodepool", "karpenter_nodepools_pods gauge nodepool",
+		"karpenter_nodepools_replicas gauge nodepool",
 		"karpenter_pods_bound_as_planned_total counter outcome",
 	},
 	"W": {"karpenter_metrics_refused_total counter cause,metric", "karpenter_cluster_state_differences_total counter kind", "karpenter_garbage_collection_held gauge kind"},

@@ -29,6 +29,8 @@ type Fleet struct {
 	Totals   Totals      `json:"totals"`
 	Nodes    []FleetNode `json:"nodes"`
 	Pending  []*Pending  `json:"pending"`
+	// Static are the static pools.
+	Static []StaticPool `json:"staticPools,omitempty"`
 	// Decided says that Removable is known, of this moment or of a little earlier.
 	Decided bool `json:"decided"`
 }
@@ -155,6 +157,7 @@ func NewFleet(o Outlook, now time.Time) *Fleet {
 	}
 	f.Totals = AddUp(rows, len(o.View.World.Pending))
 	f.Pending, _, _ = PendingPods(o)
+	f.Static = StaticPools(o.View)
 	return f
 }
 

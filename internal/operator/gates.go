@@ -30,7 +30,7 @@ func gates() []gate {
 		{name: "ReservedCapacity", on: true, of: func(o *Options) *bool { return &o.Gates.ReservedCapacity }},
 		{name: "SpotToSpotConsolidation", of: func(o *Options) *bool { return &o.Gates.SpotToSpotConsolidation }},
 		{name: "NodeOverlay", of: func(o *Options) *bool { return &o.Gates.NodeOverlay }},
-		{name: "StaticCapacity", of: func(o *Options) *bool { return &o.Gates.StaticCapacity }, absent: true},
+		{name: "StaticCapacity", on: true, of: func(o *Options) *bool { return &o.Gates.StaticCapacity }},
 		{name: "CapacityBuffer", on: true, of: func(o *Options) *bool { return &o.Gates.CapacityBuffer }},
 		{name: "PodDeletionCostManagement", of: func(o *Options) *bool { return &o.Gates.PodDeletionCostManagement }},
 		{name: "TerminateFirstDrift", of: func(o *Options) *bool { return &o.Gates.TerminateFirstDrift }},

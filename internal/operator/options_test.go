@@ -34,7 +34,7 @@ func TestO60_O73_Defaults(t *testing.T) {
 	}
 	want := &Options{
 		BatchMaxDuration: 10 * time.Second, BatchIdleDuration: time.Second, InitializationTimeout: 30 * time.Minute, PreferencePolicy: "Respect", MinValuesPolicy: "Strict",
-		Gates: Gates{ReservedCapacity: true}, IgnoreDRARequests: true, NominatePods: true, CPURequests: 1000, MemoryLimitBytes: -1, KubeClientQPS: 200, KubeClientBurst: 300,
+		Gates: Gates{ReservedCapacity: true, StaticCapacity: true, CapacityBuffer: true}, IgnoreDRARequests: true, NominatePods: true, CPURequests: 1000, MemoryLimitBytes: -1, KubeClientQPS: 200, KubeClientBurst: 300,
 		MetricsPort: 8080, HealthProbePort: 8081, DecisionAPI: true, LeaderElectionName: "karpenter-leader-election", DisableControllerWarmup: true,
 		LogLevel: "info", LogEncoding: "json", LogOutputPaths: []string{"stdout"}, LogErrorOutputPaths: []string{"stderr"}, SystemNamespace: "kube-system",
 		WebhookPort: 8443, ClusterName: "c", VMMemoryOverheadPercent: 0.075, AMIRefreshInterval: time.Minute, SubnetRefreshInterval: time.Minute, SecurityGroupRefreshInterval: time.Minute,
@@ -139,7 +139,7 @@ func TestO63_Gates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(Gates{NodeRepair: true, NodeOverlay: true}, got.Gates); diff != "" {
+	if diff := cmp.Diff(Gates{NodeRepair: true, NodeOverlay: true, StaticCapacity: true, CapacityBuffer: true}, got.Gates); diff != "" {
 		t.Errorf("gates (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(AWSGates{NodeClassCEL: true, DRANVIDIAGPU: true}, got.AWSGates); diff != "" {

@@ -22,6 +22,7 @@ import (
 	"karpenter/internal/control/pool"
 	"karpenter/internal/control/provision"
 	"karpenter/internal/control/repair"
+	"karpenter/internal/control/replicas"
 	"karpenter/internal/engine/disrupt"
 	"karpenter/internal/engine/life"
 	"karpenter/internal/engine/pack"
@@ -89,6 +90,7 @@ func (w *wiring) all(ctx context.Context) error {
 		{"repair", w.repair},
 		{"disruption", w.disruption},
 		{"buffers", w.buffers},
+		{"static pools", w.staticPools},
 		{"observability", w.observability},
 		{"webhook", func(context.Context) error { return w.webhook() }},
 	} {
@@ -222,6 +224,17 @@ func (w *wiring) disruption(context.Context) error {
 	)
 }
 
+// staticPools keeps them at their size.
+func (w *wiring) staticPools(context.Context) error {
+	if !w.options.Gates.StaticCapacity {
+		return nil
+	}
+	return w.add(&replicas.Loop{
+		Client: w.m.GetClient(), Live: w.m.GetAPIReader(), Mirror: w.mirror, Creator: w.creator, Options: disrupt.Options{Pack: w.packing()}, Gate: w.health,
+		Clock: w.clock, Log: w.log.With("controller", "static.scaling"), Recorder: w.recorder, Meter: w.set, Beat: w.dog.Beat, Ledger: w.ledger,
+	})
+}
+
 // limits are how long a claim may take for each of its steps.
 func (w *wiring) limits() life.Limits {
 	limits := life.DefaultLimits
@@ -268,7 +281,7 @@ func (w *wiring) termination(context.Context) error {
 
 func (w *wiring) pools(context.Context) error {
 	c := w.m.GetClient()
-	if err := w.add(&pool.Ready{Client: c, Rules: awsv1.LabelRules(), Clock: w.clock}, &pool.Hash{Client: c, Clock: w.clock}, w.health); err != nil {
+	if err := w.add(&pool.Ready{Client: c, Rules: awsv1.LabelRules(), NoStatic: !w.options.Gates.StaticCapacity, Clock: w.clock}, &pool.Hash{Client: c, Clock: w.clock}, w.health); err != nil {
 		return err
 	}
 	if w.options.Gates.NodeOverlay {

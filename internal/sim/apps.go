@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
@@ -97,7 +98,7 @@ func (a *app) pod() *corev1.Pod {
 }
 
 // AddPool adds a class and a pool that can launch anything.
-func (w *World) AddPool(name string, limits corev1.ResourceList) error {
+func (w *World) AddPool(name string, limits corev1.ResourceList, edit ...func(*karpv1.NodePool)) error {
 	ctx := context.Background()
 	class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	class.Spec.Role = nodeRole
@@ -110,5 +111,20 @@ func (w *World) AddPool(name string, limits corev1.ResourceList) error {
 	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	pool.Spec.Limits = karpv1.Limits(limits)
 	pool.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: awsv1.Group, Kind: awsv1.EC2NodeClassKind, Name: name}
+	for _, f := range edit {
+		f(pool)
+	}
 	return w.owner.Create(ctx, pool)
+}
+
+// EditPool changes a pool as its owner does.
+func (w *World) EditPool(name string, edit func(*karpv1.NodePool)) error {
+	ctx := context.Background()
+	pool := &karpv1.NodePool{}
+	if err := w.owner.Get(ctx, types.NamespacedName{Name: name}, pool); err != nil {
+		return err
+	}
+	before := pool.DeepCopy()
+	edit(pool)
+	return w.owner.Patch(ctx, pool, client.MergeFrom(before))
 }

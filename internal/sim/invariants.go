@@ -63,7 +63,7 @@ func (w *World) instances() (out []simaws.InstanceView) {
 
 // check looks at what must hold at any time.
 func (w *World) check() {
-	owners, made := map[string]string{}, map[string]int{}
+	owners, made, claimed := map[string]string{}, map[string]int{}, map[string]int64{}
 	var claims karpv1.NodeClaimList
 	if err := w.owner.List(context.Background(), &claims); err != nil {
 		w.fatal = err
@@ -71,6 +71,7 @@ func (w *World) check() {
 	}
 	for i := range claims.Items {
 		c := &claims.Items[i]
+		claimed[c.Labels[karpv1.NodePoolLabelKey]]++
 		id := c.Status.ProviderID[strings.LastIndexByte(c.Status.ProviderID, '/')+1:]
 		if id == "" {
 			continue
@@ -103,6 +104,9 @@ func (w *World) check() {
 	}
 	for i := range pools.Items {
 		p := &pools.Items[i]
+		if limit, ok := p.Spec.Limits[karpv1.LimitsNodes]; ok && p.Spec.Replicas != nil && claimed[p.Name] > limit.Value() {
+			w.breached("S3", "static NodePool %s has %d NodeClaims and may have %d", p.Name, claimed[p.Name], limit.Value())
+		}
 		if limit, ok := p.Spec.Limits[corev1.ResourceCPU]; ok && cpu[p.Name] > limit.Value() {
 			w.breached("S3", "NodePool %s has %d vCPUs and may have %d", p.Name, cpu[p.Name], limit.Value())
 		}
@@ -133,17 +137,29 @@ func (w *World) Settled() error {
 			return &breach{"L2", "pod " + pod.Name + " has no node"}
 		}
 	}
-	owned := map[string]bool{}
+	owned, up := map[string]bool{}, map[string]int64{}
 	for i := range claims.Items {
 		c := &claims.Items[i]
 		if c.DeletionTimestamp != nil && w.loop.now.Sub(c.DeletionTimestamp.Time) > 10*time.Minute {
 			return &breach{"L3", fmt.Sprintf("NodeClaim %s has been going for %v", c.Name, w.loop.now.Sub(c.DeletionTimestamp.Time))}
+		}
+		if c.DeletionTimestamp == nil && c.StatusConditions().IsTrue(karpv1.ConditionInitialized) {
+			up[c.Labels[karpv1.NodePoolLabelKey]]++
 		}
 		owned[c.Status.ProviderID[strings.LastIndexByte(c.Status.ProviderID, '/')+1:]] = true
 	}
 	for _, in := range w.instances() {
 		if lives(in) && !owned[in.ID] {
 			return &breach{"S1", "instance " + in.ID + " has no NodeClaim"}
+		}
+	}
+	var pools karpv1.NodePoolList
+	if err := w.owner.List(ctx, &pools); err != nil {
+		return err
+	}
+	for i := range pools.Items {
+		if p := &pools.Items[i]; p.Spec.Replicas != nil && up[p.Name] != *p.Spec.Replicas {
+			return &breach{"P103", fmt.Sprintf("static NodePool %s has %d nodes and replicas is %d", p.Name, up[p.Name], *p.Spec.Replicas)}
 		}
 	}
 	return nil

@@ -59,6 +59,24 @@ func (v *View) Disruption(opt DisruptionOptions, now time.Time) *disrupt.Input {
 	return in
 }
 
+// Static is what static pools are scaled by: of nodes of other pools it says nothing.
+func (v *View) Static(now time.Time) *disrupt.Input {
+	in := &disrupt.Input{World: v.World, Nodes: make([]disrupt.Node, len(v.Nodes))}
+	static := map[string]bool{}
+	for _, p := range v.World.Pools {
+		static[p.Name] = p.Static
+	}
+	r := &disruptionReader{v: v, now: now, cover: &cover{}} // PodDisruptionBudgets have no say in it
+	for i, n := range v.Nodes {
+		if n.Claim != nil && static[n.World.Pool] {
+			r.readPods(n, &in.Nodes[i])
+			r.static(n, &in.Nodes[i])
+			drifted(n.Claim, &in.Nodes[i])
+		}
+	}
+	return in
+}
+
 // disruptionReader reads one view at one moment.
 type disruptionReader struct {
 	v     *View
@@ -76,22 +94,44 @@ func (r *disruptionReader) node(n *Node) disrupt.Node {
 		return out
 	}
 	out.Deadline = n.Claim.Spec.TerminationGracePeriod != nil
+	r.static(n, &out)
 	out.Illness = r.illness(n)
 	if from, moved := n.Claim.Annotations[v1.MovedFromAnnotationKey]; moved {
 		out.Made = n.Claim.CreationTimestamp.Time
 		out.From = origin(from)
 	}
-	if c := condition(n.Claim, v1.ConditionDrifted); c != nil && c.Status == "True" {
-		out.Drift, out.DriftedAt = c.Reason, c.LastTransitionTime.Time
-		if c.Message != "" && c.Message != c.Reason {
-			out.Drift = strings.TrimPrefix(c.Reason+": "+c.Message, ": ")
-		}
-		if out.Drift == "" {
-			out.Drift = v1.ConditionDrifted
-		}
-	}
+	drifted(n.Claim, &out)
 	out.Consolidatable, out.NotYet = r.quiet(n)
 	return out
+}
+
+// drifted is what a claim says about its drift.
+func drifted(claim *v1.NodeClaim, out *disrupt.Node) {
+	c := condition(claim, v1.ConditionDrifted)
+	if c == nil || c.Status != "True" {
+		return
+	}
+	out.Drift, out.DriftedAt = c.Reason, c.LastTransitionTime.Time
+	if c.Message != "" && c.Message != c.Reason {
+		out.Drift = strings.TrimPrefix(c.Reason+": "+c.Message, ": ")
+	}
+	if out.Drift == "" {
+		out.Drift = v1.ConditionDrifted
+	}
+}
+
+// static is what decides which nodes a static pool counts and gives up (P104, P105).
+func (r *disruptionReader) static(n *Node, out *disrupt.Node) {
+	_, out.Moving = n.Claim.Annotations[v1.MoveAnnotationKey]
+	out.Going = n.Claim.DeletionTimestamp != nil || n.Object != nil && n.Object.DeletionTimestamp != nil || n.World.Deleting && !out.Moving && !disrupted(n.Object)
+	out.Unlaunched = n.Claim.Status.ProviderID == ""
+	if n.Claim.Annotations[v1.DoNotDisruptAnnotationKey] == "true" || n.Object != nil && n.Object.Annotations[v1.DoNotDisruptAnnotationKey] == "true" {
+		out.Protected = true
+	}
+	if out.Left = 1; n.Claim.Spec.ExpireAfter.Duration != nil && *n.Claim.Spec.ExpireAfter.Duration > 0 {
+		age := r.now.Sub(n.Claim.CreationTimestamp.Time)
+		out.Left = min(1, max(0, 1-age.Seconds()/n.Claim.Spec.ExpireAfter.Duration.Seconds()))
+	}
 }
 
 // origin reads what a move has written on a claim that it made: "from=pool/type/zone/capacity-type,…" among other words.

@@ -39,6 +39,7 @@ func (r *disruptionReader) readPods(n *Node, out *disrupt.Node) {
 			r.readRestart(n, p, out)
 		}
 		if shield := life.Protect(p.Annotations[v1.DoNotDisruptAnnotationKey], started(p), r.now); shield.Holds {
+			out.Protected = true
 			if out.PodsFixed == "" {
 				out.PodsFixed = protection(p, shield, r.now)
 			}

@@ -119,7 +119,7 @@ func (t *teller) pool(p *world.Pool) string {
 	}
 	slices.Sort(limits)
 	var b strings.Builder
-	fmt.Fprintf(&b, "weight=%d need=%v labels=%v taints=%v provided=%v limits=%v nodes=%d node-cost=%g static=%t refused=%q", p.Weight, p.Need, p.Labels, p.Taints, p.Provided, limits, p.MaxNodes, p.NodeCost, p.Static, p.Refused)
+	fmt.Fprintf(&b, "weight=%d need=%v labels=%v taints=%v provided=%v limits=%v nodes=%d node-cost=%g static=%t replicas=%d refused=%q", p.Weight, p.Need, p.Labels, p.Taints, p.Provided, limits, p.MaxNodes, p.NodeCost, p.Static, p.Replicas, p.Refused)
 	for _, x := range p.Types {
 		fmt.Fprintf(&b, "\n  %s capacity=%s allocatable=%s", x.Name, t.resources(x.Capacity), t.resources(x.Allocatable))
 		for _, o := range x.Offerings {

@@ -30,14 +30,16 @@ type poolsDocument struct {
 
 // poolModel is a pool as the page gets it.
 type poolModel struct {
-	Name             string       `json:"name"`
-	Weight           int32        `json:"weight"`
-	Class            string       `json:"class,omitempty"`
-	Ready            string       `json:"ready"`
-	Trouble          string       `json:"trouble,omitempty"`
-	Nodes            int          `json:"nodes"`
-	Deleting         int          `json:"deleting"`
-	Static           bool         `json:"static,omitempty"`
+	Name     string `json:"name"`
+	Weight   int32  `json:"weight"`
+	Class    string `json:"class,omitempty"`
+	Ready    string `json:"ready"`
+	Trouble  string `json:"trouble,omitempty"`
+	Nodes    int    `json:"nodes"`
+	Deleting int    `json:"deleting"`
+	Static   bool   `json:"static,omitempty"`
+	// Replicas is how many nodes a static pool is to have.
+	Replicas         int64        `json:"replicas,omitempty"`
 	Types            int          `json:"instanceTypes"`
 	Limits           []limitModel `json:"limits,omitempty"`
 	Requirements     []string     `json:"requirements,omitempty"`
@@ -111,7 +113,7 @@ func modelPool(v *state.View, p *state.Pool, now time.Time) *poolModel {
 	o, use := p.Object, v.Usage(p.World.Name)
 	m := &poolModel{
 		Name: o.Name, Weight: p.World.Weight, Ready: "Unknown", Trouble: p.World.Refused, Nodes: use.Nodes, Deleting: use.Leaving,
-		Static: p.World.Static, Types: len(launchable(p.World)), Policy: string(o.Spec.Disruption.ConsolidationPolicy),
+		Static: p.World.Static, Replicas: p.World.Replicas, Types: len(launchable(p.World)), Policy: string(o.Spec.Disruption.ConsolidationPolicy),
 		ConsolidateAfter: o.Spec.Disruption.ConsolidateAfter.String(), ExpireAfter: o.Spec.Template.Spec.ExpireAfter.String(),
 		Limits: limits(v, p, use),
 	}

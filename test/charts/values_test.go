@@ -126,7 +126,7 @@ settings.featureGates.nodeRepair false
 settings.featureGates.podDeletionCostManagement false
 settings.featureGates.reservedCapacity true
 settings.featureGates.spotToSpotConsolidation false
-settings.featureGates.staticCapacity false
+settings.featureGates.staticCapacity true
 settings.featureGates.terminateFirstDrift false
 settings.featureGates.terminateFirstRepair false
 settings.ignoreDRARequests true

@@ -4,7 +4,7 @@
 //
 //	go run ./test/live [--scale 1] [--karpenter FILE] [--kube FILE] [--json FILE] [bar …]
 //
-// The bars are start, pending, memory and restart, and the workloads wide, basic, hostspread and interference; without a name all
+// The bars are start, pending, memory, restart and static, and the workloads wide, basic, hostspread and interference; without a name all
 // are measured. A scale below 1 makes the clusters smaller, to try the program itself: bars are then said to hold or not of that
 // size.
 //
@@ -68,6 +68,7 @@ var groups = []struct {
 }{
 	{[]string{barStart}, (*bench).start},
 	{[]string{barPending, barMemory, barRestart}, (*bench).crowded},
+	{[]string{barStatic}, (*bench).static},
 	{[]string{barWide, barBasic, barHostSpread, barInterference}, (*bench).workloads},
 }
 

@@ -99,7 +99,7 @@ func parse(input string) (*cluster, error) {
 	lines := strings.Split(input, "\n")
 	for i := 0; i < len(lines); i++ {
 		line := strings.TrimSpace(lines[i])
-		if line == "" || strings.HasPrefix(line, "#") || line == "solve" || line == "consolidate" || strings.HasPrefix(line, "explain ") {
+		if line == "" || strings.HasPrefix(line, "#") || line == "solve" || line == "consolidate" || line == "scale" || strings.HasPrefix(line, "explain ") {
 			continue
 		}
 		if line == "object" {

@@ -210,7 +210,17 @@ func (c *cluster) claimFacts(cl *v1.NodeClaim, w words) error {
 		}
 		cl.Spec.TerminationGracePeriod = &d
 	}
+	if text := w.get("expires", ""); text != "" {
+		d, err := v1.ParseNillableDuration(text)
+		if err != nil {
+			return err
+		}
+		cl.Spec.ExpireAfter = d
+	}
 	cl.Annotations = annotations(w, "claim-annotation")
+	if w.has("moving") {
+		cl.Annotations[v1.MoveAnnotationKey] = "id=1 reason=Drifted began=2026-01-05T12:00:00Z to=other"
+	}
 	if from := w.get("from", ""); from != "" {
 		cl.Annotations[v1.MovedFromAnnotationKey] = "id=1 from=" + from
 	}

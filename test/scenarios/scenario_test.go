@@ -102,6 +102,9 @@ func run(t *testing.T, input string) string {
 	if slices.Contains(strings.Split(input, "\n"), "consolidate") {
 		return consolidate(t, input)
 	}
+	if slices.Contains(strings.Split(input, "\n"), "scale") {
+		return scaled(t, input)
+	}
 	if strings.Contains("\n"+input, "\nexplain ") {
 		return explained(t, input)
 	}

@@ -103,12 +103,12 @@ var Rules = []Rule{
 		Reason: "what caches keep of objects",
 	},
 	{
-		Package: "internal/state/toworld", Imports: imports(kubernetes, []string{"internal/engine/world", "internal/engine/req", "internal/state/trim", "api/karpenter/...", "k8s.io/component-helpers"}),
+		Package: "internal/state/toworld", Imports: imports(kubernetes, []string{"internal/engine/world", "internal/engine/req", "internal/state/trim", "api/karpenter/...", "api/autoscaling/...", "k8s.io/component-helpers"}),
 		Bans:   bans(banClock, banRandom, banEnv, banContext),
 		Reason: "what one object means in the engine's world",
 	},
 	{
-		Package: "internal/state/dump", Imports: imports(kubernetes, []string{"internal/engine/world", "internal/state/toworld", "internal/state/trim", "api/karpenter/..."}),
+		Package: "internal/state/dump", Imports: imports(kubernetes, []string{"internal/engine/world", "internal/state/toworld", "internal/state/trim", "api/karpenter/...", "api/autoscaling/..."}),
 		Bans:   bans(banClock, banRandom, banEnv, banContext),
 		Reason: "text in, objects out, and back; knows no mirror",
 	},
@@ -183,7 +183,7 @@ var Rules = []Rule{
 	},
 	{
 		Package: "internal/control/...",
-		Imports: imports(kubernetes, clients, []string{"internal/control/...", "internal/wait", "internal/model", "internal/ledger", "internal/state", "internal/state/dump", "internal/engine/...", "internal/cloud", "internal/meter", "api/...", "github.com/go-logr/logr"}),
+		Imports: imports(kubernetes, clients, []string{"internal/control/...", "internal/wait", "internal/model", "internal/ledger", "internal/state", "internal/state/dump", "internal/state/toworld", "internal/engine/...", "internal/cloud", "internal/meter", "api/...", "github.com/go-logr/logr"}),
 		Bans:    bans(banClock, banRandom, banEnv, banContext),
 		Reason:  "thin reconcilers: the only writers to Kubernetes; a cloud is what package cloud says, whichever it is; logr is how the manager hands on who reconciles what",
 	},
@@ -222,7 +222,7 @@ var Rules = []Rule{
 		Reason: "an API server in memory: the same calls give the same answers; apiextensions' own packages read and check our definitions",
 	},
 	{
-		Package: "internal/forecast", Imports: imports(kubernetes, []string{"k8s.io/apiextensions-apiserver", "internal/model", "internal/ledger", "internal/state", "internal/state/dump", "internal/engine/...", "api/..."}),
+		Package: "internal/forecast", Imports: imports(kubernetes, []string{"k8s.io/apiextensions-apiserver", "internal/model", "internal/ledger", "internal/state", "internal/state/dump", "internal/state/toworld", "internal/engine/...", "api/..."}),
 		Bans:   bans(banClock, banRandom, banEnv, banContext),
 		Reason: "carries decisions out on copies of objects, and nowhere else",
 	},

@@ -57,8 +57,8 @@ const (
 const (
 	// ReasonNodePoolValidationFailed means that ValidationSucceeded is False; the message names the field.
 	ReasonNodePoolValidationFailed = "NodePoolValidationFailed"
-	// ReasonStaticPoolUnsupported means that the pool has replicas, which this version does not act on yet.
-	ReasonStaticPoolUnsupported = "StaticPoolUnsupported"
+	// ReasonStaticCapacityDisabled means that the pool has replicas, and that the feature gate StaticCapacity is off.
+	ReasonStaticCapacityDisabled = "StaticCapacityDisabled"
 	// ReasonNodeClassNotFound means that no object has the name in nodeClassRef.
 	ReasonNodeClassNotFound = "NodeClassNotFound"
 	// ReasonNodeClassTerminating means that the node class is being deleted.

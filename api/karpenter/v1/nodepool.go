@@ -30,8 +30,7 @@ type NodePoolSpec struct {
 	// +optional
 	Weight *int32 `json:"weight,omitempty"`
 	// replicas makes the pool static: it holds this many nodes whether or not pods need them. It cannot be added to or
-	// removed from an existing pool, excludes weight, and allows only limits.nodes. Static pools are not supported by this
-	// version yet: a pool with replicas is accepted and is not Ready.
+	// removed from an existing pool, excludes weight, and allows only limits.nodes. kubectl scale nodepool changes it.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	Replicas *int64 `json:"replicas,omitempty"`

@@ -33,14 +33,8 @@ const (
 )
 
 // ValidationCondition judges the pool and returns the ValidationSucceeded condition that says so, for
-// ConditionSet.Set. A static pool is refused, because nothing acts on it yet.
+// ConditionSet.Set.
 func (p *NodePool) ValidationCondition(rules LabelRules) Condition {
-	if p.Spec.Replicas != nil {
-		return Condition{
-			Type: ConditionValidationSucceeded, Status: metav1.ConditionFalse, Reason: ReasonStaticPoolUnsupported,
-			Message: "spec.replicas: static pools are not supported by this version yet; create a NodePool without replicas",
-		}
-	}
 	if problems := p.Validate(rules); len(problems) > 0 {
 		return Condition{
 			Type: ConditionValidationSucceeded, Status: metav1.ConditionFalse, Reason: ReasonNodePoolValidationFailed,

@@ -105,15 +105,10 @@ func TestValidate_NameBecomesALabel(t *testing.T) {
 	}
 }
 
-func TestA28_AStaticPoolIsNotReady(t *testing.T) {
-	pool := poolWith(t, `{replicas: 3, template: {spec: {}}}`)
-	pool.StatusConditions().Set(pool.ValidationCondition(CoreLabelRules()), birth)
-	condition := pool.StatusConditions().Get(ConditionValidationSucceeded)
-	if condition.Status != metav1.ConditionFalse || condition.Reason != ReasonStaticPoolUnsupported || !strings.Contains(condition.Message, "not supported by this version yet") {
-		t.Error(line(condition))
-	}
-	if pool.StatusConditions().Root().Status != metav1.ConditionFalse {
-		t.Error("Ready")
+func TestA28_AStaticPoolIsValid(t *testing.T) {
+	pool := poolWith(t, `{replicas: 3, template: {spec: {nodeClassRef: {group: g, kind: k, name: n}}}}`)
+	if c := pool.ValidationCondition(CoreLabelRules()); c.Status != metav1.ConditionTrue {
+		t.Error(line(&c))
 	}
 }
 

@@ -217,8 +217,14 @@ func (l *Loop) prepareNode(ctx context.Context, n *state.Node, s *start) error {
 
 // create creates what replaces the nodes of a move. If any of it fails, none of it stays.
 func (l *Loop) create(ctx context.Context, s *start, drafts []*provision.Draft) error {
-	errs := l.Creator.Create(ctx, drafts)
-	err := errors.Join(errs...)
+	errs, err := make([]error, len(drafts)), error(nil)
+	if s.move.Static { // its limit counts claims that no watch has shown yet
+		_, err = l.Creator.Confirm(ctx, drafts[0].Node.Pool.Name)
+	}
+	if err == nil {
+		errs = l.Creator.Create(ctx, drafts)
+		err = errors.Join(errs...)
+	}
 	if err == nil {
 		return nil
 	}

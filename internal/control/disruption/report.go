@@ -105,7 +105,7 @@ func (s *reporter) budgets(view *state.View, in *disrupt.Input) {
 			if reason == disrupt.Unhealthy && len(s.l.Repair) == 0 {
 				continue
 			}
-			if p.Allowed[reason] == 0 && nodes[p.Name] > 0 && !p.Static && pool != nil {
+			if p.Allowed[reason] == 0 && nodes[p.Name] > 0 && (!p.Static || reason == disrupt.Drifted) && pool != nil {
 				s.l.Recorder.Tell(control.Event{
 					Object: pool.Object, Reason: EventBlocked, Every: budgetEvery,
 					Message: fmt.Sprintf("No allowed disruptions for disruption reason %s due to blocking budget", reason),
@@ -225,8 +225,12 @@ func (s *reporter) begun(st *start) {
 		}
 	}
 	if st.first {
+		because := "no-reserved-capacity"
+		if st.move.Static {
+			because = "static-at-limit"
+		}
 		for pool := range pools {
-			s.l.Meter.Add(meter.TerminateFirstDecisions, 1, "nodepool", pool, "reason", reason, "terminate_first_reason", "no-reserved-capacity")
+			s.l.Meter.Add(meter.TerminateFirstDecisions, 1, "nodepool", pool, "reason", reason, "terminate_first_reason", because)
 		}
 	}
 	for _, score := range st.move.Scores {

@@ -120,6 +120,9 @@ func (r *Count) show(pool *karpv1.NodePool, cost float64) {
 	for name, quantity := range pool.Spec.Limits {
 		r.Meter.Set(meter.NodePoolsLimit, quantity.AsApproximateFloat64(), "resource_type", meter.ResourceType(string(name)), "nodepool", pool.Name)
 	}
+	if pool.Spec.Replicas != nil {
+		r.Meter.Set(meter.NodePoolsReplicas, float64(*pool.Spec.Replicas), "nodepool", pool.Name)
+	}
 	r.Meter.Set(meter.NodePoolsCost, cost, "nodepool", pool.Name)
 }
 
@@ -129,7 +132,7 @@ func (r *Count) clear(there map[string]bool) {
 		if there[name] {
 			continue
 		}
-		for _, series := range []meter.Name{meter.NodePoolsUsage, meter.NodePoolsLimit, meter.NodePoolsCost} {
+		for _, series := range []meter.Name{meter.NodePoolsUsage, meter.NodePoolsLimit, meter.NodePoolsReplicas, meter.NodePoolsCost} {
 			r.Meter.Drop(series, "nodepool", name)
 		}
 	}

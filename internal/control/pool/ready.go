@@ -24,7 +24,9 @@ type Ready struct {
 	Client client.Client
 	// Rules say which labels the provider allows.
 	Rules karpv1.LabelRules
-	Clock control.Clock
+	// NoStatic says that static pools are not served: the feature gate StaticCapacity is off.
+	NoStatic bool
+	Clock    control.Clock
 }
 
 // Register makes the manager run the reconciler on every change of a pool or a class.
@@ -52,11 +54,22 @@ func (r *Ready) Reconcile(ctx context.Context, request reconcile.Request) (recon
 	}
 	before := pool.DeepCopy()
 	conditions := pool.StatusConditions()
-	conditions.Set(pool.ValidationCondition(r.Rules), r.Clock.Now())
+	conditions.Set(r.validation(pool), r.Clock.Now())
 	conditions.Set(class, r.Clock.Now())
 	pool.Status.NodeClassObservedGeneration = observed
 	_, err = control.PatchStatus(ctx, r.Client, pool, before)
 	return reconcile.Result{}, err
+}
+
+// validation is the pool's condition ValidationSucceeded.
+func (r *Ready) validation(pool *karpv1.NodePool) karpv1.Condition {
+	if r.NoStatic && pool.Spec.Replicas != nil {
+		return karpv1.Condition{
+			Type: karpv1.ConditionValidationSucceeded, Status: metav1.ConditionFalse, Reason: karpv1.ReasonStaticCapacityDisabled,
+			Message: "spec.replicas: the feature gate StaticCapacity is off; turn it on, or create a NodePool without replicas",
+		}
+	}
+	return pool.ValidationCondition(r.Rules)
 }
 
 // mine says whether the pool's nodes are this program's to make. Others belong to another provider's, which may run in

@@ -79,7 +79,7 @@ func is(status metav1.ConditionStatus, reason, message string) func(karpv1.Condi
 
 func TestA30_PoolsAreJudged(t *testing.T) {
 	run(t, func(m manager.Manager) error {
-		return (&pool.Ready{Client: m.GetClient(), Rules: awsv1.LabelRules(), Clock: clock.RealClock{}}).Register(m)
+		return (&pool.Ready{Client: m.GetClient(), Rules: awsv1.LabelRules(), NoStatic: true, Clock: clock.RealClock{}}).Register(m)
 	})
 
 	static := newPool("static", "absent")
@@ -93,8 +93,8 @@ func TestA30_PoolsAreJudged(t *testing.T) {
 		}
 	}
 
-	// A28, P109: nothing acts on static pools yet, and the pool says so.
-	awaitCondition(t, "static", karpv1.ConditionValidationSucceeded, is(metav1.ConditionFalse, karpv1.ReasonStaticPoolUnsupported, "spec.replicas"))
+	// O63, A28: with the gate off nothing acts on static pools, and the pool says so.
+	awaitCondition(t, "static", karpv1.ConditionValidationSucceeded, is(metav1.ConditionFalse, karpv1.ReasonStaticCapacityDisabled, "feature gate StaticCapacity is off"))
 	awaitCondition(t, "static", karpv1.ConditionReady, is(metav1.ConditionFalse, karpv1.ReasonUnhealthyDependents, ""))
 	// A81: accepted by the API server, refused here.
 	awaitCondition(t, "long-key", karpv1.ConditionValidationSucceeded, is(metav1.ConditionFalse, karpv1.ReasonNodePoolValidationFailed, "spec.template.metadata.labels"))

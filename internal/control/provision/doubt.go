@@ -2,6 +2,7 @@ package provision
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -81,6 +82,22 @@ func (c *Creator) collect(name string, err error) {
 	delete(c.unseen, name)
 	c.Mirror.Refute(name)
 	c.Log.Info("nodeclaim is gone and was never shown, planning for its pods again", "NodeClaim", name)
+}
+
+// Confirm lists the claims of a pool from the API server itself, and has those counted that no watch has shown yet: they may be of a process
+// that led before this one. Whoever must not make one claim too many asks first.
+func (c *Creator) Confirm(ctx context.Context, pool string) ([]karpv1.NodeClaim, error) {
+	list := &karpv1.NodeClaimList{}
+	if err := c.Live.List(ctx, list, client.MatchingLabels{karpv1.NodePoolLabelKey: pool}); err != nil {
+		return nil, fmt.Errorf("listing the claims of pool %s: %w", pool, err)
+	}
+	view := c.Mirror.View()
+	for i := range list.Items {
+		if view.Claim(list.Items[i].Name) == nil {
+			c.Mirror.Assume(&list.Items[i])
+		}
+	}
+	return list.Items, nil
 }
 
 // nextLook is how long it is until a claim in doubt is looked for again, at most so long.

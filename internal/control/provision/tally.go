@@ -69,7 +69,8 @@ type account struct {
 	used    charge
 }
 
-// newTally charges pools with their nodes, except those that are going away, and with what others are creating right now.
+// newTally charges pools with their nodes, and with what others are creating right now. Nodes that are being deleted count in static pools
+// only (P104).
 func newTally(snap *world.Snapshot, underway map[string]*charge) *tally {
 	l := &tally{pools: map[string]*account{}}
 	for _, p := range snap.Pools {
@@ -84,7 +85,7 @@ func newTally(snap *world.Snapshot, underway map[string]*charge) *tally {
 	}
 	for _, n := range snap.Nodes {
 		a := l.pools[n.Pool]
-		if a == nil || n.Deleting {
+		if a == nil || n.Deleting && !a.pool.Static { // a static pool's limit holds whatever state its nodes are in
 			continue
 		}
 		a.used.nodes++

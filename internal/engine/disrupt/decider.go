@@ -43,6 +43,7 @@ type decider struct {
 	rules  *domainCounts
 	crowd  *crowd
 	ledger *ledger
+	static map[string]*static // by pool, once asked for
 
 	looked int // groups in which pods have rules for each other
 	moves  []*Move
@@ -102,8 +103,8 @@ func (d *decider) free(node int32, reason Reason) (why.Reason, bool) {
 		return why.New(why.Refused, "%s", facts.Fixed), false
 	case pool == nil:
 		return why.New(why.NoPool, "its pool %q is not there", n.Pool), false
-	case pool.Static:
-		return why.New(why.Refused, "pool %s keeps a fixed number of nodes", pool.Name), false
+	case pool.Static && reason != Drifted:
+		return why.New(why.Refused, "pool %s is static: it keeps its nodes whether or not pods need them", pool.Name), false
 	case d.awaits[node]:
 		return why.New(why.Refused, "pending pods are expected on it"), false
 	case d.target[node]:
@@ -262,7 +263,9 @@ func (d *decider) take(m *Move) (why.Reason, bool) {
 	if r, ok := d.ledger.try(d, m); !ok {
 		return r, false
 	}
-	if r, ok := d.rules.try(d, m); !ok {
+	if m.Static {
+		d.staticOf(m.Remove[0]).took(d, m)
+	} else if r, ok := d.rules.try(d, m); !ok {
 		d.ledger.undo(d, m)
 		return r, false
 	}
@@ -275,7 +278,9 @@ func (d *decider) take(m *Move) (why.Reason, bool) {
 		d.target[i] = true
 	}
 	m.From = d.trail(m)
-	d.commit(m)
+	if !m.Static {
+		d.commit(m)
+	}
 	d.moves = append(d.moves, m)
 	if d.opt.Found != nil {
 		d.opt.Found(m)

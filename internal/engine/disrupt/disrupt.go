@@ -70,6 +70,14 @@ type Node struct {
 	Cost float64
 	// Guards are the disruption budgets that cover pods of the node.
 	Guards []Guard
+	// Moving says that a move has begun which removes the node once its replacement is up, Going that it has been deleted already. Static
+	// pools count nodes by these: one that is marked for deletion in any other way is still theirs.
+	Moving, Going bool
+	// Protected says that the node, its claim or one of its pods has the annotation do-not-disrupt.
+	Protected bool
+	// Unlaunched says that there is no instance yet. Left is the part of the node's lifetime that is left, 1 if it never expires.
+	Unlaunched bool
+	Left       float64
 	// Made is when a move made the node, zero if none did; From is what that move took away, and what the nodes before had come
 	// from.
 	Made time.Time
@@ -168,6 +176,8 @@ type Move struct {
 	// TerminateFirst says that the nodes are removed before what is added can be launched: it needs their place. Whoever carries the move out
 	// launches nothing; provisioning does once the place is free.
 	TerminateFirst bool
+	// Static says that a node of a static pool is replaced by another one of the pool, whatever becomes of its pods.
+	Static bool
 	// Filled are the nodes that take pods of the removed ones.
 	Filled []*pack.Filled
 	// Order lists the pods that move in the order in which they were placed.

@@ -22,6 +22,7 @@ func (d *decider) drift() {
 		}
 		return !ok
 	})
+	drifted, static := d.replaceStatic(Drifted, drifted)
 	// Pods should not go where they would soon have to leave again. Only what finds no other place may.
 	rest := d.replaceAll(Drifted, drifted, d.openNodes(func(node int32) bool { return d.in.Nodes[node].Drift == "" }))
 	nodes := make([]int32, len(rest))
@@ -31,7 +32,7 @@ func (d *decider) drift() {
 	if len(nodes) > 0 {
 		rest = d.replaceAll(Drifted, nodes, d.openNodes(func(node int32) bool { return !slices.Contains(nodes, node) }))
 	}
-	for _, s := range d.terminateFirst(Drifted, rest) {
+	for _, s := range append(static, d.terminateFirst(Drifted, rest)...) {
 		d.keep(s.node, s.why.Code, "it has drifted (%s), but %s", d.in.Nodes[s.node].Drift, s.why.Line())
 	}
 }

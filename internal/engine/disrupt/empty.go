@@ -11,7 +11,7 @@ import (
 func (d *decider) empty() {
 	for _, node := range d.order {
 		n := d.in.World.Nodes[node]
-		if !d.bare(node) {
+		if !d.bare(node) || d.isStatic(node) && d.in.Nodes[node].Drift != "" { // drift decides about the latter
 			continue
 		}
 		if r, ok := d.may(node, Empty); !ok {

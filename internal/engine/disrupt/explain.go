@@ -89,6 +89,9 @@ func (d *decider) askUnhealthy(node int32) Verdict {
 		d.takeReboot(d.reboot(node))
 		return Verdict{Goes: true, Move: d.moves[len(d.moves)-1]}
 	}
+	if d.isStatic(node) {
+		return d.askStatic(Unhealthy, node)
+	}
 	if rest := d.replaceSick([]int32{node}); len(rest) > 0 {
 		return Verdict{Why: rest[0].why}
 	}
@@ -103,7 +106,7 @@ func (d *decider) askHealthy(node int32) Verdict {
 		if v.Goes || !drifted {
 			return v
 		}
-		if w := d.askDrifted(node); w.Goes {
+		if w := d.askDrifted(node); w.Goes || d.isStatic(node) {
 			return w
 		}
 		return v
@@ -133,12 +136,23 @@ func (d *decider) askDrifted(node int32) Verdict {
 	if r, ok := d.quota(Drifted).take(node); !ok {
 		return Verdict{Why: r}
 	}
+	if d.isStatic(node) {
+		return d.askStatic(Drifted, node)
+	}
 	rest := d.replaceAll(Drifted, []int32{node}, d.openNodes(func(i int32) bool { return d.in.Nodes[i].Drift == "" }))
 	if len(rest) > 0 {
 		rest = d.replaceAll(Drifted, []int32{node}, d.openNodes(func(i int32) bool { return i != node }))
 	}
 	rest = d.terminateFirst(Drifted, rest)
 	if len(rest) > 0 {
+		return Verdict{Why: rest[0].why}
+	}
+	return Verdict{Goes: true, Move: d.moves[len(d.moves)-1]}
+}
+
+// askStatic asks about a node of a static pool that is to be replaced.
+func (d *decider) askStatic(reason Reason, node int32) Verdict {
+	if _, rest := d.replaceStatic(reason, []int32{node}); len(rest) > 0 {
 		return Verdict{Why: rest[0].why}
 	}
 	return Verdict{Goes: true, Move: d.moves[len(d.moves)-1]}

@@ -56,6 +56,9 @@ func (c *Check) Holds(m *Move) (why.Reason, bool) {
 	if m.Reboot {
 		return c.reboots(now)
 	}
+	if m.Static {
+		return c.replaces(m, now.Remove[0])
+	}
 	if m.Reason == Unhealthy {
 		defer c.free(now.Remove)()
 	}
@@ -81,6 +84,25 @@ func (c *Check) reboots(now *Move) (why.Reason, bool) {
 	}
 	c.d.takeReboot(now)
 	return why.Reason{}, true
+}
+
+// replaces says whether a node of a static pool may still be replaced like that.
+func (c *Check) replaces(m *Move, node int32) (why.Reason, bool) {
+	now, r, ok := c.d.oneForOne(m.Reason, node)
+	switch {
+	case !ok:
+		return r, false
+	case now.TerminateFirst && !m.TerminateFirst:
+		return why.New(why.Limit, "it cannot be replaced before it is removed any more"), false
+	case m.TerminateFirst && !now.TerminateFirst:
+		return why.New(why.Refused, "it need not be removed before it is replaced any more"), false
+	}
+	for _, n := range m.Add {
+		if !slices.ContainsFunc(n.Choices, func(x pack.Choice) bool { _, ok := current(now.Add[0].Pool, x); return ok }) {
+			return why.New(why.Stock, "nothing that was to be launched as %s is to be had any more", n.Name), false
+		}
+	}
+	return c.d.take(now)
 }
 
 // free has all pods of nodes that are drained by force looked for. What it returns undoes that, if the nodes stay.

@@ -25,7 +25,7 @@ type account struct {
 func newLedger(pools []*world.Pool, nodes []*world.Node) *ledger {
 	l := &ledger{pools: map[string]*account{}, reserved: map[string]int{}}
 	for _, p := range pools {
-		if p.MaxNodes >= 0 || len(p.Limits) > 0 {
+		if !p.Static && (p.MaxNodes >= 0 || len(p.Limits) > 0) { // static pools count their nodes themselves
 			l.pools[p.Name] = &account{limits: p.Limits, used: make([]int64, len(p.Limits)), most: p.MaxNodes}
 		}
 	}

@@ -98,7 +98,7 @@ func (d *decider) finish() *Decision {
 	out.NodesAfter = out.NodesBefore
 	for _, m := range d.moves {
 		out.After -= m.Saves
-		if !m.Reboot {
+		if !m.Reboot && !m.Static { // static pools keep as many as they have
 			out.NodesAfter += len(m.Add) - len(m.Remove)
 		}
 	}

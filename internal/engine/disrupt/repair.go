@@ -82,8 +82,6 @@ func (d *decider) repairable(node int32) (why.Reason, bool) {
 		return why.New(why.Refused, "%s", ill.Fixed), false
 	case pool == nil:
 		return why.New(why.NoPool, "its pool %q is not there", n.Pool), false
-	case pool.Static:
-		return why.New(why.Refused, "pool %s keeps a fixed number of nodes", pool.Name), false
 	case d.now.Before(ill.Due):
 		return why.New(why.Refused, "that is tolerated until %s", ill.Due.UTC().Format(time.RFC3339)), false
 	case d.broken[n.Pool] != "":
@@ -125,7 +123,8 @@ func (d *decider) repair() {
 		}
 		return false
 	})
-	for _, s := range d.replaceSick(replaced) {
+	replaced, static := d.replaceStatic(Unhealthy, replaced)
+	for _, s := range append(static, d.replaceSick(replaced)...) {
 		d.keepIll(s.node, s.why)
 	}
 }

@@ -49,8 +49,9 @@ type Pool struct {
 	// NodeCost is what a node costs an hour besides its price, in dollars: its address, its daemons, licences that are paid by host.
 	// It weighs few nodes against many.
 	NodeCost float64
-	// Static pools keep a fixed number of nodes and take part only through the nodes that they have.
-	Static bool
+	// Static pools keep Replicas nodes, whatever pods need, and take part in plans only through the nodes that they have.
+	Static   bool
+	Replicas int64
 	// Refused says why the pool is not used for new nodes; empty when it is ready.
 	Refused string
 
@@ -63,7 +64,7 @@ type Pool struct {
 func (p *Pool) WithTypes(types []*InstanceType) *Pool {
 	return &Pool{
 		Name: p.Name, Weight: p.Weight, Need: p.Need, Labels: p.Labels, Taints: p.Taints, Provided: p.Provided, Limits: p.Limits, MaxNodes: p.MaxNodes,
-		Types: types, NodeCost: p.NodeCost, Static: p.Static, Refused: p.Refused,
+		Types: types, NodeCost: p.NodeCost, Static: p.Static, Replicas: p.Replicas, Refused: p.Refused,
 	}
 }
 

@@ -17,6 +17,9 @@ import (
 func (b *Converter) Pool(p *v1.NodePool) (w *world.Pool, err error) {
 	cost, _ := p.NodeCost()
 	w = &world.Pool{Name: p.Name, MaxNodes: -1, NodeCost: cost, Static: p.Spec.Replicas != nil}
+	if w.Static {
+		w.Replicas = max(0, *p.Spec.Replicas)
+	}
 	if p.Spec.Weight != nil {
 		w.Weight = *p.Spec.Weight
 	}

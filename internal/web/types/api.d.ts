@@ -140,6 +140,7 @@ declare namespace api {
     totals: Totals;
     nodes: FleetNode[];
     pending: Pending[];
+    staticPools?: StaticPool[];
     decided: boolean;
   }
   interface FleetNode {
@@ -314,6 +315,7 @@ declare namespace api {
     nodes: number;
     deleting: number;
     static?: boolean;
+    replicas?: number;
     instanceTypes: number;
     limits?: LimitModel[];
     requirements?: string[];
@@ -379,6 +381,12 @@ declare namespace api {
     from: string;
     to: string;
     nodes: number;
+  }
+  interface StaticPool {
+    pool: string;
+    nodes: number;
+    replicas: number;
+    deleting?: number;
   }
   interface StockOut {
     instanceType: string;
