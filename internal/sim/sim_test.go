@@ -2,14 +2,10 @@ package sim
 
 import (
 	"flag"
-	"fmt"
 	"io"
 	"os"
 	"testing"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 var (
@@ -17,34 +13,10 @@ var (
 	seeds = flag.Uint64("seeds", 12, "how many seeds TestSeeds plays")
 )
 
-// scene is a small cluster: workloads come and go, and the controller may crash once.
-func scene(seed uint64, history io.Writer, crashAt int, after bool) (*World, error) {
-	w, err := NewWorld(seed, history)
-	if err != nil {
-		return nil, err
-	}
-	w.crashAt, w.crashAfter = crashAt, after
-	steps := []func() error{func() error { return w.AddPool("default", nil) }}
-	for i := range 3 {
-		steps = append(steps, func() error {
-			return w.AddApp(fmt.Sprint("web", i), 3+w.draw.IntN(10), []string{"250m", "500m", "1", "2"}[w.draw.IntN(4)], "1Gi")
-		})
-	}
-	steps = append(steps, w.StartController, func() error {
-		w.Start()
-		return w.Run(4 * time.Minute)
-	}, func() error {
-		for _, a := range w.apps {
-			w.Scale(a.name, 1+w.draw.IntN(a.replicas))
-		}
-		return w.Run(30 * time.Minute)
-	}, w.Settled)
-	for _, step := range steps {
-		if err := step(); err != nil {
-			return w, err
-		}
-	}
-	return w, nil
+func TestMain(m *testing.M) {
+	flag.Parse()
+	LessGarbageCollection()
+	os.Exit(m.Run())
 }
 
 func history() io.Writer {
@@ -57,11 +29,11 @@ func history() io.Writer {
 // TestT29_SameSeedSameHistory plays seeds twice.
 func TestT29_SameSeedSameHistory(t *testing.T) {
 	for seed := range uint64(3) {
-		first, err := scene(seed, history(), 0, false)
+		first, err := Play(Draw(seed), history(), nil)
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
-		again, err := scene(seed, nil, 0, false)
+		again, err := Play(Draw(seed), nil, nil)
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
@@ -72,49 +44,28 @@ func TestT29_SameSeedSameHistory(t *testing.T) {
 	}
 }
 
-// TestT2_CrashPoints crashes the controller at effects of a run, before and after they happen.
-func TestT2_CrashPoints(t *testing.T) {
-	const seed = 1
-	whole, err := scene(seed, nil, 0, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	points := 0
-	for at := 1; at <= whole.effects; at += 29 {
-		for _, after := range []bool{false, true} {
-			points++
-			if w, err := scene(seed, history(), at, after); err != nil {
-				t.Errorf("seed %d, crash at effect %d of %d, after it: %v: %v (history %s)", seed, at, whole.effects, after, err, w.Hash())
-			}
-		}
-	}
-	t.Logf("%d crash points", points)
-}
-
 // TestSeeds plays seeds in which AWS, watches and the controller itself fail, and then do not.
 func TestSeeds(t *testing.T) {
 	for seed := *from; seed < *from+*seeds; seed++ {
-		w, err := NewWorld(seed, history())
+		began := time.Now()
+		w, err := Play(Draw(seed), history(), nil)
 		if err != nil {
-			t.Fatal(err)
+			t.Errorf("seed %d: %v (history %s)\n%s", seed, err, w.Hash(), Draw(seed))
+			continue
 		}
-		for _, step := range []func() error{
-			func() error {
-				return w.AddPool("default", corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("48")})
-			},
-			func() error { return w.AddApp("small", 10, "500m", "1Gi") },
-			func() error { return w.AddApp("large", 4, "3", "8Gi") },
-			w.StartController,
-			func() error { w.Start(); return w.Run(time.Minute) },
-			func() error { return w.Chaos(10 * time.Minute) },
-			func() error { w.Scale("small", 8); w.Scale("large", 3); return w.Run(40 * time.Minute) },
-			w.Settled,
-		} {
-			if err := step(); err != nil {
-				t.Errorf("seed %d: %v (history %s)", seed, err, w.Hash())
-				break
-			}
+		t.Logf("seed %d: %d effects, %d crashes, %d faults, history %s, %v", seed, w.effects, w.crashed, w.Faults, w.Hash(), time.Since(began).Round(time.Millisecond))
+	}
+}
+
+func BenchmarkHour(b *testing.B) {
+	for b.Loop() {
+		w, err := Play(Churn(1, 200, time.Hour), history(), nil)
+		if err != nil {
+			b.Fatal(err)
 		}
-		t.Logf("seed %d: %d effects, %d crashes, history %s", seed, w.effects, w.replicas-1, w.Hash())
+		n := 0
+		w.nodes(func(bool) { n++ })
+		b.ReportMetric(float64(n), "nodes")
+		b.ReportMetric(float64(w.Events()), "events")
 	}
 }
