@@ -39,6 +39,8 @@ var deeds = []string{
 const (
 	chaosLength = 12 * time.Minute
 	calmLength  = 45 * time.Minute
+	// settleLength is how long it takes until nothing is left of a crash.
+	settleLength = 12 * time.Minute
 )
 
 // Draw makes the plan of a seed: a small cluster whose workloads change while AWS, watches and the controller itself fail, and then do
@@ -88,7 +90,7 @@ func Draw(seed uint64) *Plan {
 	return p
 }
 
-// Crashing is a plan in which the controller crashes at effects of a quiet day: each after so many since the one before.
+// Crashing is a plan in which the controller crashes at effects of a quiet day, such as "17 before" or "3 after".
 func Crashing(seed uint64, crashes ...string) *Plan {
 	p := quietDay(seed)
 	for _, c := range crashes {
@@ -111,7 +113,7 @@ func quietDay(seed uint64) *Plan {
 	p.add(10*time.Minute, "drift")
 	p.add(16*time.Minute, "delete nodeclaim")
 	p.add(18*time.Minute, "calm")
-	p.add(18*time.Minute+calmLength, "end")
+	p.add(18*time.Minute+settleLength, "end")
 	return p
 }
 

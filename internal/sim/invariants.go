@@ -231,11 +231,15 @@ func (w *World) answered(a *asked) {
 	case "CreateFleet":
 		w.each(w.intended)
 	case "TerminateInstances":
+		var ended []simaws.Glimpse
 		w.each(func(in simaws.Glimpse) {
 			if slices.Contains(a.ids, in.ID) && a.lived[in.ID] && !lives(in) {
-				w.ended(in)
+				ended = append(ended, in)
 			}
 		})
+		for _, in := range ended {
+			w.ended(in)
+		}
 	}
 }
 
@@ -368,7 +372,7 @@ func (w *World) settled() (found *Breach) {
 		if !calm || claim == nil || claim.DeletionTimestamp != nil || node.DeletionTimestamp != nil {
 			return
 		}
-		if slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == karpv1.DisruptedTaintKey }) && claim.Annotations[karpv1.MoveAnnotationKey] == "" {
+		if slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == karpv1.DisruptedTaintKey }) {
 			say("L1", "node %s has the taint %s and nothing disrupts it", node.Name, karpv1.DisruptedTaintKey)
 		}
 		if since := w.empty[node.Name]; !since.IsZero() && w.loop.now.Sub(since) > emptyMost {

@@ -41,6 +41,9 @@ func (p *Plan) String() string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
+// SeedText is the seed as it is written.
+func (p *Plan) SeedText() string { return strconv.FormatUint(p.Seed, 10) }
+
 // End is when the plan is over.
 func (p *Plan) End() time.Duration {
 	if len(p.Steps) == 0 {
@@ -142,7 +145,7 @@ func ParsePlan(from io.Reader, name string) (*Plan, error) {
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("reading %s: %w", name, err)
 	}
-	if len(p.Steps) == 0 || p.Steps[len(p.Steps)-1].Words[0] != "end" {
+	if len(p.Steps) == 0 || p.Steps[len(p.Steps)-1].Words[0] != "end" && p.Steps[len(p.Steps)-1].Words[0] != "calm" {
 		return nil, fmt.Errorf("%s: the last line must say when it ends, such as: 50m end", name)
 	}
 	return p, nil

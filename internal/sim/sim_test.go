@@ -1,16 +1,21 @@
 package sim
 
 import (
+	"bytes"
 	"flag"
+	"fmt"
 	"io"
 	"os"
+	"strings"
 	"testing"
 	"time"
 )
 
 var (
-	from  = flag.Uint64("from", 0, "the first seed of TestSeeds")
-	seeds = flag.Uint64("seeds", 12, "how many seeds TestSeeds plays")
+	from    = flag.Uint64("from", 0, "the first seed of TestSeeds")
+	crashes = flag.Int("crashes", 40, "how often TestT2 crashes the controller")
+	twice   = flag.Uint64("twice", 3, "how many seeds TestT29 plays twice")
+	seeds   = flag.Uint64("seeds", 12, "how many seeds TestSeeds plays")
 )
 
 func TestMain(m *testing.M) {
@@ -28,28 +33,57 @@ func history() io.Writer {
 
 // TestT29_SameSeedSameHistory plays seeds twice.
 func TestT29_SameSeedSameHistory(t *testing.T) {
-	for seed := range uint64(3) {
-		first, err := Play(Draw(seed), history(), nil)
-		if err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
+	for seed := *from; seed < *from+*twice; seed++ {
+		var histories [2]bytes.Buffer
+		for i := range histories {
+			if _, err := Play(Draw(seed), &histories[i], nil); err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
 		}
-		again, err := Play(Draw(seed), nil, nil)
-		if err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
+		first, again := strings.Split(histories[0].String(), "\n"), strings.Split(histories[1].String(), "\n")
+		for i := range first {
+			if i >= len(again) || first[i] != again[i] {
+				t.Errorf("seed %d: line %d was\n%s\nand then\n%s", seed, i, strings.Join(first[max(0, i-3):i+1], "\n"), strings.Join(again[max(0, i-3):min(i+1, len(again))], "\n"))
+				break
+			}
 		}
-		if first.Hash() != again.Hash() {
-			t.Errorf("seed %d: history %s, then %s", seed, first.Hash(), again.Hash())
-		}
-		t.Logf("seed %d: %d effects, %d steps, history %s", seed, first.effects, first.loop.steps, first.Hash())
 	}
+}
+
+// TestT2_CrashPoints crashes the controller at effects of a quiet day, before and after they happen, and once more a few effects later.
+func TestT2_CrashPoints(t *testing.T) {
+	plan := Crashing(1)
+	whole, err := Play(plan, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	points, broken := 0, 0
+	for i := range *crashes {
+		// Spread over the day, another seed each time round.
+		seed, at := uint64(1+i/whole.effects), 1+i*whole.effects/min(*crashes, whole.effects)%whole.effects
+		when := []string{"before", "after"}[i%2]
+		plan := Crashing(seed, fmt.Sprintf("%d %s", at, when))
+		if i%5 == 4 { // two deep
+			plan = Crashing(seed, fmt.Sprintf("%d %s", at, when), fmt.Sprintf("%d before", at+30))
+		}
+		w, err := Play(plan, history(), nil)
+		if points += w.crashed; err != nil {
+			broken++
+			t.Errorf("crash %s effect %d of seed %d: %v\n%s", when, at, seed, err, plan)
+		}
+	}
+	t.Logf("| T2 crash points | %d | %d |", points, broken)
 }
 
 // TestSeeds plays seeds in which AWS, watches and the controller itself fail, and then do not.
 func TestSeeds(t *testing.T) {
+	broken := 0
+	defer func() { t.Logf("| whole-system seeds | %d | %d |", *seeds, broken) }()
 	for seed := *from; seed < *from+*seeds; seed++ {
 		began := time.Now()
 		w, err := Play(Draw(seed), history(), nil)
 		if err != nil {
+			broken++
 			t.Errorf("seed %d: %v (history %s)\n%s", seed, err, w.Hash(), Draw(seed))
 			continue
 		}

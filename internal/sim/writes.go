@@ -51,7 +51,7 @@ func (w *World) claimGone(claim *karpv1.NodeClaim) {
 		return
 	}
 	w.each(func(in simaws.Glimpse) {
-		if lives(in) && (in.ID == instanceOf(claim) || tag(in, karpv1.Group+"/nodeclaim") == claim.Name) {
+		if in.ID == instanceOf(claim) && in.State != "terminated" || lives(in) && (tag(in, karpv1.Group+"/nodeclaim") == claim.Name) {
 			w.breached("S8", "NodeClaim %s is gone and its instance %s is %s", claim.Name, in.ID, in.State)
 		}
 	})
