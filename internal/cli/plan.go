@@ -95,6 +95,7 @@ The cluster is that of the kubeconfig, or a file: a recording, or what kubectl p
 var awsLabels = state.Options{
 	Aliases:         map[string]string{"topology.ebs.csi.aws.com/zone": world.LabelZone},
 	ProviderDomains: []string{"karpenter.k8s.aws", "topology.k8s.aws"},
+	NodeOverlays:    true,
 }
 
 // inputs is what a run has read.

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -11,6 +12,7 @@ import (
 	"karpenter/internal/engine/why"
 	"karpenter/internal/engine/world"
 	"karpenter/internal/model"
+	"karpenter/internal/operator"
 )
 
 // consolidation is the moves as they are printed.
@@ -34,6 +36,9 @@ func (p *planning) consolidate(cmd *cobra.Command, in *inputs) error {
 	opt, recording := in.options, in.loaded.Recording
 	now := recording.At
 	view, more := recording.Rebuild(in.objects)
+	if in.loaded.plain {
+		recording.Facts.Repair = operator.RepairPolicies()
+	}
 	loaded := p.now()
 	facts := recording.Input(view)
 	var first time.Time
@@ -46,6 +51,9 @@ func (p *planning) consolidate(cmd *cobra.Command, in *inputs) error {
 	begin := p.now()
 	d := disrupt.Decide(facts, opt, now)
 	decided := p.now()
+	if in.loaded.plain && slices.ContainsFunc(facts.Nodes, func(n disrupt.Node) bool { return n.Illness != nil }) {
+		fmt.Fprintln(cmd.ErrOrStderr(), "unhealthy nodes are shown as the feature gate NodeRepair has them repaired: objects do not say whether it is on, and by default it is off")
+	}
 	r := newConsolidation(view.World, d)
 	r.Estimate = in.loaded.Estimate
 	r.AllocatedMiB = allocated()

@@ -51,6 +51,41 @@ func TestPlanConsolidatePrintsJSON(t *testing.T) {
 	}
 }
 
+// Objects do not say whether nodes are repaired: they are shown as if they were, and that is said.
+func TestN6_PlanOfPlainObjectsShowsRepairs(t *testing.T) {
+	const note = "unhealthy nodes are shown as the feature gate NodeRepair has them repaired"
+	ill := func(more string) string {
+		return strings.Replace(fleetSnapshot, `"conditions":[{"type":"Ready","status":"True"}]`, `"conditions":[{"type":"Ready","status":"True"},{"type":"StorageReady","status":"False","reason":"DiskBroken"`+more+`}]`, 1)
+	}
+	kept := strings.Replace(ill(`,"lastTransitionTime":"2026-01-01T00:00:00Z"`), `"name":"n1",`, `"name":"n1","annotations":{"karpenter.sh/do-not-repair":"true"},`, 1)
+	for name, x := range map[string]struct {
+		snapshot  string
+		want, not []string
+	}{
+		"for long":         {ill(`,"lastTransitionTime":"2026-01-01T00:00:00Z"`), []string{note, "Unhealthy", "StorageReady is False since 2026-01-01T00:00:00Z (DiskBroken)"}, nil},
+		"nobody knows":     {ill(""), nil, []string{note, "Unhealthy"}},
+		"healthy":          {fleetSnapshot, nil, []string{note, "Unhealthy"}},
+		"not to be healed": {kept, []string{note, "it has the annotation karpenter.sh/do-not-repair"}, []string{"Unhealthy  "}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text, err := plan(t, x.snapshot, "--consolidate", "-o", "wide")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range x.want {
+				if !strings.Contains(text, want) {
+					t.Errorf("%q is not in\n%s", want, text)
+				}
+			}
+			for _, not := range x.not {
+				if strings.Contains(text, not) {
+					t.Errorf("%q is in\n%s", not, text)
+				}
+			}
+		})
+	}
+}
+
 func TestPlanConsolidatePrintsATable(t *testing.T) {
 	text, err := plan(t, fleetSnapshot, "--consolidate")
 	if err != nil {

@@ -103,3 +103,10 @@ func TestPlanRefusesBadFlags(t *testing.T) {
 		t.Error("nothing is planned without complaint")
 	}
 }
+
+func TestN1_PlanNamesWhatIsWrongWithASchedulerConfig(t *testing.T) {
+	_, err := plan(t, planSnapshot, "--scheduler-config", `{"podTopologySpread":{"defaultConstraints":[{"maxSkew":0,"topologyKey":"zone","whenUnsatisfiable":"DoNotSchedule"}]}}`)
+	if want := "--scheduler-config: podTopologySpread.defaultConstraints[0]: maxSkew 0: must be 1 or more"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}

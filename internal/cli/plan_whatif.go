@@ -147,6 +147,10 @@ func (p *planning) runWhatIf(cmd *cobra.Command) error {
 	record := state.Record{Classes: r.Classes, Leaving: r.Facts.Leaving, Options: r.Options.Reading, Now: r.At}
 	start := forecast.Start{Objects: in.objects, Record: record, Options: in.options, Past: removed(r), Held: r.Facts.Held}
 	changed := start
+	if change.Overlaid && !changed.Record.Options.NodeOverlays {
+		changed.Record.Options.NodeOverlays = true
+		change.Words = append(change.Words, "the controller's feature gate NodeOverlay, which is off, is turned on: without it overlays have no effect")
+	}
 	changed.Objects, changed.Record.Classes, changed.Held = change.Objects, change.Classes, change.Lifted(start.Held)
 	var without, with *forecast.Outcome
 	var both sync.WaitGroup

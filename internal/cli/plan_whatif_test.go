@@ -29,7 +29,7 @@ func whatIfOf(t *testing.T, f *fixture, manifest string, args ...string) (string
 
 func TestPlanSaysWhatAChangeComesTo(t *testing.T) {
 	for _, name := range []string{
-		"new-deployment", "scale-up", "scale-down", "same-pool", "pool-label", "pool-zone", "pool-spot", "limits", "no-budget", "budget", "prices", "v1beta1", "apart",
+		"new-deployment", "scale-up", "scale-down", "same-pool", "pool-label", "pool-zone", "pool-spot", "limits", "no-budget", "budget", "prices", "v1beta1", "apart", "overlay",
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := whatIfOf(t, newFixture(t), filepath.Join("testdata", "whatif", name+".yaml"))
@@ -106,6 +106,8 @@ func TestPlanRefusesManifestsThatMakeNoSense(t *testing.T) {
 		{"no kind", "metadata: {name: x}", "kind is missing"},
 		{"a price below zero", "{kind: Prices, prices: [{instanceType: m5.large, price: -1}]}", "-1 is no price"},
 		{"a price without meaning", "{kind: Prices, prices: [{instanceType: m5.large}]}", "says nothing; give price, factor or unavailable"},
+		{"an overlay with two prices", `{apiVersion: karpenter.sh/v1alpha1, kind: NodeOverlay, metadata: {name: x}, spec: {requirements: [], price: "1", priceAdjustment: "+1"}}`, "NodeOverlay x: spec.priceAdjustment: Forbidden: cannot be used together with spec.price; remove one of the two"},
+		{"an overlay of CPU", `{apiVersion: karpenter.sh/v1alpha1, kind: NodeOverlay, metadata: {name: x}, spec: {requirements: [], capacity: {cpu: "4"}}}`, "NodeOverlay x: spec.capacity[cpu]: Forbidden: comes with the instance type"},
 		{"a pool with a bad requirement", `{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: x}, spec: {template: {spec: {
 			nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}, requirements: [{key: karpenter.sh/capacity-type, operator: In, values: []}]}}}}`, "NodePool x"},
 	} {

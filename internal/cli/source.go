@@ -84,6 +84,8 @@ type Loaded struct {
 	Fleet *model.Fleet
 	// Estimate says of prices that nobody in this cluster has said what they are; empty for a controller's and for a file's.
 	Estimate string
+	// plain says that it was made of objects alone, without a controller's settings.
+	plain bool
 	// exists asks whether the cluster has an object, by its path; nil where only what was read is known.
 	exists func(ctx context.Context, path string) (bool, error)
 	// reached is the controller that answered, if any.
@@ -222,7 +224,7 @@ func (s *Source) fromList(ctx context.Context, data []byte, name string) (*Loade
 	r := ledger.NewRecording(s.clock(), awsLabels)
 	r.Objects = data
 	loaded := &Loaded{
-		Recording: r, From: name, nodeClasses: func(context.Context) ([]*awsv1.EC2NodeClass, error) { return listedClasses(data) },
+		Recording: r, From: name, plain: true, nodeClasses: func(context.Context) ([]*awsv1.EC2NodeClass, error) { return listedClasses(data) },
 		policies: func(context.Context) (forecast.Policies, error) { return listedPolicies(data) },
 	}
 	var err error

@@ -58,6 +58,7 @@ var listed = []struct {
 }{
 	{"karpenter.sh/v1", "NodePool", "/apis/karpenter.sh/v1/nodepools", true},
 	{"karpenter.sh/v1", "NodeClaim", "/apis/karpenter.sh/v1/nodeclaims", true},
+	{"karpenter.sh/v1alpha1", "NodeOverlay", "/apis/karpenter.sh/v1alpha1/nodeoverlays", false},
 	{"karpenter.k8s.aws/v1", "EC2NodeClass", "/apis/karpenter.k8s.aws/v1/ec2nodeclasses", false},
 	{"v1", "Node", "/api/v1/nodes", true},
 	{"v1", "Pod", "/api/v1/pods", true},
@@ -68,6 +69,8 @@ var listed = []struct {
 	{"policy/v1", "PodDisruptionBudget", "/apis/policy/v1/poddisruptionbudgets", false},
 	{"storage.k8s.io/v1", "StorageClass", "/apis/storage.k8s.io/v1/storageclasses", false},
 	{"storage.k8s.io/v1", "CSINode", "/apis/storage.k8s.io/v1/csinodes", false},
+	{"autoscaling.x-k8s.io/v1beta1", "CapacityBuffer", "/apis/autoscaling.x-k8s.io/v1beta1/capacitybuffers", false},
+	{"v1", "PodTemplate", "/api/v1/podtemplates", false},
 	// The rest is for default topology spread, which goes by their selectors.
 	{"v1", "Service", "/api/v1/services", false},
 	{"v1", "ReplicationController", "/api/v1/replicationcontrollers", false},

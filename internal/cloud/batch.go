@@ -32,6 +32,8 @@ type Batch struct {
 	Claims []*karpv1.NodeClaim
 	// Taken lists the ids of instances that claims have on record already.
 	Taken map[string]bool
+	// Types, if given, is what the claims' class can launch as NodeOverlays correct it for their pool: its prices and resources count.
+	Types *Types
 }
 
 // BatchID is the batch of a claim: the one written on it, or one of its own that follows from its UID.

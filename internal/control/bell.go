@@ -24,8 +24,11 @@ func (b *Bell) Source() source.Source {
 }
 
 // Ring has the object of that name, which is in no namespace, looked at. It never blocks.
-func (b *Bell) Ring(name string) {
+func (b *Bell) Ring(name string) { b.RingIn("", name) }
+
+// RingIn is Ring for an object in a namespace.
+func (b *Bell) RingIn(namespace, name string) {
 	if queue := b.queue.Load(); queue != nil {
-		(*queue).Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
+		(*queue).Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}})
 	}
 }

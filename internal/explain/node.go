@@ -50,6 +50,9 @@ func (c *Cluster) Node(name string) (*Answer, error) {
 		c.stayingNode(a, int32(at), n)
 	}
 	c.nodeFacts(a, n, c.in.Nodes[at].Drift)
+	if held := c.Decision().Spares[int32(at)]; held != nil {
+		a.fact("spare", "holds "+world.HeldWords(held))
+	}
 	a.Node = model.NewNodeDetail(n)
 	a.remember(c.history(ref))
 	return a, nil
@@ -259,6 +262,9 @@ func (c *Cluster) leavingNode(a *Answer, n *state.Node) {
 func (c *Cluster) nodeFacts(a *Answer, n *state.Node, drift string) {
 	w := n.World
 	a.fact("type", instance(w))
+	if w.PricedBy != "" {
+		a.fact("price", fmt.Sprintf("%s, by NodeOverlay %s; the list price is %s", why.Money(w.Price), w.PricedBy, why.Money(w.ListPrice)))
+	}
 	a.fact("pool", w.Pool)
 	a.fact("claim", w.Claim)
 	if n.Object != nil && n.Object.CreationTimestamp.Unix() > 0 {

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -57,10 +58,45 @@ func (c *Cluster) Pool(name string) (*Answer, error) {
 	c.conditions(a, p.Object)
 	c.limitFacts(a, w)
 	c.stock(a, offers)
+	c.overlayFacts(a, offers)
 	c.budgetFacts(a, p)
 	c.poolDecision(a, name)
 	a.History = c.history(ref)
 	return a, nil
+}
+
+// overlayFacts says which overlays have changed what the pool could launch, and how.
+func (c *Cluster) overlayFacts(a *Answer, offers []world.Offer) {
+	prices, rooms := map[string]int{}, map[string]map[string]bool{}
+	var last *world.InstanceType
+	for _, o := range offers {
+		if by := o.Offering.PricedBy; by != "" {
+			prices[by]++
+		}
+		if o.Type == last {
+			continue
+		}
+		last = o.Type
+		for _, x := range last.Added {
+			if rooms[x.Overlay] == nil {
+				rooms[x.Overlay] = map[string]bool{}
+			}
+			rooms[x.Overlay][c.world.Resources[x.Resource]] = true
+		}
+	}
+	for _, o := range c.view.Overlays {
+		name := o.Object.Name
+		var does []string
+		if n := prices[name]; n > 0 {
+			does = append(does, "changes the price of "+why.Count(n, "offering"))
+		}
+		if list := slices.Sorted(maps.Keys(rooms[name])); len(list) > 0 {
+			does = append(does, "adds "+why.List(list, maxNamed))
+		}
+		if len(does) > 0 {
+			a.fact("NodeOverlay "+name, strings.Join(does, "; "))
+		}
+	}
 }
 
 func typesOf(offers []world.Offer) int {

@@ -54,7 +54,7 @@ func (q *podQuestion) try(tweaks ...*tweak) (*landing, []why.Reason) {
 	t.class.ID = int32(len(t.world.Classes)) // a class of its own: others may be on nodes
 	pod.Class = t.class.ID
 	t.world.Classes = append(slices.Clip(t.world.Classes), &t.class)
-	t.world.Pending = []*world.Pod{&pod}
+	t.world.Pending, t.world.Spare = []*world.Pod{&pod}, nil
 	t.opt.Quick = true // one pod has nothing to search for
 	plan := pack.Prepare(&t.world, t.opt).Solve(t.world.Over())
 	for _, n := range plan.Nodes {

@@ -82,7 +82,7 @@ func (c *Cluster) amount(resource int, v int64) string {
 		return "no end"
 	case name == "cpu":
 		return strconv.FormatFloat(float64(v)/1000, 'f', -1, 64)
-	case name == "memory" || name == "ephemeral-storage":
+	case world.InBytes(name):
 		for _, u := range []struct {
 			size int64
 			name string
@@ -155,7 +155,10 @@ func old(n *world.Node) string {
 
 // alternative is a choice for a new node.
 func alternative(pool string, x pack.Choice) *Alternative {
-	n := model.Node{Pool: pool, Type: x.Type.Name, Zone: x.Offering.Zone, CapacityType: x.Offering.CapacityType, Price: x.Offering.Price}
+	n := model.Node{
+		Pool: pool, Type: x.Type.Name, Zone: x.Offering.Zone, CapacityType: x.Offering.CapacityType, Price: x.Offering.Price,
+		Overlay: x.Offering.PricedBy, ListPrice: x.Offering.ListPrice,
+	}
 	return &Alternative{fmt.Sprintf("%s of pool %s in %s, %s, %s", n.Type, pool, n.Zone, n.CapacityType, why.Money(n.Price)), n}
 }
 

@@ -18,14 +18,15 @@ import (
 
 // carryPlan gives pods that wait their places. It says whether there was anything to do.
 func (r *run) carryPlan(view *state.View, plan *pack.Plan) bool {
-	if len(plan.Nodes) == 0 && len(plan.Existing) == 0 {
+	existing := plan.Real().Existing // spare pods stay where there is room for them, and nothing is done for that
+	if len(plan.Nodes) == 0 && len(existing) == 0 {
 		return false
 	}
 	r.out.Rounds++
 	if len(plan.Nodes) > 0 {
 		r.pass(r.out.Boot)
 	}
-	for _, f := range plan.Existing {
+	for _, f := range existing {
 		r.bind(view.World, f.Pods, f.Node.Name)
 	}
 	for _, n := range plan.Nodes {

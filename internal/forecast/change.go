@@ -9,11 +9,14 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	awsv1 "karpenter/api/aws/v1"
 	v1 "karpenter/api/karpenter/v1"
+	"karpenter/api/karpenter/v1alpha1"
 	"karpenter/internal/state/dump"
+	"karpenter/internal/state/toworld"
 )
 
 // Change is a cluster with manifests applied to it that nobody has applied.
@@ -39,6 +42,8 @@ type Change struct {
 
 	// Words say what is changed, one line each; Ignored what is not understood.
 	Words, Ignored []string
+	// Overlaid says that NodeOverlays are changed.
+	Overlaid bool
 	// Drift is what of it makes nodes differ from what is asked for.
 	Drift []Drifted
 
@@ -60,7 +65,7 @@ type Drifted struct {
 func (c *Change) Apply(manifests []map[string]any) error {
 	o := *c.Objects
 	o.Pods, o.Claims, o.Pools, o.Budgets = slices.Clone(o.Pods), slices.Clone(o.Claims), slices.Clone(o.Pools), slices.Clone(o.Budgets)
-	o.DaemonSets, o.VolumeUses, o.Nodes = slices.Clone(o.DaemonSets), slices.Clone(o.VolumeUses), slices.Clone(o.Nodes)
+	o.DaemonSets, o.VolumeUses, o.Nodes, o.Overlays = slices.Clone(o.DaemonSets), slices.Clone(o.VolumeUses), slices.Clone(o.Nodes), slices.Clone(o.Overlays)
 	c.Objects, c.pools = &o, map[string]bool{}
 	manifests, err := c.placed(manifests)
 	if err != nil {
@@ -140,6 +145,8 @@ func (c *Change) one(m map[string]any) (*Prices, error) {
 		return nil, c.pool(m, id)
 	case awsv1.EC2NodeClassKind:
 		return nil, c.class(m, id)
+	case "NodeOverlay":
+		return nil, c.overlay(m, id)
 	case "Deployment", "StatefulSet", "ReplicaSet", "Job", "Pod", "DaemonSet":
 		return nil, c.workload(m, id)
 	case "PodDisruptionBudget":
@@ -147,7 +154,7 @@ func (c *Change) one(m map[string]any) (*Prices, error) {
 	case PricesKind:
 		p := &Prices{}
 		return p, decode(m, p, id)
-	case "PersistentVolume", "PersistentVolumeClaim", "StorageClass", "Namespace", "Service", "CSINode":
+	case "PersistentVolume", "PersistentVolumeClaim", "StorageClass", "Namespace", "Service", "CSINode", "CapacityBuffer", "PodTemplate":
 		return nil, c.other(m, id)
 	case "LimitRange", "ResourceQuota":
 		return nil, nil
@@ -170,7 +177,7 @@ func (i identity) String() string {
 }
 
 // namespaced are the kinds that live in a namespace.
-var namespaced = []string{"Deployment", "StatefulSet", "ReplicaSet", "Job", "Pod", "DaemonSet", "PodDisruptionBudget", "PersistentVolumeClaim", "Service", "LimitRange", "ResourceQuota"}
+var namespaced = []string{"Deployment", "StatefulSet", "ReplicaSet", "Job", "Pod", "DaemonSet", "PodDisruptionBudget", "PersistentVolumeClaim", "Service", "LimitRange", "ResourceQuota", "CapacityBuffer", "PodTemplate"}
 
 func policyKind(kind string) bool { return kind == "LimitRange" || kind == "ResourceQuota" }
 
@@ -269,6 +276,29 @@ func (c *Change) class(m map[string]any, id identity) error {
 	return nil
 }
 
+// overlay applies a NodeOverlay.
+func (c *Change) overlay(m map[string]any, id identity) error {
+	o := &v1alpha1.NodeOverlay{}
+	if err := decode(m, o, id); err != nil {
+		return err
+	}
+	if wrong := o.Validate(awsv1.LabelRules()); len(wrong) > 0 {
+		return fmt.Errorf("%s: %w", id, wrong.ToAggregate())
+	}
+	at := slices.IndexFunc(c.Objects.Overlays, func(x *v1alpha1.NodeOverlay) bool { return x.Name == o.Name })
+	switch {
+	case at < 0:
+		c.say("%s is new", id)
+	case same(c.Objects.Overlays[at].Spec, o.Spec):
+		c.say("%s is as it is in the cluster", id)
+		return nil
+	default:
+		c.say("%s changes", id)
+	}
+	c.Objects.Overlays, c.Overlaid = replaced(c.Objects.Overlays, []*v1alpha1.NodeOverlay{o}), true
+	return nil
+}
+
 // launchable works out what new and changed classes can launch, at the prices that are known.
 func (c *Change) launchable() error {
 	if len(c.classes) == 0 || c.Launchable == nil {
@@ -311,8 +341,23 @@ func (c *Change) other(m map[string]any, id identity) error {
 	o.Namespaces = replaced(o.Namespaces, read.Namespaces)
 	o.Services = replaced(o.Services, read.Services)
 	o.CSINodes = replaced(o.CSINodes, read.CSINodes)
+	o.Templates = replaced(o.Templates, read.Templates)
+	o.Buffers = replaced(o.Buffers, read.Buffers)
+	for _, b := range read.Buffers {
+		c.release(identity{space: spaceOf(b), name: b.Name})
+	}
 	c.say("%s is applied", id)
 	return nil
+}
+
+// release takes away the spare pods of a buffer, as they have been resolved.
+func (c *Change) release(id identity) (any bool) {
+	count := len(c.Objects.Pods)
+	c.Objects.Pods = slices.DeleteFunc(c.Objects.Pods, func(p *corev1.Pod) bool {
+		buffer, _ := toworld.SpareOf(p)
+		return buffer == id.space+"/"+id.name
+	})
+	return len(c.Objects.Pods) < count
 }
 
 // replaced is a list with objects in it, in place of those of the same name.

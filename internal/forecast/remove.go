@@ -13,16 +13,19 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	bufferv1 "karpenter/api/autoscaling/v1beta1"
 	v1 "karpenter/api/karpenter/v1"
+	"karpenter/api/karpenter/v1alpha1"
 )
 
 // removable are the kinds that can be deleted, by the words that kubectl takes for them.
 var removable = map[string]string{
-	"nodepool": "NodePool", "nodepools": "NodePool", "nodeclaim": "NodeClaim", "nodeclaims": "NodeClaim", "node": "Node", "nodes": "Node", "no": "Node",
+	"nodepool": "NodePool", "nodepools": "NodePool", "nodeoverlay": "NodeOverlay", "nodeoverlays": "NodeOverlay", "overlays": "NodeOverlay", "nodeclaim": "NodeClaim", "nodeclaims": "NodeClaim", "node": "Node", "nodes": "Node", "no": "Node",
 	"deployment": "Deployment", "deployments": "Deployment", "deploy": "Deployment", "statefulset": "StatefulSet", "statefulsets": "StatefulSet", "sts": "StatefulSet",
 	"replicaset": "ReplicaSet", "replicasets": "ReplicaSet", "rs": "ReplicaSet", "daemonset": "DaemonSet", "daemonsets": "DaemonSet", "ds": "DaemonSet",
 	"job": "Job", "jobs": "Job", "pod": "Pod", "pods": "Pod", "po": "Pod",
 	"poddisruptionbudget": "PodDisruptionBudget", "poddisruptionbudgets": "PodDisruptionBudget", "pdb": "PodDisruptionBudget",
+	"capacitybuffer": "CapacityBuffer", "capacitybuffers": "CapacityBuffer", "cb": "CapacityBuffer",
 }
 
 // identityOf reads KIND/NAME or KIND/NAMESPACE/NAME. The kind may be followed by its group, as in kubectl's output.
@@ -59,6 +62,10 @@ func (c *Change) remove(text string) error {
 	switch id.kind {
 	case "NodePool":
 		found = c.removePool(id)
+	case "NodeOverlay":
+		count := len(c.Objects.Overlays)
+		c.Objects.Overlays = slices.DeleteFunc(c.Objects.Overlays, func(o *v1alpha1.NodeOverlay) bool { return o.Name == id.name })
+		found = len(c.Objects.Overlays) < count
 	case "NodeClaim":
 		found = c.endClaims(func(n *v1.NodeClaim) bool { return n.Name == id.name })
 	case "Node":
@@ -67,6 +74,10 @@ func (c *Change) remove(text string) error {
 		count := len(c.Objects.Budgets)
 		c.Objects.Budgets = slices.DeleteFunc(c.Objects.Budgets, func(b *policyv1.PodDisruptionBudget) bool { return b.Name == id.name && spaceOf(b) == id.space })
 		found = len(c.Objects.Budgets) < count
+	case "CapacityBuffer":
+		count := len(c.Objects.Buffers)
+		c.Objects.Buffers = slices.DeleteFunc(slices.Clone(c.Objects.Buffers), func(b *bufferv1.CapacityBuffer) bool { return b.Name == id.name && spaceOf(b) == id.space })
+		found = c.release(id) || len(c.Objects.Buffers) < count
 	case "Pod":
 		found, err = c.removePod(id)
 	default:

@@ -70,7 +70,7 @@ func TestWhatCannotBeDeletedIsNamed(t *testing.T) {
 		"nodepool":           "names no object",
 		"nodepool/":          "names no object",
 		"a/b/c/d":            "names no object",
-		"configmap/x":        "it can delete DaemonSet, Deployment, Job,",
+		"configmap/x":        "it can delete CapacityBuffer, DaemonSet, Deployment, Job,",
 		"node/default/n3":    "a Node is in no namespace; write node/n3",
 		"nodepool/other":     "NodePool other is to be deleted, and the cluster has none",
 		"node/other":         "Node other is to be deleted",

@@ -13,7 +13,7 @@ import (
 // nodes that there are.
 func (r *run) schedule(view *state.View) bool {
 	snap := *r.facts().World(view)
-	snap.Pools = nil
+	snap.Pools, snap.Spare = nil, nil
 	opt := r.start.Options.Pack
 	opt.IgnorePreferences = false
 	bound := false

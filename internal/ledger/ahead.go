@@ -58,11 +58,14 @@ func existing(plan *pack.Plan) (out *pack.Plan, ok bool) {
 	for _, u := range plan.Unplaced {
 		if pods := born(u.Pods); len(pods) > 0 {
 			out.Unplaced = append(out.Unplaced, &pack.Unplaced{Pods: pods, Reasons: u.Reasons})
-			out.Pods += len(pods)
-			ok = false
+			if !pods[0].Spare {
+				out.Pods += len(pods)
+				ok = false
+			}
 		}
 	}
-	out.Placed = len(out.Order)
+	out.Spare, out.Kept = plan.Spare, plan.Kept
+	out.Placed = len(world.Real(out.Order))
 	out.Pods += out.Placed
 	return out, ok
 }

@@ -120,9 +120,9 @@ func TestSummaries(t *testing.T) {
 	large := model.Node{Type: "m6i.large", Zone: "us-west-2a", CapacityType: "spot", Price: 0.0412, Node: "n1"}
 	small := model.Node{Type: "c6i.medium", Zone: "us-west-2b", CapacityType: "on-demand", Price: 0.02, Node: "n2"}
 	for _, c := range []struct{ got, want string }{
-		{PlanSummary(3, []model.Node{large}), "3 pods get a new m6i.large in us-west-2a, spot, $0.0412/h"},
-		{PlanSummary(1, []model.Node{small}), "1 pod gets a new c6i.medium in us-west-2b, on-demand, $0.0200/h"},
-		{PlanSummary(12, []model.Node{small, large, large}), "12 pods get 3 new nodes (2 m6i.large, 1 c6i.medium), $0.1024/h"},
+		{PlanSummary(3, "", []model.Node{large}), "3 pods get a new m6i.large in us-west-2a, spot, $0.0412/h"},
+		{PlanSummary(1, "", []model.Node{small}), "1 pod gets a new c6i.medium in us-west-2b, on-demand, $0.0200/h"},
+		{PlanSummary(12, "", []model.Node{small, large, large}), "12 pods get 3 new nodes (2 m6i.large, 1 c6i.medium), $0.1024/h"},
 		{LaunchSummary([]model.Node{{Claim: "c", Type: "m6i.large", Zone: "z", CapacityType: "spot", Price: 1}}), "claim c has an instance: m6i.large in z, spot, $1.0000/h"},
 		{MoveSummary("empty", &Entry{Remove: []model.Node{large}, Saves: 0.0412}), "empty node n1 (m6i.large in us-west-2a, spot, $0.0412/h) is removed, saving $0.0412/h"},
 		{

@@ -54,9 +54,15 @@ func fresh(list []model.Node) string {
 	return fmt.Sprintf("%d new nodes (%s), %s", len(list), kinds(list), why.Money(total(list)))
 }
 
-// PlanSummary says what pending pods get.
-func PlanSummary(pods int, add []model.Node) string {
-	return why.Does(pods, "pod", "get") + " " + fresh(add)
+// PlanSummary says what pending pods get, and spare ones in words.
+func PlanSummary(pods int, spare string, add []model.Node) string {
+	switch {
+	case spare == "":
+		return why.Does(pods, "pod", "get") + " " + fresh(add)
+	case pods == 0:
+		return spare + " get " + fresh(add)
+	}
+	return why.Count(pods, "pod") + " and " + spare + " get " + fresh(add)
 }
 
 // LaunchSummary says which instances claims have got.

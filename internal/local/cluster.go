@@ -21,6 +21,7 @@ import (
 
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/api/karpenter/v1alpha1"
 	"karpenter/internal/cloud/simaws"
 	"karpenter/internal/local/kubelet"
 	"karpenter/internal/local/plane"
@@ -113,10 +114,13 @@ func Start(ctx context.Context, opts Options) (*Cluster, error) {
 func (c *Cluster) tell(format string, args ...any) { c.opts.Tell(fmt.Sprintf(format, args...)) }
 
 func (c *Cluster) startPlane(ctx context.Context) error {
-	var err error
+	spread, err := c.defaultSpread()
+	if err != nil {
+		return err
+	}
 	if c.plane, err = plane.Start(ctx, plane.Options{
 		Binary: c.opts.Binary, Dir: c.opts.Dir, Controllers: true, Scheduler: true, Dial: c.dial, Progress: c.opts.Tell,
-		ControllersQPS: c.opts.ControllersQPS, ControllersBurst: c.opts.ControllersBurst, SchedulerQPS: c.opts.SchedulerQPS, SchedulerBurst: c.opts.SchedulerBurst,
+		ControllersQPS: c.opts.ControllersQPS, ControllersBurst: c.opts.ControllersBurst, SchedulerQPS: c.opts.SchedulerQPS, SchedulerBurst: c.opts.SchedulerBurst, DefaultSpread: spread,
 	}); err != nil {
 		return err
 	}
@@ -298,7 +302,7 @@ func serverVersion(config *rest.Config) (string, error) {
 // newScheme knows Kubernetes' own kinds and ours.
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, karpv1.AddToScheme, awsv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, karpv1.AddToScheme, v1alpha1.AddToScheme, awsv1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("building the scheme: %w", err)
 		}

@@ -64,10 +64,7 @@ func (c *Cluster) startPods(ctx context.Context) error {
 		"AWS_ENDPOINT_URL": c.AWSURL, "AWS_REGION": c.opts.Region, "AWS_ACCESS_KEY_ID": accessKey, "AWS_SECRET_ACCESS_KEY": "simulated",
 		"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull, "AWS_EC2_METADATA_DISABLED": "true",
 	}
-	if !c.opts.NoKarpenter {
-		maps.Copy(env, settingsIn(os.Environ()))
-		maps.Copy(env, c.opts.Settings)
-	}
+	maps.Copy(env, c.settings())
 	pods := kubelet.Start(ctx, kubelet.Options{
 		Kube: c.Client, Config: c.Config, Dir: filepath.Join(c.opts.Dir, "pods"), Program: c.opts.Program, Env: env, Tell: c.tell,
 	})
@@ -82,6 +79,26 @@ func (c *Cluster) startPods(ctx context.Context) error {
 	c.MetricsURL = metrics + "metrics"
 	c.DashboardURL, err = c.forward("dashboard", dashboardPort)
 	return err
+}
+
+// settings are the controller's.
+func (c *Cluster) settings() map[string]string {
+	if c.opts.NoKarpenter {
+		return nil
+	}
+	found := settingsIn(os.Environ())
+	maps.Copy(found, c.opts.Settings)
+	return found
+}
+
+// defaultSpread are the constraints that the controller expects kube-scheduler to give pods without any.
+func (c *Cluster) defaultSpread() ([]corev1.TopologySpreadConstraint, error) {
+	const name = "SCHEDULER_CONFIG"
+	spread, err := operator.ParseSchedulerConfig(c.settings()[name])
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return spread, nil
 }
 
 // forward opens a port of this computer that leads to one of the controller's container, and stays while processes come and go.

@@ -172,7 +172,7 @@ func describe(m *simaws.Instance) string {
 func (n *nodeKeeper) registerDriver(ctx context.Context, m *simaws.Instance, node *corev1.Node) error {
 	driver := storagev1.CSINodeDriver{
 		Name: volumeDriver, NodeID: m.InstanceID, TopologyKeys: []string{corev1.LabelTopologyZone, volumeZoneLabel},
-		Allocatable: &storagev1.VolumeNodeResources{Count: new(volumesPerNode)},
+		Allocatable: &storagev1.VolumeNodeResources{Count: new(attachable(m))},
 	}
 	object := &storagev1.CSINode{
 		ObjectMeta: metav1.ObjectMeta{Name: node.Name, OwnerReferences: []metav1.OwnerReference{

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"karpenter/internal/cloud/simaws"
 )
 
 const (
@@ -22,8 +24,9 @@ const (
 	selectedNode = "volume.kubernetes.io/selected-node"
 )
 
-// volumesPerNode is how many volumes can be attached to a node: what most types leave beside interfaces and the root.
-var volumesPerNode = int32(25)
+// volumesPerNode is how many volumes can be attached to a node where EC2 does not state it: what most types leave beside interfaces and the
+// root.
+const volumesPerNode = 25
 
 // volumeKeeper makes persistent volumes for claims of our driver, in the zone of the node that the scheduler chose.
 type volumeKeeper struct {
@@ -67,6 +70,14 @@ func (v *volumeKeeper) watch(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// attachable is how many volumes the driver can attach to an instance beside its own.
+func attachable(m *simaws.Instance) int32 {
+	if m.Info == nil || m.Info.EBS.MaxAttachments == 0 {
+		return volumesPerNode
+	}
+	return int32(max(m.Info.EBS.MaxAttachments-max(m.Volumes, 1), 0))
 }
 
 func (v *volumeKeeper) provision(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {

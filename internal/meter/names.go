@@ -75,6 +75,9 @@ const (
 	NodePoolsPods                  Name = "nodepools_pods"
 )
 
+// Buffers.
+const BufferSparePods Name = "capacitybuffers_spare_pods"
+
 // Scheduling (O29–O33).
 const (
 	SchedulingDuration     Name = "scheduler_scheduling_duration_seconds"

@@ -58,7 +58,7 @@ func nodeMetrics() []Metric {
 		{Name: NodesDrained, Kind: Counter, ID: "O10", Labels: []string{"nodepool"}, Help: "Nodes that were drained."},
 		{
 			Name: NodesReboots, Kind: Counter, ID: "N7", Labels: []string{"result"},
-			Help: "Reboots of unhealthy nodes that have ended, by what came of them: succeeded, provider_error, recovery_timeout or invalid_request.",
+			Help: "Reboots of unhealthy nodes that have ended, by what came of them: succeeded, provider_error, recovery_timeout, drain_timeout or invalid_request.",
 		},
 		{
 			Name: NodesRebootDuration, Kind: Histogram, ID: "N7", Labels: []string{"result"}, Buckets: doubling(1, 12),
@@ -146,5 +146,6 @@ func poolMetrics() []Metric {
 		{Name: NodePoolsAllowedDisruptions, Kind: Gauge, ID: "O28", Labels: budget, Help: "Nodes of a pool that the budgets allow to be disrupted at this moment."},
 		{Name: NodePoolsNodesConsumingBudgets, Kind: Gauge, ID: "O28", Labels: budget, Help: "Nodes of a pool that count against its budgets at this moment."},
 		{Name: NodePoolsPods, Kind: Gauge, ID: "ours", Labels: []string{"nodepool"}, Help: "Pods on a pool's nodes that would have to move if their node were disrupted."},
+		{Name: BufferSparePods, Kind: Gauge, ID: "ours", Labels: []string{"namespace", "name", "state"}, Help: "Spare pods of a CapacityBuffer: fits if nodes have room for them, launching if nodes are launched for them, refused if there is room nowhere."},
 	}
 }

@@ -11,6 +11,8 @@ const (
 	NodePool     Tracked = "nodepool"
 	Node         Tracked = "node"
 	EC2NodeClass Tracked = "ec2nodeclass"
+	Buffer       Tracked = "capacitybuffer"
+	NodeOverlay  Tracked = "nodeoverlay"
 )
 
 // tracked has the labels of an object that its metrics carry, and how the older metrics without a kind in their name call
@@ -24,6 +26,8 @@ var tracked = []struct {
 	{NodePool, nil, "karpenter.sh", "NodePool"},
 	{Node, []string{"karpenter_sh_nodepool", "karpenter_k8s_aws_ec2nodeclass", "karpenter_sh_initialized"}, "", ""},
 	{EC2NodeClass, nil, "karpenter.k8s.aws", "EC2NodeClass"},
+	{Buffer, nil, "autoscaling.x-k8s.io", "CapacityBuffer"},
+	{NodeOverlay, nil, "karpenter.sh", "NodeOverlay"},
 }
 
 // Suffixes of the status metrics of a kind.

@@ -126,7 +126,7 @@ func goldenStatus() []string {
 	var lines []string
 	for kind, extra := range map[string]string{
 		"": "group,kind", "nodeclaim_": "karpenter_k8s_aws_ec2nodeclass,karpenter_sh_nodepool", "nodepool_": "",
-		"node_": "karpenter_k8s_aws_ec2nodeclass,karpenter_sh_initialized,karpenter_sh_nodepool", "ec2nodeclass_": "",
+		"node_": "karpenter_k8s_aws_ec2nodeclass,karpenter_sh_initialized,karpenter_sh_nodepool", "ec2nodeclass_": "", "nodeoverlay_": "",
 	} {
 		for _, line := range []string{
 			"status_condition_transition_seconds histogram status,to_status,type", "status_condition_transitions_total counter reason,status,type",

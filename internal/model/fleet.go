@@ -94,6 +94,7 @@ const (
 	NoteCordoned     = "cordoned"
 	NoteDoNotDisrupt = "do not disrupt"
 	NoteAssumed      = "just asked for"
+	NotePricedBy     = "price of NodeOverlay " // and its name
 )
 
 // Word is the state in one word: of a node that is ready, whether it has drifted or is cordoned.
@@ -228,6 +229,9 @@ func notesOf(n *state.Node) []string {
 	}
 	if n.Assumed {
 		out = append(out, NoteAssumed)
+	}
+	if by := n.World.PricedBy; by != "" {
+		out = append(out, NotePricedBy+by)
 	}
 	return out
 }

@@ -23,6 +23,9 @@ type Node struct {
 	CapacityType string `json:"capacityType,omitempty"`
 	// Price is in dollars; it is missing where nobody knows it.
 	Price float64 `json:"pricePerHour,omitempty"`
+	// Overlay is the NodeOverlay that the price is from, and ListPrice what the cloud says.
+	Overlay   string  `json:"priceOverlay,omitempty"`
+	ListPrice float64 `json:"listPricePerHour,omitempty"`
 	// Pods are written namespace/name.
 	Pods []string `json:"pods,omitempty"`
 }
@@ -60,7 +63,7 @@ func (n *Node) Concerns(kind, namespace, name string) bool {
 // NodeOf is a node that is there, or on its way, without its pods.
 func NodeOf(n *world.Node) Node {
 	label := func(key string) string { v, _ := n.Labels.Get(key); return v }
-	m := Node{Claim: n.Claim, Pool: n.Pool, Type: label(world.LabelInstanceType), Zone: label(world.LabelZone), CapacityType: n.CapacityType(), Price: n.Price}
+	m := Node{Claim: n.Claim, Pool: n.Pool, Type: label(world.LabelInstanceType), Zone: label(world.LabelZone), CapacityType: n.CapacityType(), Price: n.Price, Overlay: n.PricedBy, ListPrice: n.ListPrice}
 	if !n.InFlight {
 		m.Node = n.Name
 	}
@@ -73,6 +76,7 @@ func NewNode(s *world.Snapshot, n *pack.NewNode) Node {
 	if len(n.Choices) > 0 {
 		c := n.Choices[0]
 		m.Type, m.Zone, m.CapacityType = c.Type.Name, c.Offering.Zone, c.Offering.CapacityType
+		m.Overlay, m.ListPrice = c.Offering.PricedBy, c.Offering.ListPrice
 	}
 	return m
 }

@@ -45,7 +45,7 @@ func (w *wiring) observeCluster(watching *observer) {
 	pods := newPodGauges(w.set, w.clock.Now)
 	nodes := &nodeGauges{view: w.mirror.View, now: w.clock.Now}
 	watching.handlers = []handling{{&corev1.Node{}, pods.nodeHandler()}, {&corev1.Pod{}, pods.handler()}}
-	for _, kind := range trackedKinds() {
+	for _, kind := range trackedKinds(w.options.Gates, w.buffer != nil && w.buffersServed() == nil) {
 		status := &statusWatch{conditions: conditions, recorder: w.recorder, kind: kind}
 		watching.handlers = append(watching.handlers, handling{kind.object, status.handler()})
 	}

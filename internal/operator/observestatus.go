@@ -7,8 +7,10 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	bufferv1 "karpenter/api/autoscaling/v1beta1"
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/api/karpenter/v1alpha1"
 	"karpenter/internal/control"
 	"karpenter/internal/meter"
 )
@@ -24,7 +26,8 @@ type trackedKind struct {
 	conditions func(client.Object) []meter.Condition
 }
 
-func trackedKinds() []trackedKind {
+// trackedKinds are the kinds whose conditions are shown; buffers says whether there are CapacityBuffers.
+func trackedKinds(gates Gates, buffers bool) []trackedKind {
 	ours := func(list []karpv1.Condition) []meter.Condition {
 		found := make([]meter.Condition, 0, len(list))
 		for _, c := range list {
@@ -32,7 +35,7 @@ func trackedKinds() []trackedKind {
 		}
 		return found
 	}
-	return []trackedKind{
+	kinds := []trackedKind{
 		{meter.NodeClaim, &karpv1.NodeClaim{}, karpv1.TerminationFinalizer, func(o client.Object) []meter.Condition { return ours(o.(*karpv1.NodeClaim).Status.Conditions) }},
 		{meter.NodePool, &karpv1.NodePool{}, karpv1.TerminationFinalizer, func(o client.Object) []meter.Condition { return ours(o.(*karpv1.NodePool).Status.Conditions) }},
 		{meter.EC2NodeClass, &awsv1.EC2NodeClass{}, awsv1.TerminationFinalizer, func(o client.Object) []meter.Condition { return ours(o.(*awsv1.EC2NodeClass).Status.Conditions) }},
@@ -44,6 +47,17 @@ func trackedKinds() []trackedKind {
 			return found
 		}},
 	}
+	if gates.NodeOverlay {
+		kinds = append(kinds, trackedKind{meter.NodeOverlay, &v1alpha1.NodeOverlay{}, karpv1.TerminationFinalizer, func(o client.Object) []meter.Condition {
+			return ours(o.(*v1alpha1.NodeOverlay).Status.Conditions)
+		}})
+	}
+	if buffers {
+		kinds = append(kinds, trackedKind{meter.Buffer, &bufferv1.CapacityBuffer{}, "", func(o client.Object) []meter.Condition {
+			return ours(o.(*bufferv1.CapacityBuffer).Status.Conditions)
+		}})
+	}
+	return kinds
 }
 
 // statusWatch turns changes of one kind's conditions into metrics and events (O45, O52).

@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"karpenter/internal/cloud"
+	"karpenter/internal/cloud/aws"
 	"karpenter/internal/engine/life"
 )
 
@@ -144,7 +147,6 @@ func TestO63_Gates(t *testing.T) {
 	}
 	want := []string{
 		"FEATURE_GATES: there is no feature Flying; it is ignored. Features are NodeRepair, ReservedCapacity, SpotToSpotConsolidation, NodeOverlay, StaticCapacity, CapacityBuffer, PodDeletionCostManagement, TerminateFirstDrift, TerminateFirstRepair",
-		"FEATURE_GATES: NodeOverlay is not part of this version; it has no effect",
 		"AWS_FEATURE_GATES: there is no feature Other; it is ignored. Features are NodeClassCEL, DRANVIDIAGPU, DRAEFA, RebootForRepair",
 		"AWS_FEATURE_GATES: DRANVIDIAGPU is not part of this version; it has no effect",
 	}
@@ -153,6 +155,28 @@ func TestO63_Gates(t *testing.T) {
 	}
 	if got, _ := parse(map[string]string{"FEATURE_GATES": "NodeRepair=true"}, nil); !got.Gates.ReservedCapacity {
 		t.Error("a gate that is not named has lost its default")
+	}
+}
+
+// A set of repair policies that is wrong ends the start, and so does a pattern that does not compile; that of AWS is right.
+func TestN6_WrongRepairPoliciesEndTheStart(t *testing.T) {
+	for _, reboot := range []bool{false, true} {
+		if list, err := checkedPolicies("aws", aws.RepairPolicies(reboot)); err != nil || len(list) < 9 {
+			t.Errorf("%d policies, %v", len(list), err)
+		}
+	}
+	for want, change := range map[string]func([]cloud.RepairPolicy) []cloud.RepairPolicy{
+		"repair policies of provider aws: repair policy 2 (AcceleratedHardwareReady=False): reasonRegex: error parsing regexp": func(l []cloud.RepairPolicy) []cloud.RepairPolicy {
+			l[2].ReasonRegex = "^NvidiaXID("
+			return l
+		},
+		"repair policies of provider aws: repair policy 2 (AcceleratedHardwareReady=False): reasonRegex: no policy of this condition is for all other reasons": func(l []cloud.RepairPolicy) []cloud.RepairPolicy {
+			return slices.Delete(l, 4, 5)
+		},
+	} {
+		if _, err := checkedPolicies("aws", change(aws.RepairPolicies(true))); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
 	}
 }
 

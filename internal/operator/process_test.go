@@ -55,10 +55,15 @@ func TestO74_BadSettingsStopTheStart(t *testing.T) {
 			env:  []string{"CLUSTER_NAME=", "BATCH_IDLE_DURATION=soon", "LOG_LEVEL=loud"},
 			want: []string{`CLUSTER_NAME="": must be set to the name of the EKS cluster`, `BATCH_IDLE_DURATION="soon": must be a duration such as 1s`, `LOG_LEVEL="loud": must be debug, info or error`},
 		},
-		"flag beats env": {args: []string{"--enable-profiling=yes"}, want: []string{`--enable-profiling="yes": must be true or false`}},
-		"no region":      {env: []string{"AWS_REGION="}, want: []string{`AWS_REGION="": must be set to the region`}},
-		"no cluster":     {env: []string{"KUBECONFIG="}, want: []string{"KUBECONFIG is not set"}},
-		"bad kubeconfig": {env: []string{"KUBECONFIG=/dev/null/none"}, want: []string{`KUBECONFIG="/dev/null/none"`}},
+		"N1 scheduler config": {
+			args: []string{`--scheduler-config={"podTopologySpread":{"defaultConstraints":[{"maxSkew":1,"topologyKey":"zone","whenUnsatisfiable":"Never"}]}}`},
+			want: []string{`--scheduler-config=`, `podTopologySpread.defaultConstraints[0]: whenUnsatisfiable "Never": must be DoNotSchedule or ScheduleAnyway`},
+		},
+		"N8 gate without the one that it needs": {env: []string{"FEATURE_GATES=TerminateFirstRepair=true"}, want: []string{"TerminateFirstRepair=true needs NodeRepair=true"}},
+		"flag beats env":                        {args: []string{"--enable-profiling=yes"}, want: []string{`--enable-profiling="yes": must be true or false`}},
+		"no region":                             {env: []string{"AWS_REGION="}, want: []string{`AWS_REGION="": must be set to the region`}},
+		"no cluster":                            {env: []string{"KUBECONFIG="}, want: []string{"KUBECONFIG is not set"}},
+		"bad kubeconfig":                        {env: []string{"KUBECONFIG=/dev/null/none"}, want: []string{`KUBECONFIG="/dev/null/none"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			child := startChild(t, c.env, c.args...)

@@ -107,7 +107,7 @@ func Run(ctx context.Context, given Process) error {
 	}
 	defer stopHealth()
 	p.config = tuned(given.Config, p.options, p.agent(), p.set)
-	if p.sdk, err = loadAWS(ctx, p.build.Version, p.set); err != nil {
+	if p.sdk, err = loadAWS(ctx, p.build.Version, p.set, p.log); err != nil {
 		return err
 	}
 	lease := leaseConfig(given.Config, p.agent()+" lease")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"time"
@@ -12,15 +13,20 @@ import (
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/smithy-go/logging"
 	"github.com/aws/smithy-go/middleware"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"karpenter/internal/meter"
 )
 
-// loadAWS is readAWS with every call counted.
-func loadAWS(ctx context.Context, version string, set *meter.Set) (aws.Config, error) {
+// loadAWS is readAWS with every call counted. What the SDK has to say by itself goes to the log as everything does; what is worth a
+// warning to an operator comes back as an error.
+func loadAWS(ctx context.Context, version string, set *meter.Set, log *slog.Logger) (aws.Config, error) {
 	cfg, err := readAWS(ctx, version)
+	cfg.Logger = logging.LoggerFunc(func(as logging.Classification, format string, v ...any) {
+		log.Debug("message of the AWS SDK", "as", as, "text", fmt.Sprintf(format, v...))
+	})
 	cfg.APIOptions = append(cfg.APIOptions, countCalls(set))
 	return cfg, err
 }

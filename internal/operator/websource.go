@@ -137,9 +137,12 @@ func (w *wiring) price(claim *karpv1.NodeClaim) float64 {
 	if claim.Spec.NodeClassRef == nil {
 		return 0
 	}
-	_, list, _, err := w.types(state.ClassWith(claim.Spec.NodeClassRef.Name, claim.Annotations[convert.KubeletAnnotation]))
-	if err != nil {
-		return 0
+	_, list, overlaid := w.mirror.Overlaid(claim)
+	if !overlaid {
+		var err error
+		if _, list, _, err = w.types(state.ClassWith(claim.Spec.NodeClassRef.Name, claim.Annotations[convert.KubeletAnnotation])); err != nil {
+			return 0
+		}
 	}
 	for _, t := range list {
 		if t.Name != claim.Labels[corev1.LabelInstanceTypeStable] {

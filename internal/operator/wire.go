@@ -14,6 +14,7 @@ import (
 	"karpenter/internal/cloud"
 	"karpenter/internal/cloud/aws"
 	"karpenter/internal/control"
+	"karpenter/internal/control/buffer"
 	"karpenter/internal/control/claim"
 	"karpenter/internal/control/class"
 	"karpenter/internal/control/disruption"
@@ -54,6 +55,8 @@ type wiring struct {
 	provisioner *provision.Provisioner
 	creator     *provision.Creator
 	nominator   *provision.Nominator
+	// buffer resolves CapacityBuffers; nil if they have no effect.
+	buffer *buffer.Reconciler
 	// lifecycle launches claims; who ends them asks it what is under way.
 	lifecycle *claim.Lifecycle
 }
@@ -85,6 +88,7 @@ func (w *wiring) all(ctx context.Context) error {
 		{"interruption", w.interruption},
 		{"repair", w.repair},
 		{"disruption", w.disruption},
+		{"buffers", w.buffers},
 		{"observability", w.observability},
 		{"webhook", func(context.Context) error { return w.webhook() }},
 	} {
@@ -233,6 +237,9 @@ func (w *wiring) claims(context.Context) error {
 		Hooks: []claim.Hook{class.Partitions{Partitioner: w.provider}}, Health: w.health, Waiting: w.provisioner, Wrote: func(o client.Object) { w.mirror.Wrote(o) }, Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log, Ledger: w.ledger,
 	}
 	w.lifecycle.Opener, w.nominator.Wake = w.nominator, w.lifecycle.Wake
+	if w.options.Gates.NodeOverlay {
+		w.lifecycle.Overlays = w.mirror
+	}
 	if !w.options.IgnoreDRARequests {
 		w.lifecycle.Devices = w.m.GetAPIReader()
 	}
@@ -263,6 +270,11 @@ func (w *wiring) pools(context.Context) error {
 	c := w.m.GetClient()
 	if err := w.add(&pool.Ready{Client: c, Rules: awsv1.LabelRules(), Clock: w.clock}, &pool.Hash{Client: c, Clock: w.clock}, w.health); err != nil {
 		return err
+	}
+	if w.options.Gates.NodeOverlay {
+		if err := w.add(&pool.Overlays{Client: c, Mirror: w.mirror, Clock: w.clock}); err != nil {
+			return err
+		}
 	}
 	return w.loops((&pool.Count{
 		Client: c, Mirror: w.mirror, Clock: w.clock, Meter: w.set, Log: w.log, NoGauges: w.options.DisableClusterStateObservability,
@@ -313,12 +325,21 @@ func (w *wiring) repairPolicies() ([]life.RepairPolicy, error) {
 	if !w.options.Gates.NodeRepair || w.options.LegacyNodeRepair {
 		return nil, nil
 	}
-	list := control.RepairPolicies(w.provider.RepairPolicies())
+	return checkedPolicies(w.provider.Name(), w.provider.RepairPolicies())
+}
+
+// checkedPolicies are a provider's policies in the engine's words, if nothing is wrong with them.
+func checkedPolicies(provider string, policies []cloud.RepairPolicy) ([]life.RepairPolicy, error) {
+	list := control.RepairPolicies(policies)
 	if _, err := life.NewRepairRules(list); err != nil {
-		return nil, fmt.Errorf("repair policies of provider %s: %w", w.provider.Name(), err)
+		return nil, fmt.Errorf("repair policies of provider %s: %w", provider, err)
 	}
 	return list, nil
 }
+
+// RepairPolicies are those that a controller goes by which repairs nodes and does not reboot them, for commands that have no controller to
+// ask.
+func RepairPolicies() []life.RepairPolicy { return control.RepairPolicies(aws.RepairPolicies(false)) }
 
 // repair is that of releases before 1.15; otherwise it is part of disruption.
 func (w *wiring) repair(context.Context) error {

@@ -205,6 +205,7 @@ func (w *wiring) reading() state.Options {
 		DefaultSpread:       w.options.DefaultSpread,
 		AllowResourceClaims: !w.options.IgnoreDRARequests,
 		OwnDeletionCosts:    w.options.Gates.PodDeletionCostManagement,
+		NodeOverlays:        w.options.Gates.NodeOverlay,
 	}
 }
 
@@ -260,6 +261,7 @@ func (w *wiring) awaitFed(ctx context.Context, begin time.Time, fed []toolscache
 	if ctx.Err() != nil {
 		return nil
 	}
+	w.hydrateBuffers(ctx)
 	w.mirror.SetSynced()
 	w.set.Set(meter.ClusterStateSynced, 1)
 	w.ready.done(partCaches)

@@ -136,7 +136,7 @@ func (m *Mirror) All(kind Object) (list []Object, kept bool) {
 	case *corev1.Pod:
 		for _, space := range m.pods {
 			for _, e := range space {
-				if !e.gone && e.pod != nil {
+				if !e.gone && e.pod != nil && !toworld.Imagined(e.pod) {
 					list = append(list, e.pod)
 				}
 			}
@@ -197,6 +197,7 @@ func newTeller(s *world.Snapshot) *teller {
 		}
 	}
 	note(s.Pending)
+	note(s.Spare)
 	for _, n := range s.Nodes {
 		note(n.Pods)
 	}
@@ -205,8 +206,8 @@ func newTeller(s *world.Snapshot) *teller {
 
 func (t *teller) node(n *world.Node) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "claim=%s pool=%s initialized=%t inflight=%t deleting=%t first-zone=%s price=%g labels=%v taints=%v capacity=%s allocatable=%s attached=%q",
-		n.Claim, n.Pool, n.Initialized, n.InFlight, n.Deleting, n.FirstZone, n.Price, n.Labels, n.Taints, t.resources(n.Capacity), t.resources(n.Allocatable), n.Attached)
+	fmt.Fprintf(&b, "claim=%s pool=%s initialized=%t inflight=%t deleting=%t first-zone=%s price=%g of %g by %q labels=%v taints=%v capacity=%s allocatable=%s attached=%q",
+		n.Claim, n.Pool, n.Initialized, n.InFlight, n.Deleting, n.FirstZone, n.Price, n.ListPrice, n.PricedBy, n.Labels, n.Taints, t.resources(n.Capacity), t.resources(n.Allocatable), n.Attached)
 	for _, p := range n.Pods {
 		fmt.Fprintf(&b, "\n  %s %s", t.s.PodName(p), t.pod(p))
 	}

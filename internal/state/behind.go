@@ -57,6 +57,9 @@ func (v *View) Objects() *dump.Objects {
 			o.Budgets = append(o.Budgets, b.obj)
 		}
 	}
+	for _, x := range v.Overlays {
+		o.Overlays = append(o.Overlays, x.Object)
+	}
 	inOrder(o.Pods)
 	inOrder(o.Nodes)
 	inOrder(o.Claims)

@@ -39,6 +39,7 @@ func (m *Mirror) load(obj *dump.Objects) (problems []dump.Problem) {
 	feed(m, obj.Controllers)
 	feed(m, obj.ReplicaSets)
 	feed(m, obj.StatefulSet)
+	feed(m, obj.Overlays)
 	feed(m, obj.Pools)
 	feed(m, obj.Storage)
 	feed(m, obj.Volumes)
@@ -67,7 +68,7 @@ func (m *Mirror) load(obj *dump.Objects) (problems []dump.Problem) {
 		e.pod = o
 		m.enqueue(e, reread)
 	}
-	return problems
+	return append(problems, m.loadBuffers(obj)...)
 }
 
 func feed[T Object](m *Mirror, list []T) {

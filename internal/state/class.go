@@ -75,9 +75,12 @@ func (s *classSet) share() []*world.Class {
 	return slices.Clip(s.list)
 }
 
-// classOf counts the pod in its class, making the class on first sight.
-func (m *Mirror) classOf(e *podEntry, o *corev1.Pod) int32 {
+// classOf counts the pod in its class, making the class on first sight. buffer is the buffer that it stands for, if any.
+func (m *Mirror) classOf(e *podEntry, o *corev1.Pod, buffer string) int32 {
 	key := binary.AppendVarint(m.keyBuf[:0], int64(e.draft.ID))
+	if buffer != "" { // a class of its own
+		key = append(append(append(key, 0), buffer...), 0)
+	}
 	for _, k := range m.read {
 		if v, ok := o.Labels[k]; ok {
 			key = append(append(append(key, k...), 0), v...)
@@ -91,6 +94,7 @@ func (m *Mirror) classOf(e *podEntry, o *corev1.Pod) int32 {
 	m.keyBuf = key
 	return m.classes.take(key, func(c *world.Class) {
 		*c = e.draft.Class
+		c.Buffer = buffer
 		var labels world.Labels
 		for _, k := range m.read {
 			if v, ok := o.Labels[k]; ok {

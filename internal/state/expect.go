@@ -85,7 +85,7 @@ func rearranged(snap *world.Snapshot, moved map[string]bool, at map[*world.Node]
 		}
 		c.Nodes[i] = &world.Node{
 			Name: n.Name, Claim: n.Claim, Pool: n.Pool, Labels: n.Labels, Taints: n.Taints, Capacity: n.Capacity, Allocatable: n.Allocatable,
-			Pods: slices.Concat(here, more), Initialized: n.Initialized, InFlight: n.InFlight, Deleting: n.Deleting, FirstZone: n.FirstZone, Attached: n.Attached, Price: n.Price,
+			Pods: slices.Concat(here, more), Initialized: n.Initialized, InFlight: n.InFlight, Deleting: n.Deleting, FirstZone: n.FirstZone, Attached: n.Attached, Price: n.Price, ListPrice: n.ListPrice, PricedBy: n.PricedBy,
 		}
 	}
 	return &c

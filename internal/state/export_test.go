@@ -12,7 +12,7 @@ import (
 // RandomMirror is a mirror that has been told a random history, with the clock that it lives by.
 func RandomMirror(t *rapid.T) (m *Mirror, now func() time.Time) {
 	h := &history{t: t, now: epoch, live: map[string]Object{}, late: map[string][]event{}, seen: map[string]Object{}}
-	h.m = NewMirror(MirrorOptions{Types: sampleTypes, Now: func() time.Time { return h.now }})
+	h.m = NewMirror(MirrorOptions{Options: Options{NodeOverlays: true}, Types: sampleTypes, Now: func() time.Time { return h.now }})
 	for range rapid.IntRange(1, 150).Draw(t, "steps") {
 		h.step()
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	v1 "karpenter/api/karpenter/v1"
+	"karpenter/api/karpenter/v1alpha1"
 	"karpenter/internal/engine/world"
 	"karpenter/internal/state/dump"
 	"karpenter/internal/state/toworld"
@@ -65,6 +66,10 @@ type Mirror struct {
 	pending       []*podEntry
 	pendingWorlds []*world.Pod
 	byUID         *shards[podRef]
+	// spares are the pods that stand for spare pods of buffers, and spareWorlds those spare pods.
+	spares       map[*podEntry]spareEntry
+	spareWorlds  []*world.Pod
+	spareChanged bool
 	// nominees counts the pods that need a node and are nominated for a node; disregarded are nominations that do not count, by
 	// the pod.
 	nominees    int
@@ -94,6 +99,10 @@ type Mirror struct {
 	types     map[string]*typeList
 	// poolClasses are the node classes that pools name, sorted.
 	poolClasses []string
+	// overlaid is what overlays make of types, nil if there are none; overlayList what a view shows of them.
+	overlays    map[string]*overlayEntry
+	overlaid    *world.Overlays
+	overlayList []*Overlay
 	daemons     map[string]*daemonEntry
 	daemonList  []*world.Daemon
 	budgets     map[string][]budget
@@ -113,6 +122,8 @@ type Mirror struct {
 	changed         bool // a view would show something new
 	worldChanged    bool // decisions may come out differently
 	poolsChanged    bool
+	overlaysChanged bool // what overlays say
+	overlaysSeen    bool // their objects
 	daemonsChanged  bool
 	problemsChanged bool
 	budgetsShared   bool // a view holds the map
@@ -130,8 +141,8 @@ func NewMirror(opt MirrorOptions) *Mirror {
 		hosts: map[string]*host{}, claims: map[string]*claimEntry{}, csiNodes: table[*storagev1.CSINode]{},
 		hostsBy: map[string][]*host{}, claimsBy: map[string][]*claimEntry{}, claimsAt: map[string][]*claimEntry{},
 		assumed: map[string]bool{}, leaving: map[string]time.Time{}, gone: map[types.UID]time.Time{},
-		pools: map[string]*poolEntry{}, types: map[string]*typeList{}, daemons: map[string]*daemonEntry{}, budgets: map[string][]budget{},
-		disregarded: map[types.UID]string{}, problems: map[problemKey]error{}, idle: map[*podEntry]bool{}, unshown: map[unshownKey]bool{},
+		pools: map[string]*poolEntry{}, overlays: map[string]*overlayEntry{}, types: map[string]*typeList{}, daemons: map[string]*daemonEntry{}, budgets: map[string][]budget{},
+		spares: map[*podEntry]spareEntry{}, disregarded: map[types.UID]string{}, problems: map[problemKey]error{}, idle: map[*podEntry]bool{}, unshown: map[unshownKey]bool{},
 	}
 	m.number()
 	return m
@@ -157,6 +168,9 @@ func (m *Mirror) Kinds() []Object {
 	out := []Object{
 		&corev1.Pod{}, &corev1.Node{}, &v1.NodeClaim{}, &v1.NodePool{}, &appsv1.DaemonSet{}, &policyv1.PodDisruptionBudget{}, &corev1.PersistentVolume{},
 		&corev1.PersistentVolumeClaim{}, &storagev1.StorageClass{}, &storagev1.CSINode{}, &corev1.Namespace{},
+	}
+	if m.opt.NodeOverlays {
+		out = append(out, &v1alpha1.NodeOverlay{})
 	}
 	if len(m.opt.DefaultSpread) > 0 {
 		out = append(out, &corev1.Service{}, &corev1.ReplicationController{}, &appsv1.ReplicaSet{}, &appsv1.StatefulSet{})
@@ -213,6 +227,8 @@ func (m *Mirror) put(obj Object) {
 		} else if e := m.pools[o.Name]; e != nil {
 			m.dropPool(e.obj)
 		}
+	case *v1alpha1.NodeOverlay:
+		m.putOverlay(o)
 	case *appsv1.DaemonSet:
 		m.putDaemon(o)
 	case *policyv1.PodDisruptionBudget:
@@ -258,6 +274,8 @@ func (m *Mirror) Drop(obj Object) {
 		m.dropClaim(o)
 	case *v1.NodePool:
 		m.dropPool(o)
+	case *v1alpha1.NodeOverlay:
+		m.dropOverlay(o)
 	case *appsv1.DaemonSet:
 		m.dropDaemon(o)
 	case *policyv1.PodDisruptionBudget:

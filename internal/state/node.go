@@ -32,7 +32,7 @@ func unfinished(n *corev1.Node) bool {
 func withPods(facts *world.Node, pods []*world.Pod, classes []*world.Class) *world.Node {
 	return &world.Node{
 		Name: facts.Name, Claim: facts.Claim, Pool: facts.Pool, Labels: facts.Labels, Taints: facts.Taints, Capacity: facts.Capacity,
-		Allocatable: facts.Allocatable, Initialized: facts.Initialized, InFlight: facts.InFlight, Deleting: facts.Deleting, FirstZone: facts.FirstZone, Price: facts.Price,
+		Allocatable: facts.Allocatable, Initialized: facts.Initialized, InFlight: facts.InFlight, Deleting: facts.Deleting, FirstZone: facts.FirstZone, Price: facts.Price, ListPrice: facts.ListPrice, PricedBy: facts.PricedBy,
 		Pods: pods, Attached: attached(pods, classes),
 	}
 }
@@ -40,6 +40,6 @@ func withPods(facts *world.Node, pods []*world.Pod, classes []*world.Class) *wor
 // sameNode says whether two nodes mean the same to every decision.
 func sameNode(a, b *world.Node) bool {
 	return a.Name == b.Name && a.Claim == b.Claim && a.Pool == b.Pool && a.Initialized == b.Initialized && a.InFlight == b.InFlight &&
-		a.Deleting == b.Deleting && a.FirstZone == b.FirstZone && a.Price == b.Price && slices.Equal(a.Pods, b.Pods) && slices.Equal(a.Attached, b.Attached) &&
+		a.Deleting == b.Deleting && a.FirstZone == b.FirstZone && a.Price == b.Price && a.ListPrice == b.ListPrice && a.PricedBy == b.PricedBy && slices.Equal(a.Pods, b.Pods) && slices.Equal(a.Attached, b.Attached) &&
 		slices.Equal(a.Labels, b.Labels) && slices.Equal(a.Taints, b.Taints) && slices.Equal(a.Capacity, b.Capacity) && slices.Equal(a.Allocatable, b.Allocatable)
 }

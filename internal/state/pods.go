@@ -220,8 +220,12 @@ func (m *Mirror) join(e *podEntry) (pendingMoved bool) {
 	var w *world.Pod
 	class := int32(-1)
 	_, example := o.Annotations[v1.ExamplePodAnnotationKey]
-	if at != nil || pending || example && e.draft != nil {
-		class = m.classOf(e, o)
+	buffer, spare := toworld.SpareOf(o)
+	if e.draft == nil {
+		spare = 0
+	}
+	if at != nil || pending || (example || spare > 0) && e.draft != nil {
+		class = m.classOf(e, o, buffer)
 		w = m.worldPod(e, o, class)
 	} else {
 		delete(m.wakes, e)
@@ -231,6 +235,9 @@ func (m *Mirror) join(e *podEntry) (pendingMoved bool) {
 	}
 	if class >= 0 && class != e.class {
 		m.worldChanged = true // whoever plans for pods like it needs its class, wherever it is itself
+	}
+	if spare > 0 || buffer != "" {
+		m.setSpare(e, spareEntry{buffer, spare}, class != e.class)
 	}
 	e.class = class
 	if pending && e.first == 0 {

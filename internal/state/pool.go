@@ -29,10 +29,11 @@ const (
 
 // poolEntry is a pool with its conversion and the types that went into it.
 type poolEntry struct {
-	obj   *v1.NodePool
-	world *world.Pool
-	types *typeList
-	dirty bool
+	obj *v1.NodePool
+	// plain is the pool with the types of its class, world the same with what overlays make of them, from which plain.
+	plain, world, from *world.Pool
+	types              *typeList
+	dirty              bool
 }
 
 func (m *Mirror) putPool(p *v1.NodePool) {
@@ -56,6 +57,10 @@ func (m *Mirror) dropPool(p *v1.NodePool) {
 		m.problem("NodePool", p.Name, nodeCostPart, nil)
 		m.problem("NodePool", p.Name, restartCostPart, nil)
 		m.poolsChanged, m.worldChanged = true, true
+		if m.overlaysSeen = true; m.overlaid != nil { // overlays may have counted for it alone
+			m.reprice = true
+			m.touchUnlaunched(p.Name)
+		}
 	}
 }
 
@@ -71,15 +76,18 @@ func samePool(a, b *v1.NodePool) bool {
 
 // refreshPools converts pools that have changed, or whose types have.
 func (m *Mirror) refreshPools() {
+	again := m.overlaysSeen || m.overlaysChanged
 	for _, name := range slices.Sorted(maps.Keys(m.pools)) {
 		e := m.pools[name]
 		types := m.typesOf(poolClass(e.obj))
-		if !e.dirty && e.world != nil && e.types == types {
+		if !e.dirty && e.plain != nil && e.types == types {
 			continue
 		}
 		e.dirty, e.types = false, types
-		e.world = m.pool(e.obj, types)
-		m.poolsChanged, m.worldChanged = true, true
+		e.plain, again = m.pool(e.obj, types), true
+	}
+	if again {
+		m.overlayPools()
 	}
 	if !m.poolsChanged {
 		return

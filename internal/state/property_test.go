@@ -24,6 +24,9 @@ func tell(v *View) string {
 	for _, piece := range []func(*teller, func(kind, name string, text func() string)){(*teller).nodes, (*teller).pending, (*teller).pools, (*teller).daemons} {
 		piece(t, func(kind, name string, text func() string) { fmt.Fprintf(&b, "%s %s %s\n", kind, name, text()) })
 	}
+	for _, o := range v.Overlays {
+		fmt.Fprintf(&b, "NodeOverlay %s applied=%t %s\n", o.Object.Name, o.Applied(), o.Why())
+	}
 	for _, p := range v.Problems {
 		fmt.Fprintf(&b, "! %s\n", p)
 	}
@@ -201,7 +204,7 @@ func (h *history) decide() {
 func TestT17_MirrorEqualsRebuild(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := &history{t: t, now: epoch, live: map[string]Object{}, late: map[string][]event{}, seen: map[string]Object{}}
-		opt := MirrorOptions{Types: sampleTypes, Now: func() time.Time { return h.now }}
+		opt := MirrorOptions{Options: Options{NodeOverlays: true}, Types: sampleTypes, Now: func() time.Time { return h.now }}
 		h.m = NewMirror(opt)
 		for range rapid.IntRange(1, 120).Draw(t, "steps") {
 			h.step()
@@ -269,7 +272,7 @@ func checkEmpty(t *rapid.T, m *Mirror) {
 		"hosts": len(m.hosts), "claims": len(m.claims), "pods": len(m.pods), "wakes": len(m.wakes), "users of volumes": len(m.volumes.users),
 		"claim infos": len(m.volumes.info), "claims by volume": len(m.volumes.named), "hosts by instance": len(m.hostsBy), "claims by instance": len(m.claimsBy),
 		"claims by node": len(m.claimsAt), "problems": len(m.problems), "budgets": len(m.budgets), "queue": len(m.queue),
-		"idle pods": len(m.idle), "objects set aside": len(m.unshown),
+		"overlays": len(m.overlays), "idle pods": len(m.idle), "objects set aside": len(m.unshown),
 	} {
 		if n != 0 {
 			t.Fatalf("%d %s are left", n, what)

@@ -13,10 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	v1 "karpenter/api/karpenter/v1"
+	"karpenter/api/karpenter/v1alpha1"
 )
 
 // kinds are what random histories are made of; pods and nodes come often.
-var kinds = []string{"pod", "pod", "pod2", "node", "node", "claim", "claim", "pool", "daemon", "budget", "pvc", "pv", "storage", "csi", "space"}
+var kinds = []string{"pod", "pod", "pod2", "node", "node", "claim", "claim", "pool", "daemon", "budget", "pvc", "pv", "storage", "csi", "space", "overlay"}
 
 // objectName makes names that collide between kinds.
 func objectName(key string) string {
@@ -52,6 +53,8 @@ func (h *history) object(kind, key string) Object {
 			p.Spec.Limits = v1.Limits{"cpu": resource.MustParse("10"), "example.com/fpga": resource.MustParse("2")}
 		}
 		return p
+	case "overlay":
+		return h.overlay(meta)
 	case "daemon":
 		meta.Namespace = "ns1"
 		d := &appsv1.DaemonSet{ObjectMeta: meta}
@@ -65,6 +68,26 @@ func (h *history) object(kind, key string) Object {
 		return b
 	}
 	return h.storage(kind, meta)
+}
+
+// overlay is one that may be wrong, tie with others and select pools, types and offerings.
+func (h *history) overlay(meta metav1.ObjectMeta) Object {
+	o := &v1alpha1.NodeOverlay{ObjectMeta: meta}
+	for _, list := range [][]string{{v1.NodePoolLabelKey, "pool-0", "pool-1"}, {corev1.LabelInstanceTypeStable, "small", "large", "none"}, {v1.CapacityTypeLabelKey, "spot"}} {
+		if h.chance(30) {
+			o.Spec.Requirements = append(o.Spec.Requirements, v1alpha1.Requirement{Key: list[0], Operator: "In", Values: []string{list[1+h.pick("value", len(list)-1)]}})
+		}
+	}
+	if h.chance(50) {
+		o.Spec.Weight = new(int32(h.pick("weight", 2)))
+	}
+	if h.chance(60) {
+		o.Spec.PriceAdjustment = new([]string{"+1", "-30%", "-100%", "odd"}[h.pick("adjustment", 4)])
+	}
+	if h.chance(40) {
+		o.Spec.Capacity = corev1.ResourceList{corev1.ResourceName([]string{"example.com/gpu", "example.com/fuse", "hugepages-2Mi", "cpu"}[h.pick("resource", 4)]): resource.MustParse(fmt.Sprint(1 + h.pick("amount", 2)))}
+	}
+	return o
 }
 
 func (h *history) storage(kind string, meta metav1.ObjectMeta) Object {

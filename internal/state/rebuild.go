@@ -125,7 +125,7 @@ func (l classLists) preload(m *Mirror) {
 		if c.err == nil || class == AnyClass {
 			continue
 		}
-		m.types[class] = &typeList{version: 1, list: m.translate(c.resources, c.list), source: c.list, err: c.err, largest: map[string]world.Resources{}}
+		m.types[class] = &typeList{version: 1, list: m.translate(c.resources, c.list), source: c.list, err: c.err, largest: map[largestKey]world.Resources{}}
 		m.problem("NodeClass", class, "types", c.err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	v1 "karpenter/api/karpenter/v1"
+	"karpenter/api/karpenter/v1alpha1"
 	"karpenter/internal/engine/world"
 	"karpenter/internal/state/dump"
 )
@@ -26,6 +27,8 @@ func putInto(o *dump.Objects, obj Object) {
 		o.Claims = append(o.Claims, x)
 	case *v1.NodePool:
 		o.Pools = append(o.Pools, x)
+	case *v1alpha1.NodeOverlay:
+		o.Overlays = append(o.Overlays, x)
 	case *appsv1.DaemonSet:
 		o.DaemonSets = append(o.DaemonSets, x)
 	case *policyv1.PodDisruptionBudget:
@@ -118,7 +121,10 @@ func (t *teller) pool(p *world.Pool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "weight=%d need=%v labels=%v taints=%v provided=%v limits=%v nodes=%d node-cost=%g static=%t refused=%q", p.Weight, p.Need, p.Labels, p.Taints, p.Provided, limits, p.MaxNodes, p.NodeCost, p.Static, p.Refused)
 	for _, x := range p.Types {
-		fmt.Fprintf(&b, "\n  %s capacity=%s allocatable=%s offerings=%d", x.Name, t.resources(x.Capacity), t.resources(x.Allocatable), len(x.Offerings))
+		fmt.Fprintf(&b, "\n  %s capacity=%s allocatable=%s", x.Name, t.resources(x.Capacity), t.resources(x.Allocatable))
+		for _, o := range x.Offerings {
+			fmt.Fprintf(&b, " %s/%s=%g(%g %s)", o.Zone, o.CapacityType, o.Price, o.ListPrice, o.PricedBy)
+		}
 	}
 	return b.String()
 }

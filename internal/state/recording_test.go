@@ -91,7 +91,7 @@ func TestRecordingsGiveTheSameAnswers(t *testing.T) {
 		in := known.Input(view, now) // without pods that are known to come, if they were too many
 		want := &ledger.Answer{Plan: ledger.NewPlanAnswer(snap, plan), Decision: ledger.NewDecisionAnswer(in, disrupt.Decide(in, opt, now))}
 
-		made, err := ledger.Record(view, known, ledger.NewOptions(state.Options{}, opt), now)
+		made, err := ledger.Record(view, known, ledger.NewOptions(state.Options{NodeOverlays: true}, opt), now)
 		if err != nil {
 			t.Fatal(err)
 		}

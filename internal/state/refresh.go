@@ -29,6 +29,7 @@ func (m *Mirror) refresh() {
 	m.refreshPods()
 	m.refreshDaemons()
 	m.refreshUnits()
+	m.refreshSpare()
 	m.publish()
 }
 
@@ -56,6 +57,7 @@ func (m *Mirror) renumber(names bool) {
 		for _, d := range m.daemons {
 			d.dirty, d.world = true, nil
 		}
+		m.overlaysChanged, m.overlaysSeen = true, true
 	}
 	m.read = nil
 	for k := range m.drafts.Reads {
@@ -95,13 +97,13 @@ func (m *Mirror) publish() {
 	if m.view != nil && !m.changed && !m.worldChanged {
 		return
 	}
-	v := &View{Nodes: m.nodes, Problems: m.problemList, pools: m.poolIndex, budgets: m.budgets, pods: m.byUID.freeze(), claims: m.byClaim.freeze(), ownCosts: m.opt.OwnDeletionCosts}
+	v := &View{Nodes: m.nodes, Overlays: m.overlayList, Problems: m.problemList, pools: m.poolIndex, budgets: m.budgets, pods: m.byUID.freeze(), claims: m.byClaim.freeze(), ownCosts: m.opt.OwnDeletionCosts}
 	v.sources, v.Told, v.Nominees = m.refreshSources(), m.told, m.listNominees()
 	if m.view != nil && !m.worldChanged {
 		v.World = m.view.World
 	} else {
 		v.World = &world.Snapshot{
-			Resources: m.conv.Names.List(), Pools: m.poolList, Nodes: m.worlds, Classes: m.classes.share(), Pending: m.pendingWorlds, Daemons: m.daemonList,
+			Resources: m.conv.Names.List(), Pools: m.poolList, Nodes: m.worlds, Classes: m.classes.share(), Pending: m.pendingWorlds, Spare: m.spareWorlds, Daemons: m.daemonList,
 		}
 	}
 	m.view, m.changed, m.worldChanged, m.budgetsShared = v, false, false, true

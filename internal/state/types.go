@@ -19,8 +19,14 @@ type typeList struct {
 	list    []*world.InstanceType
 	err     error
 	source  []*world.InstanceType // what the provider returned
-	// largest remembers, by requirements, the most that a claim may become.
-	largest map[string]world.Resources
+	// largest remembers the most that a claim may become.
+	largest map[largestKey]world.Resources
+}
+
+// largestKey is what that depends on: the list as overlays correct it, and the claim's requirements.
+type largestKey struct {
+	list **world.InstanceType
+	need string
 }
 
 // typesOf is what a class can launch; it is asked for on first use and from then on watched.
@@ -44,13 +50,13 @@ func (m *Mirror) loadTypes(class string, before *typeList) *typeList {
 			return before
 		}
 		m.problem("NodeClass", class, "types", err)
-		return &typeList{version: before.version, list: before.list, source: before.source, err: err, largest: map[string]world.Resources{}}
+		return &typeList{version: before.version, list: before.list, source: before.source, err: err, largest: map[largestKey]world.Resources{}}
 	}
 	if before.largest != nil && before.err == nil && before.version == version {
 		return before
 	}
 	m.problem("NodeClass", class, "types", nil)
-	return &typeList{version: version, list: m.translate(resources, list), source: list, largest: map[string]world.Resources{}}
+	return &typeList{version: version, list: m.translate(resources, list), source: list, largest: map[largestKey]world.Resources{}}
 }
 
 // translate writes the resource vectors of types in the mirror's numbering. Where both agree nothing is copied, and classes that
@@ -124,7 +130,7 @@ func (m *Mirror) repriceNodes() {
 	}
 	m.reprice = false
 	for _, n := range m.nodes {
-		if m.price(n.World, n.Claim) == n.World.Price {
+		if m.price(n.World, n.Claim).same(n.World) {
 			continue
 		}
 		if n.World.InFlight {
@@ -139,7 +145,7 @@ func (m *Mirror) repriceNodes() {
 func samePrices(a, b []*world.InstanceType) bool {
 	return slices.EqualFunc(a, b, func(x, y *world.InstanceType) bool {
 		return x == y || x.Name == y.Name && slices.EqualFunc(x.Offerings, y.Offerings, func(p, q world.Offering) bool {
-			return p.Zone == q.Zone && p.CapacityType == q.CapacityType && p.Price == q.Price
+			return p.Zone == q.Zone && p.CapacityType == q.CapacityType && p.Price == q.Price && p.ListPrice == q.ListPrice && p.PricedBy == q.PricedBy
 		})
 	})
 }
@@ -187,21 +193,31 @@ func SplitClass(name string) (class, kubelet string) {
 	return class, kubelet
 }
 
-// price looks up what a node costs by its labels: in the types of its claim's class, or else in those of the pools. 0 is unknown.
-func (m *Mirror) price(n *world.Node, claim *v1.NodeClaim) float64 {
+// cost is what a node costs, and by whose word; the zero value is not known.
+type cost struct {
+	price, list float64
+	by          string
+}
+
+func (c cost) tell(n *world.Node) { n.Price, n.ListPrice, n.PricedBy = c.price, c.list, c.by }
+
+func (c cost) same(n *world.Node) bool { return c == cost{n.Price, n.ListPrice, n.PricedBy} }
+
+// price looks up what a node costs by its labels: in the types of its claim's class, or else in those of the pools.
+func (m *Mirror) price(n *world.Node, claim *v1.NodeClaim) cost {
 	if claim != nil {
-		return priceIn(m.typesOf(claimClass(claim)).list, n, true)
+		return priceIn(m.typesFor(claim), n, true)
 	}
 	for _, here := range []bool{true, false} { // a zone that no pool uses has the price of those that one does
 		for _, class := range m.poolClasses {
 			if t := m.types[class]; t != nil {
-				if p := priceIn(t.list, n, here); p != 0 {
+				if p := priceIn(t.list, n, here); p != (cost{}) {
 					return p
 				}
 			}
 		}
 	}
-	return 0
+	return cost{}
 }
 
 // attachFallback gives a node of a claim the volume limits of what was launched for it, where no driver has said its own.
@@ -209,28 +225,38 @@ func (m *Mirror) attachFallback(w *world.Node, claim *v1.NodeClaim) {
 	if claim == nil {
 		return
 	}
-	list := m.typesOf(claimClass(claim)).list
 	name, _ := w.Labels.Get(world.LabelInstanceType)
-	if i, ok := slices.BinarySearchFunc(list, name, func(t *world.InstanceType, s string) int { return strings.Compare(t.Name, s) }); ok {
-		m.conv.AttachFallback(w, list[i])
+	if t := findType(m.typesOf(claimClass(claim)).list, name); t != nil {
+		m.conv.AttachFallback(w, t)
 	}
 }
 
-// priceIn is the price of what the node is, in its own zone or in any.
-func priceIn(types []*world.InstanceType, n *world.Node, here bool) float64 {
+// priceIn is the price of what the node is, in its own zone or in any. Of several offerings that of its own reservation counts.
+func priceIn(types []*world.InstanceType, n *world.Node, here bool) (found cost) {
 	name, _ := n.Labels.Get(world.LabelInstanceType)
 	zone, _ := n.Labels.Get(world.LabelZone)
 	model := n.CapacityType()
-	i, ok := slices.BinarySearchFunc(types, name, func(t *world.InstanceType, s string) int { return strings.Compare(t.Name, s) })
-	if !ok {
-		return 0
+	t := findType(types, name)
+	if t == nil {
+		return cost{}
 	}
-	for _, o := range types[i].Offerings {
-		if o.CapacityType == model && (o.Zone == zone || !here) {
-			return o.Price
+	for i := range t.Offerings {
+		o := &t.Offerings[i]
+		if o.CapacityType != model || o.Zone != zone && here {
+			continue
+		}
+		other := slices.ContainsFunc(o.Labels, func(l world.Label) bool {
+			v, has := n.Labels.Get(l.Key)
+			return has && v != l.Value
+		})
+		if !other {
+			return cost{o.Price, o.ListPrice, o.PricedBy}
+		}
+		if found == (cost{}) {
+			found = cost{o.Price, o.ListPrice, o.PricedBy}
 		}
 	}
-	return 0
+	return found
 }
 
 // largest is, resource by resource, the most that a claim may become. Claims of one batch have equal requirements.
@@ -242,12 +268,16 @@ func (m *Mirror) largest(c *v1.NodeClaim) world.Resources {
 			need = need.With(x)
 		}
 	}
-	key := string(need.AppendKey(nil))
+	list := m.typesFor(c)
+	if len(list) == 0 {
+		return nil
+	}
+	key := largestKey{&list[0], string(need.AppendKey(nil))}
 	if r, ok := t.largest[key]; ok {
 		return r
 	}
 	var most world.Resources
-	for _, x := range t.list {
+	for _, x := range list {
 		most = mostOf(most, x, need)
 	}
 	if t.largest != nil {

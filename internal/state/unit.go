@@ -182,7 +182,7 @@ func (m *Mirror) nodeFacts(n *corev1.Node, claim *v1.NodeClaim) (w *world.Node, 
 	}
 	m.attachFallback(w, claim)
 	w.Deleting = w.Deleting || (claim != nil && m.isLeaving(claim.Name))
-	w.Price = m.price(w, claim)
+	m.price(w, claim).tell(w)
 	return w, nil
 }
 
@@ -196,7 +196,7 @@ func (m *Mirror) claimFacts(c *v1.NodeClaim) (w *world.Node, err error) {
 		m.attachFallback(w, c)
 	}
 	w.Deleting = w.Deleting || m.isLeaving(c.Name)
-	w.Price = m.price(w, c)
+	m.price(w, c).tell(w)
 	return w, nil
 }
 

@@ -24,6 +24,8 @@ type View struct {
 	Nodes []*Node
 	// Nominees are the pods that need a node and are nominated for a node, in order of namespace and name.
 	Nominees []Nominee
+	// Overlays are the NodeOverlays with what has become of them, by name.
+	Overlays []*Overlay
 	// Problems names objects that were set aside, and why.
 	Problems []dump.Problem
 

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -33,7 +34,20 @@ type offerModel struct {
 	Zone         string  `json:"zone"`
 	CapacityType string  `json:"capacityType"`
 	Price        float64 `json:"pricePerHour"`
-	OutOfStock   bool    `json:"outOfStock,omitempty"`
+	// Overlay is the NodeOverlay that the price is from, and ListPrice what the cloud says.
+	Overlay    string  `json:"priceOverlay,omitempty"`
+	ListPrice  float64 `json:"listPricePerHour,omitempty"`
+	OutOfStock bool    `json:"outOfStock,omitempty"`
+}
+
+// offerKey tells offers apart: pools for which overlays make the same price of one share it.
+type offerKey struct {
+	model       *priceModel
+	reservation string
+	labels      string
+	price       float64
+	overlay     string
+	zone, kind  string
 }
 
 // prices answers with what pools could launch, at which price, and what is out of stock.
@@ -53,7 +67,7 @@ func modelPrices(v *state.View) []*priceModel {
 		}
 	}
 	at, list := map[string]*priceModel{}, []*priceModel{}
-	seen := map[*world.Offering]bool{}
+	seen := map[offerKey]bool{}
 	for _, p := range v.World.Pools {
 		for _, t := range launchable(p) {
 			m := at[t.Type.Name]
@@ -64,9 +78,12 @@ func modelPrices(v *state.View) []*priceModel {
 				list = append(list, m)
 			}
 			for _, o := range t.Offerings {
-				if !seen[o] {
-					seen[o] = true
-					m.Offers = append(m.Offers, offerModel{Zone: o.Zone, CapacityType: o.CapacityType, Price: o.Price, OutOfStock: !o.Launchable()})
+				key := offerKey{m, o.Reservation, fmt.Sprint(o.Labels), o.Price, o.PricedBy, o.Zone, o.CapacityType}
+				if !seen[key] {
+					seen[key] = true
+					m.Offers = append(m.Offers, offerModel{
+						Zone: o.Zone, CapacityType: o.CapacityType, Price: o.Price, Overlay: o.PricedBy, ListPrice: o.ListPrice, OutOfStock: !o.Launchable(),
+					})
 				}
 			}
 		}

@@ -43,7 +43,7 @@ func overOf(r *row) (bar float64, ok bool) {
 }
 
 // printBars says of each bar whether it holds, and whether all do. Bars that need upstream are left out without it.
-func printBars(rows []*row, fleets []*fleetRow) bool {
+func printBars(rows []*row, fleets []*fleetRow, spares []*spareRow) bool {
 	ok := true
 	say := func(holds bool, format string, args ...any) {
 		word := "holds "
@@ -93,6 +93,9 @@ func printBars(rows []*row, fleets []*fleetRow) bool {
 		}
 	}
 	fleetBars(fleets, say)
+	for _, r := range spares {
+		say(r.ratio() <= barSpare, "%s: a plan for %d spare pods takes %.2f times as long as one for pods that exist, at most %.1f", r.Name, sparePods, r.ratio(), barSpare)
+	}
 	return ok
 }
 

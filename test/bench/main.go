@@ -114,8 +114,17 @@ func (b *bench) run() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	ok := printBars(rows, fleets)
-	data, err := json.MarshalIndent(map[string]any{"plans": rows, "fleets": fleets}, "", " ")
+	overlaid, err := b.overlaid()
+	if err != nil {
+		return false, fmt.Errorf("overlays: %w", err)
+	}
+	spares, err := b.spares()
+	if err != nil {
+		return false, err
+	}
+	ok := printBars(rows, fleets, spares)
+	ok = overlaid.holds() && ok
+	data, err := json.MarshalIndent(map[string]any{"plans": rows, "fleets": fleets, "overlays": overlaid, "buffers": spares}, "", " ")
 	if err != nil {
 		return false, fmt.Errorf("write figures: %w", err)
 	}

@@ -197,6 +197,22 @@ func TestInstallAlone(t *testing.T) {
 	if err := s.get(&awsv1.EC2NodeClass{}, "", "new"); err != nil {
 		t.Errorf("after the handover: %v", err)
 	}
+	// A4: others share CapacityBuffer with us. Once it has a version that we do not know, it is theirs to keep.
+	buffers := &apiextensionsv1.CustomResourceDefinition{}
+	if err := s.get(buffers, "", "capacitybuffers.autoscaling.x-k8s.io"); err != nil {
+		t.Fatal(err)
+	}
+	newer := *buffers.Spec.Versions[0].DeepCopy()
+	newer.Name, newer.Storage = "v1", false
+	buffers.Spec.Versions = append(buffers.Spec.Versions, newer)
+	if err := s.Client.Update(t.Context(), buffers); err != nil {
+		t.Fatal(err)
+	}
+	s.h.must(t, "upgrade", "karpenter-crd", "karpenter-crd", "--namespace", "karpenter", "--set", "keep=false")
+	s.h.must(t, append([]string{"upgrade", "karpenter", "karpenter"}, sets["deep-dive"]...)...)
+	if err := s.get(buffers, "", buffers.Name); err != nil || !buffers.DeletionTimestamp.IsZero() || len(buffers.Spec.Versions) != 2 {
+		t.Errorf("a newer CRD of buffers after an upgrade: %v %v %d versions", err, buffers.DeletionTimestamp, len(buffers.Spec.Versions))
+	}
 }
 
 // established waits until the API server serves our kinds.

@@ -21,9 +21,10 @@ func TestTemplateOfTheLocalCluster(t *testing.T) {
 		"--set", "replicas=1", "--set", "controller.env[0].name=DISABLE_LEADER_ELECTION", "--set-string", "controller.env[0].value=true",
 		// How large a cluster may be is up to this computer.
 		"--set", "controller.resources.limits=null",
-		// What settings that may be turned on in the environment need: PodDeletionCostManagement, SCHEDULER_CONFIG, IGNORE_DRA_REQUESTS.
-		"--set-json", `additionalClusterRoleRules=[{"apiGroups":[""],"resources":["pods"],"verbs":["patch"]},{"apiGroups":[""],"resources":["services"],"verbs":["list","watch"]},`+
-			`{"apiGroups":["apps"],"resources":["statefulsets"],"verbs":["list","watch"]},{"apiGroups":["resource.k8s.io"],"resources":["resourceslices"],"verbs":["list"]}]`,
+		// What settings that may be turned on in the environment need: PodDeletionCostManagement, NodeOverlay, SCHEDULER_CONFIG, IGNORE_DRA_REQUESTS.
+		"--set-json", `additionalClusterRoleRules=[{"apiGroups":[""],"resources":["pods"],"verbs":["patch"]},{"apiGroups":[""],"resources":["services","replicationcontrollers"],"verbs":["list","watch"]},`+
+			`{"apiGroups":["apps"],"resources":["statefulsets"],"verbs":["list","watch"]},{"apiGroups":["resource.k8s.io"],"resources":["resourceslices"],"verbs":["list"]},`+
+			`{"apiGroups":["karpenter.sh"],"resources":["nodeoverlays"],"verbs":["list","watch"]},{"apiGroups":["karpenter.sh"],"resources":["nodeoverlays/status"],"verbs":["patch"]}]`,
 	)
 	hold(t, at("internal", "local", "manifests", "karpenter.yaml"), strings.TrimPrefix(text, "---\n"))
 }

@@ -325,7 +325,7 @@ settings: {clusterName: my-cluster, assumeRoleARN: "arn:aws:iam::111122223333:ro
 		"1.15": {
 			values: `
 settings: {clusterName: my-cluster, featureGates: {podDeletionCostManagement: true, terminateFirstDrift: true, nodeRepair: true}}`,
-			env: map[string]string{"FEATURE_GATES": "CapacityBuffer=false,NodeOverlay=false,NodeRepair=true,PodDeletionCostManagement=true,ReservedCapacity=true,SpotToSpotConsolidation=false,StaticCapacity=false,TerminateFirstDrift=true,TerminateFirstRepair=false"},
+			env: map[string]string{"FEATURE_GATES": "CapacityBuffer=true,NodeOverlay=false,NodeRepair=true,PodDeletionCostManagement=true,ReservedCapacity=true,SpotToSpotConsolidation=false,StaticCapacity=false,TerminateFirstDrift=true,TerminateFirstRepair=false"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -120,7 +120,7 @@ settings.disableClusterStateObservability false
 settings.disableDryRun false
 settings.eksControlPlane false
 settings.enableZonalShift false
-settings.featureGates.capacityBuffer false
+settings.featureGates.capacityBuffer true
 settings.featureGates.nodeOverlay false
 settings.featureGates.nodeRepair false
 settings.featureGates.podDeletionCostManagement false

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "karpenter/api/karpenter/v1"
@@ -65,8 +64,7 @@ func (w *world) placed() (pods map[string]map[string]bool, costs map[string]int)
 func TestN9_AScaleDownEmptiesTheNodeThatIsToGo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, karpv1.NewNillableDuration(time.Hour), "PodDeletionCostManagement=true")
-	w.must(w.Client.Patch(t.Context(), &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"template":{"spec":{"requirements":[
-		{"key":"node.kubernetes.io/instance-type","operator":"In","values":["c5.2xlarge"]},{"key":"karpenter.sh/capacity-type","operator":"In","values":["on-demand"]}]}}}}`))))
+	w.only("c5.2xlarge")
 	w.scale(7)
 	w.awaitSettled(7)
 	w.scale(9)

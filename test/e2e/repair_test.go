@@ -68,8 +68,7 @@ func TestN6_N7_RepairOnTheWholeProduct(t *testing.T) {
 	t.Parallel()
 	const pods = 6
 	w := newWorld(t, karpv1.NeverDuration(), "NodeRepair=true", "RebootForRepair=true")
-	w.must(w.Client.Patch(t.Context(), &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"template":{"spec":{"requirements":[
-		{"key":"node.kubernetes.io/instance-type","operator":"In","values":["c5.large"]},{"key":"karpenter.sh/capacity-type","operator":"In","values":["on-demand"]}]}}}}`))))
+	w.only("c5.large")
 	w.scale(pods)
 	w.awaitSettled(pods)
 	s := newScraper(w)

@@ -51,6 +51,12 @@ type world struct {
 // of the AWS provider if there are more.
 func newWorld(t *testing.T, consolidateAfter karpv1.NillableDuration, gates string, awsGates ...string) *world {
 	t.Helper()
+	return newWorldWith(t, consolidateAfter, map[string]string{"FEATURE_GATES": gates, "AWS_FEATURE_GATES": strings.Join(awsGates, ",")})
+}
+
+// newWorldWith starts a cluster whose controller has settings.
+func newWorldWith(t *testing.T, consolidateAfter karpv1.NillableDuration, settings map[string]string) *world {
+	t.Helper()
 	slot(t)
 	root, err := harness.Root()
 	if err != nil {
@@ -67,7 +73,7 @@ func newWorld(t *testing.T, consolidateAfter karpv1.NillableDuration, gates stri
 	dir := filepath.Join(t.TempDir(), "cluster")
 	cluster, err := local.Start(t.Context(), local.Options{
 		Binary: kube, Dir: dir, ClusterName: "my-cluster", Region: region, BootTime: 3 * time.Second,
-		Program: karpenter, Settings: map[string]string{"FEATURE_GATES": gates, "AWS_FEATURE_GATES": strings.Join(awsGates, ",")},
+		Program: karpenter, Settings: settings,
 	})
 	if err != nil {
 		t.Fatal(err)

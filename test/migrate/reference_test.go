@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"text/template"
@@ -13,8 +14,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	awsv1 "karpenter/api/aws/v1"
@@ -26,12 +30,16 @@ import (
 
 const region = "us-west-2"
 
-// instance is an instance with its claim and its node.
-type instance struct{ Name, ID, Node, UID string }
+// instance is an instance with its claim and its node, which has joined the cluster at a time or is about to, and may have been rebooted.
+type instance struct {
+	Name, ID, Node, UID string
+	Joined              bool
+	Since, Reboot       string
+}
 
 // leftBehind is what the templates of testdata are filled with.
 type leftBehind struct {
-	Version                               string
+	Version, Release, Now, PoolUID        string
 	Image, Subnet, Zone, ZoneID, Group    string
 	ClassHash, ClassHashVersion, PoolHash string
 	Instances                             []*instance
@@ -45,8 +53,8 @@ type site struct {
 	left *leftBehind
 }
 
-// newSite starts a cluster and an AWS, and launches two instances in it as upstream Karpenter does.
-func newSite(t *testing.T, opts harness.Options, version string) *site {
+// newSite starts a cluster and an AWS, and launches instances in it as upstream Karpenter does; two if none are given.
+func newSite(t *testing.T, opts harness.Options, version string, instances ...*instance) *site {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("starts a control plane; not with -short")
@@ -68,12 +76,16 @@ func newSite(t *testing.T, opts harness.Options, version string) *site {
 		}
 	}
 	s.left.Image = aws.ToString(newest.ImageId)
-	s.launch()
+	if len(instances) == 0 {
+		instances = []*instance{{Name: "default-7rk9q", Joined: true}, {Name: "default-xw2tj", Joined: true}}
+	}
+	s.launch(instances)
 	return s
 }
 
-// launch makes two instances from a launch template, with the tags that upstream Karpenter gives them.
-func (s *site) launch() {
+// launch makes instances from a launch template, with the tags that upstream Karpenter gives them: at launch, and once their node has
+// joined.
+func (s *site) launch(instances []*instance) {
 	s.t.Helper()
 	ctx := s.t.Context()
 	tags := []ec2types.Tag{tag("kubernetes.io/cluster/my-cluster", "owned"), tag("karpenter.sh/nodepool", "default"), tag("karpenter.k8s.aws/ec2nodeclass", "default"), tag("eks:eks-cluster-name", "my-cluster")}
@@ -86,16 +98,21 @@ func (s *site) launch() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	for _, claim := range []string{"default-7rk9q", "default-xw2tj"} {
+	for _, i := range instances {
+		its := slices.Clone(tags)
+		if i.Joined {
+			its = append(its, tag("karpenter.sh/nodeclaim", i.Name), tag("Name", "ip-"+i.Name))
+		}
 		out, err := s.Clients.EC2.RunInstances(ctx, &ec2.RunInstancesInput{
 			MinCount: aws.Int32(1), MaxCount: aws.Int32(1), InstanceType: "m5.large", SubnetId: aws.String(s.left.Subnet),
 			LaunchTemplate:    &ec2types.LaunchTemplateSpecification{LaunchTemplateName: name},
-			TagSpecifications: []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeInstance, Tags: append(tags, tag("karpenter.sh/nodeclaim", claim), tag("Name", "ip-"+claim))}},
+			TagSpecifications: []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeInstance, Tags: its}},
 		})
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		s.left.Instances = append(s.left.Instances, &instance{Name: claim, ID: aws.ToString(out.Instances[0].InstanceId), Node: "ip-" + claim + ".internal"})
+		i.ID, i.Node = aws.ToString(out.Instances[0].InstanceId), "ip-"+i.Name+".internal"
+		s.left.Instances = append(s.left.Instances, i)
 	}
 }
 
@@ -144,6 +161,12 @@ func (s *site) write(file string) {
 				s.t.Fatal(err)
 			}
 		}
+		if object.GetKind() == "Node" {
+			s.open(object.GetName())
+		}
+		if object.GetKind() == "NodePool" {
+			s.left.PoolUID = string(object.GetUID())
+		}
 		for _, m := range s.left.Instances {
 			if m.Name == object.GetName() && object.GetKind() == "NodeClaim" {
 				m.UID = string(object.GetUID())
@@ -152,10 +175,26 @@ func (s *site) write(file string) {
 	}
 }
 
-// hashes fills in what upstream Karpenter would have written; that ours are equal to its own is tested in api/.
-func (s *site) hashes() {
+// open removes the taint that the API server gives new nodes, as the node lifecycle controller does once they are ready.
+func (s *site) open(name string) {
 	s.t.Helper()
-	for _, object := range s.objects("v1.yaml") {
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		node := &corev1.Node{}
+		if err := s.Client.Get(s.t.Context(), client.ObjectKey{Name: name}, node); err != nil {
+			return err
+		}
+		node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeNotReady })
+		return s.Client.Update(s.t.Context(), node)
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// hashes fills in what upstream Karpenter would have written; that ours are equal to its own is tested in api/.
+func (s *site) hashes(file string) {
+	s.t.Helper()
+	for _, object := range s.objects(file) {
 		raw, err := object.MarshalJSON()
 		if err != nil {
 			s.t.Fatal(err)

@@ -95,6 +95,7 @@ func parse(input string) (*cluster, error) {
 	c.hold, c.turn = map[string]string{}, map[string]bool{}
 	c.state.Aliases = map[string]string{"topology.ebs.csi.aws.com/zone": corev1.LabelTopologyZone}
 	c.state.ProviderDomains = []string{"karpenter.k8s.aws"}
+	c.state.NodeOverlays = true
 	lines := strings.Split(input, "\n")
 	for i := 0; i < len(lines); i++ {
 		line := strings.TrimSpace(lines[i])
@@ -143,6 +144,8 @@ func (c *cluster) add(w words) error {
 		return c.addNode(w)
 	case "pods", "pod", "daemon":
 		return c.addPods(w)
+	case "buffer":
+		return c.addBuffer(w)
 	case "pv", "pvc", "sc", "csinode", "namespace", "pdb", "service":
 		return c.addOther(w)
 	case "option":
@@ -151,6 +154,8 @@ func (c *cluster) add(w words) error {
 		return c.addAround(w)
 	case "repair":
 		return c.addRepair(w)
+	case "overlay":
+		return c.addOverlay(w)
 	case "show":
 		c.show[w.name] = true
 		return nil

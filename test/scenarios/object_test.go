@@ -14,7 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	bufferv1 "karpenter/api/autoscaling/v1beta1"
 	v1 "karpenter/api/karpenter/v1"
+	"karpenter/api/karpenter/v1alpha1"
+	"karpenter/internal/state/toworld"
 )
 
 func (c *cluster) addPool(w words) error {
@@ -92,6 +95,37 @@ func (c *cluster) addPool(w words) error {
 		return err
 	}
 	return disruption(p, w)
+}
+
+// addOverlay adds a NodeOverlay.
+func (c *cluster) addOverlay(w words) error {
+	o := &v1alpha1.NodeOverlay{ObjectMeta: metav1.ObjectMeta{Name: w.name}}
+	for _, text := range w.all("req") {
+		r, err := requirement(text)
+		if err != nil {
+			return err
+		}
+		o.Spec.Requirements = append(o.Spec.Requirements, v1alpha1.Requirement{Key: r.Key, Operator: r.Operator, Values: r.Values})
+	}
+	if w.has("price") {
+		o.Spec.Price = new(w.get("price", ""))
+	}
+	if w.has("adjust") {
+		o.Spec.PriceAdjustment = new(w.get("adjust", ""))
+	}
+	if v := w.get("weight", ""); v != "" {
+		n, err := strconv.ParseInt(v, 10, 32)
+		if err != nil {
+			return err
+		}
+		o.Spec.Weight = new(int32(n))
+	}
+	var err error
+	if w.has("resource") {
+		o.Spec.Capacity, err = quantities(w)
+	}
+	c.objects.Overlays = append(c.objects.Overlays, o)
+	return err
 }
 
 // addNode adds a node, with a claim if it has a pool; a claim alone is a node that has not appeared yet.
@@ -257,13 +291,35 @@ func (c *cluster) addVolume(w words, deleted *metav1.Time) error {
 }
 
 // addPods adds a number of equal pods, or with daemon a DaemonSet of them.
-func (c *cluster) addPods(w words) error {
+// addBuffer adds a CapacityBuffer with so many spare pods, as it is once it has been resolved.
+func (c *cluster) addBuffer(w words) error {
+	tmpl, err := podTemplate(w)
+	if err != nil {
+		return err
+	}
+	b := &bufferv1.CapacityBuffer{ObjectMeta: metav1.ObjectMeta{Namespace: tmpl.Namespace, Name: w.name}}
+	tmpl.Spec.NodeName = "left-out"
+	n := w.count()
+	c.objects.Pods = append(c.objects.Pods, toworld.BufferPod(b, &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: tmpl.Labels}, Spec: tmpl.Spec}, int32(n)))
+	for _, p := range toworld.SparePods(tmpl.Namespace+"/"+w.name, 0, n) {
+		c.workload[p.UID] = "spare:" + w.name
+	}
+	return nil
+}
+
+// count is the number after ×, 1 if there is none.
+func (w words) count() int {
 	count := 1
 	for _, a := range w.args {
 		if n, ok := strings.CutPrefix(a[0], "×"); ok {
 			count, _ = strconv.Atoi(n)
 		}
 	}
+	return count
+}
+
+func (c *cluster) addPods(w words) error {
+	count := w.count()
 	tmpl, err := podTemplate(w)
 	if err != nil {
 		return err

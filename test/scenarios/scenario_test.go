@@ -183,6 +183,9 @@ func (c *cluster) print(s *world.Snapshot, plan *pack.Plan, problems []dump.Prob
 		fmt.Fprintf(&b, "- %s: %s\n", c.count(u.Pods), strings.Join(reasons, "; "))
 	}
 	fmt.Fprintf(&b, "total $%.4f/h · bound $%.4f/h · %d placed · %d left", plan.Price, plan.Bound, plan.Placed, plan.Pods-plan.Placed)
+	if plan.Spare > 0 {
+		fmt.Fprintf(&b, " · %d of %d spare", plan.Kept, plan.Spare)
+	}
 	if plan.Bound > plan.Price*(1+1e-9) {
 		b.WriteString(" · THE BOUND IS WRONG")
 	}

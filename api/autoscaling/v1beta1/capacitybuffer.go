@@ -18,21 +18,23 @@ type CapacityBufferSpec struct {
 	// podTemplateRef names a PodTemplate of the same namespace: the shape of the pods.
 	// +optional
 	PodTemplateRef *LocalObjectRef `json:"podTemplateRef,omitempty"`
-	// scalableRef names a workload of the same namespace instead: the shape is that of its pods, and percentage is of its replicas.
+	// scalableRef names a workload of the same namespace instead: the shape is that of its pods, and percentage is of its replicas. It
+	// is a Deployment, StatefulSet, ReplicaSet, ReplicationController, Job, or anything that can be scaled.
 	// +optional
 	ScalableRef *ScalableRef `json:"scalableRef,omitempty"`
-	// replicas is how many pods are to be kept free.
+	// replicas is how many pods room is kept for. With percentage, the larger of the two counts.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
-	// percentage is how many, as a share of the replicas of scalableRef; at least one.
+	// percentage is how many, as a share of the replicas of scalableRef, rounded up; at least one. With replicas, the larger of the two
+	// counts.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
 	Percentage *int32 `json:"percentage,omitempty"`
-	// limits bound what all of them together ask for, for example {cpu: "20"}. Without replicas and percentage, as many are kept
-	// free as fit.
+	// limits bound what all of them together request, for example {cpu: "20"}. Without replicas and percentage, room is kept for as
+	// many as fit.
 	// +optional
 	Limits corev1.ResourceList `json:"limits,omitempty"`
 }
@@ -47,7 +49,7 @@ type LocalObjectRef struct {
 
 // ScalableRef names a workload that has replicas.
 type ScalableRef struct {
-	// apiGroup of the workload, for example apps.
+	// apiGroup of the workload, for example apps; of the kinds that Kubernetes has it may be left out.
 	// +optional
 	APIGroup string `json:"apiGroup,omitempty"`
 	// kind of the workload, for example Deployment.
@@ -60,20 +62,20 @@ type ScalableRef struct {
 	Name string `json:"name"`
 }
 
-// CapacityBufferStatus is what is known about a buffer. This version writes nothing of it.
+// CapacityBufferStatus is what is known about a buffer.
 type CapacityBufferStatus struct {
 	// podTemplateRef is the PodTemplate that is in use.
 	// +optional
 	PodTemplateRef *LocalObjectRef `json:"podTemplateRef,omitempty"`
-	// replicas is how many pods are kept free.
+	// replicas is how many pods room is kept for.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
-	// podTemplateGeneration is the generation of the PodTemplate that is in use.
+	// podTemplateGeneration is the generation of the PodTemplate or workload that is in use.
 	// +optional
 	PodTemplateGeneration *int64 `json:"podTemplateGeneration,omitempty"`
-	// conditions tell how far the buffer has got.
+	// conditions tell how far the buffer has got: ReadyForProvisioning, Provisioning and LimitedByQuotas.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
@@ -83,7 +85,7 @@ type CapacityBufferStatus struct {
 	ProvisioningStrategy *string `json:"provisioningStrategy,omitempty"`
 }
 
-// CapacityBuffer asks that room for some pods is kept free. This version keeps CapacityBuffers and does nothing with them.
+// CapacityBuffer asks that room for some pods is kept free: nodes run for pods that do not exist yet, so that these start at once.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Namespaced,categories=autoscaling,shortName=cb
 // +kubebuilder:subresource:status

@@ -92,6 +92,8 @@ const (
 	BufferNameAnnotationKey = Group + "/capacity-buffer-name"
 	// BufferNamespaceAnnotationKey gives the namespace of that buffer.
 	BufferNamespaceAnnotationKey = Group + "/capacity-buffer-namespace"
+	// BufferReplicasAnnotationKey says for how many spare pods an imaginary pod stands.
+	BufferReplicasAnnotationKey = Group + "/capacity-buffer-replicas"
 )
 
 // TerminationFinalizer keeps a claim, and its node, until the instance is gone (A57).

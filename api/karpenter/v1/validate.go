@@ -222,6 +222,18 @@ func validateCapacityType(requirement NodeSelectorRequirementWithMinValues, path
 	return nil
 }
 
+// ValidateRequirements checks requirements each by itself and, if all of them pass, together.
+func ValidateRequirements(list []NodeSelectorRequirementWithMinValues, rules LabelRules, path *field.Path) field.ErrorList {
+	var problems field.ErrorList
+	for i, requirement := range list {
+		problems = append(problems, ValidateRequirement(requirement, rules, path.Index(i))...)
+	}
+	if len(problems) == 0 {
+		problems = validateTogether(list, rules, path)
+	}
+	return problems
+}
+
 // validateTogether finds keys whose lists of values have too little in common: entries with the same key are intersected,
 // and the largest minValues counts (A33).
 func validateTogether(requirements []NodeSelectorRequirementWithMinValues, rules LabelRules, path *field.Path) field.ErrorList {

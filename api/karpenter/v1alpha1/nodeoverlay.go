@@ -11,7 +11,8 @@ import (
 // +kubebuilder:validation:XValidation:message="price and priceAdjustment cannot be used together: remove one of the two",rule="!(has(self.price) && has(self.priceAdjustment))"
 type NodeOverlaySpec struct {
 	// requirements select what the overlay is for: instance types and offerings by their labels, pools by karpenter.sh/nodepool
-	// and by the labels of their templates. All have to hold; an empty list selects everything.
+	// and by the labels of their templates. All have to hold; an empty list selects everything. A price is changed for the
+	// offerings that are selected, capacity for every instance type of which one is.
 	// +kubebuilder:validation:MaxItems=100
 	// +required
 	Requirements []Requirement `json:"requirements"`
@@ -29,7 +30,8 @@ type NodeOverlaySpec struct {
 	// +kubebuilder:validation:XValidation:message="cpu, memory, ephemeral-storage and pods cannot be changed: capacity adds extended resources only",rule="self.all(resource, !(resource in ['cpu', 'memory', 'ephemeral-storage', 'pods']))"
 	// +optional
 	Capacity corev1.ResourceList `json:"capacity,omitempty"`
-	// weight orders overlays that change the same thing: the highest counts (1 to 10000). Unset counts as 0.
+	// weight orders overlays that change the same thing: the highest counts (1 to 10000). Unset counts as 0. Of two with the same
+	// weight the one whose name is later in the alphabet counts, and the other has no effect at all (Conflict).
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000
 	// +optional
@@ -56,13 +58,14 @@ type Requirement struct {
 
 // NodeOverlayStatus is what is known about an overlay.
 type NodeOverlayStatus struct {
-	// conditions tell whether the overlay is in effect. This version writes none.
+	// conditions tell whether the overlay is in effect: Ready sums up ValidationSucceeded, which is False with reason
+	// RuntimeValidation if the spec cannot be used, and with reason Conflict if another overlay of the same weight changes the same.
 	// +optional
 	Conditions []karpv1.Condition `json:"conditions,omitempty"`
 }
 
-// NodeOverlay corrects the price or the extended resources of instance types. This version keeps NodeOverlays and does nothing with
-// them.
+// NodeOverlay corrects the price or the extended resources of instance types, for every decision from the next one on. It has an
+// effect only with the feature gate NodeOverlay.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,categories=karpenter,shortName=overlays
 // +kubebuilder:subresource:status

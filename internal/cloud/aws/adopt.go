@@ -157,7 +157,7 @@ func (p *Provider) adopt(batch cloud.Batch, found []*cloud.Instance) []cloud.Res
 
 // complement adds to an instance that was found what its type has, as far as the type and the class are still known.
 func (p *Provider) complement(in *cloud.Instance, claim *karpv1.NodeClaim) {
-	w, err := newWish(claim)
+	w, err := newWish(claim, shapeResources)
 	if err != nil {
 		return
 	}

@@ -72,7 +72,7 @@ func TestAWS_2_2_Filters(t *testing.T) {
 		{"user labels are not judged", []*world.InstanceType{made("a", nil, sold("spot", "z", 1))}, []karpv1.NodeSelectorRequirementWithMinValues{need("example.com/team", "x")}, "spot a@z"},
 		{"a label that the type lacks", []*world.InstanceType{made("a", nil, sold("spot", "z", 1))}, []karpv1.NodeSelectorRequirementWithMinValues{need(awsv1.LabelInstanceGPUName, "t4")}, "no instance type is sold that satisfies karpenter.k8s.aws/instance-gpu-name In [t4]; correct the requirements"},
 	} {
-		w, err := newWish((&testWorld{clock: simClock()}).claim("c", tt.needs...))
+		w, err := newWish((&testWorld{clock: simClock()}).claim("c", tt.needs...), shapeResources)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,7 +109,7 @@ func TestChoose_Properties(t *testing.T) {
 			}
 			list = append(list, made(fmt.Sprintf("t%02d", i), nil, offerings...))
 		}
-		w, err := newWish((&testWorld{clock: simClock()}).claim("c", need(corev1.LabelTopologyZone, "a", "b", "c")))
+		w, err := newWish((&testWorld{clock: simClock()}).claim("c", need(corev1.LabelTopologyZone, "a", "b", "c")), shapeResources)
 		if err != nil {
 			t.Fatal(err)
 		}

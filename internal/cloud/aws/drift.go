@@ -19,6 +19,11 @@ import (
 
 // RepairPolicies implements cloud.Judge.
 func (p *Provider) RepairPolicies() []cloud.RepairPolicy {
+	return RepairPolicies(p.opt.RebootForRepair)
+}
+
+// RepairPolicies are those of AWS, with or without reboots for what a reboot cures.
+func RepairPolicies(reboot bool) []cloud.RepairPolicy {
 	const usual, hardware = 30 * time.Minute, 10 * time.Minute
 	policy := func(condition corev1.NodeConditionType, status corev1.ConditionStatus) cloud.RepairPolicy {
 		return cloud.RepairPolicy{Condition: condition, Status: status, Tolerated: usual, TerminationGracePeriod: new(10 * time.Minute), Action: cloud.ReplaceNode}
@@ -29,7 +34,7 @@ func (p *Provider) RepairPolicies() []cloud.RepairPolicy {
 		return p
 	}
 	rebooted := gpu(xidReboot)
-	if p.opt.RebootForRepair {
+	if reboot {
 		rebooted.Action = cloud.RebootNode
 	}
 	return []cloud.RepairPolicy{

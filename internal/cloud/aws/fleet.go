@@ -23,12 +23,14 @@ import (
 
 // order is one request to EC2 for the instances of a batch.
 type order struct {
-	in      inputs
-	batch   cloud.Batch
-	wish    *wish
-	choice  kit.Choice
-	tags    map[string]string
-	subnets map[string]string // by zone
+	in    inputs
+	batch cloud.Batch
+	wish  *wish
+	// resources names the entries of the resource vectors of choice.
+	resources []string
+	choice    kit.Choice
+	tags      map[string]string
+	subnets   map[string]string // by zone
 	// debit is how many addresses were taken from each of the subnets.
 	debit int64
 
@@ -72,7 +74,7 @@ func (p *Provider) arrange(ctx context.Context, o *order) error {
 			k.partition, _ = opt.Offering.Labels.Get(awsv1.LabelPlacementGroupPartition)
 		}
 		if o.wish.efa && len(o.in.class.Spec.NetworkInterfaces) == 0 {
-			k.efas = opt.Type.Capacity.Get(slices.Index(shapeResources, string(awsv1.ResourceEFA)))
+			k.efas = opt.Type.Capacity.Get(slices.Index(o.resources, string(awsv1.ResourceEFA)))
 		}
 		if groups[k] == nil {
 			keys = append(keys, k)

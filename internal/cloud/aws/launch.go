@@ -102,7 +102,12 @@ func (p *Provider) order(batch cloud.Batch) (*order, error) {
 	if ref == nil {
 		return nil, &cloud.Error{Class: cloud.Invalid, Op: op, Reason: "NodeClassRefMissing", Err: errors.New("spec.nodeClassRef is not given")}
 	}
-	w, err := newWish(claim)
+	list := batch.Types
+	resources := shapeResources
+	if list != nil {
+		resources = list.Resources
+	}
+	w, err := newWish(claim, resources)
 	if err != nil {
 		return nil, &cloud.Error{Class: cloud.Invalid, Op: op, Reason: "RequirementsInvalid", Err: err}
 	}
@@ -113,15 +118,16 @@ func (p *Provider) order(batch cloud.Batch) (*order, error) {
 	if err := usable(in.class, p.opt.ReservedCapacity); err != nil {
 		return nil, err
 	}
-	list, err := p.TypesWith(ref.Name, w.kubelet)
-	if err != nil {
-		return nil, err
+	if list == nil {
+		if list, err = p.TypesWith(ref.Name, w.kubelet); err != nil {
+			return nil, err
+		}
 	}
 	c, err := choose(list.List, w)
 	if err != nil {
 		return nil, &cloud.Error{Class: cloud.NoCapacity, Op: op, Reason: "InsufficientCapacity", Err: err}
 	}
-	return &order{in: in, batch: batch, wish: w, choice: c, tags: p.birthTags(in.class, batch)}, nil
+	return &order{in: in, batch: batch, wish: w, resources: resources, choice: c, tags: p.birthTags(in.class, batch)}, nil
 }
 
 // usable says why nothing can be launched for a class now, or returns nil.

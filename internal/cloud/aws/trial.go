@@ -186,7 +186,7 @@ func (p *Provider) poolWishes(class string) (out []*wish) {
 		for key, value := range pool.Spec.Template.Labels {
 			claim.Spec.Requirements = append(slices.Clone(claim.Spec.Requirements), karpv1.NodeSelectorRequirementWithMinValues{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}})
 		}
-		if w, err := newWish(claim); err == nil {
+		if w, err := newWish(claim, shapeResources); err == nil {
 			out = append(out, w)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	awsv1 "karpenter/api/aws/v1"
 	"karpenter/api/convert"
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/cloud/aws/shape"
 	"karpenter/internal/cloud/kit"
 )
 
@@ -26,13 +25,14 @@ type wish struct {
 // decided are keys that a provider never judges: the claim's own pool and class, and the node's name.
 var decided = []string{karpv1.NodePoolLabelKey, awsv1.LabelNodeClass, corev1.LabelHostname}
 
-// newWish reads a claim. Requirements on labels that nobody but the user defines are not the provider's to judge.
-func newWish(claim *karpv1.NodeClaim) (*wish, error) {
+// newWish reads a claim; resources names what instances have. Requirements on labels that nobody but the user defines are not the
+// provider's to judge.
+func newWish(claim *karpv1.NodeClaim, resources []string) (*wish, error) {
 	rules := awsv1.LabelRules()
 	neutral, err := kit.NewWish(claim, func(key string) (string, bool) {
 		key = rules.Normalize(key)
 		return key, rules.WellKnown.Has(key) && !slices.Contains(decided, key)
-	}, shape.Resources)
+	}, resources)
 	if err != nil {
 		return nil, err
 	}

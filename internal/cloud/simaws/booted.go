@@ -28,6 +28,8 @@ type Instance struct {
 	Boot int
 	// VolumeGiB is the size of the volume that it keeps its pods' files on.
 	VolumeGiB int64
+	// Volumes is how many volumes are its own.
+	Volumes int
 }
 
 // Watcher is told of instances that join their cluster and of those that leave
@@ -43,7 +45,7 @@ func (p place) booted(in *instance) Instance {
 		Account: p.acct.ID, Region: p.reg.Name, Zone: in.Zone, ZoneID: in.ZoneID, InstanceID: in.ID, Type: in.Type, ImageID: in.ImageID,
 		PrivateDNS: in.PrivateDNS, PrivateIP: in.PrivateIP, IPv6: in.IPv6, Lifecycle: in.Lifecycle,
 		ProviderID: "aws:///" + in.Zone + "/" + in.ID, NodeName: in.PrivateDNS, Arch: in.Arch, Info: p.cat.Type(in.Type), Tags: in.Tags,
-		Family: familyCustom, Boot: in.Boots,
+		Family: familyCustom, Boot: in.Boots, Volumes: len(in.Devices),
 	}
 	if img := p.reg.Images.get(in.ImageID); img != nil {
 		m.Family = img.Family

@@ -41,6 +41,9 @@ func (r *Lifecycle) launch(ctx context.Context, claim *karpv1.NodeClaim, left ti
 		}
 		return more, soon, err
 	}
+	if r.Overlays != nil && !r.Overlays.Synced() {
+		return false, soon, nil
+	}
 	batch := cloud.BatchID(claim)
 	window, err := r.window(ctx, claim)
 	if err != nil {
@@ -207,7 +210,7 @@ func (r *Lifecycle) ask(ctx context.Context, batch string, members []*karpv1.Nod
 	defer cancel()
 	var answers []answer
 	for _, group := range alike(members) {
-		results := r.Launcher.Launch(ctx, cloud.Batch{ID: batch, Claims: group, Taken: maps.Clone(taken)})
+		results := r.Launcher.Launch(ctx, cloud.Batch{ID: batch, Claims: group, Taken: maps.Clone(taken), Types: r.overlaid(group[0])})
 		if len(results) > 0 && results[0].Advice != "" {
 			control.Logger(ctx, r.Log).Info("launched with little choice", "batch", batch, "NodePool", group[0].Labels[karpv1.NodePoolLabelKey], "advice", results[0].Advice)
 		}
@@ -231,6 +234,18 @@ func (r *Lifecycle) ask(ctx context.Context, batch string, members []*karpv1.Nod
 		}
 	}
 	return answers
+}
+
+// overlaid is what a claim may be launched as where NodeOverlays have a say in that, else nil.
+func (r *Lifecycle) overlaid(claim *karpv1.NodeClaim) *cloud.Types {
+	if r.Overlays == nil {
+		return nil
+	}
+	resources, list, ok := r.Overlays.Overlaid(claim)
+	if !ok {
+		return nil
+	}
+	return &cloud.Types{Resources: resources, List: list}
 }
 
 // alike puts claims that an instance of one can serve as well as one of the other into groups, in order.
@@ -286,6 +301,9 @@ func (r *Lifecycle) record(ctx context.Context, claim *karpv1.NodeClaim, in *clo
 	written, err := r.status(ctx, claim, func(now time.Time) {
 		claim.Status.ProviderID, claim.Status.ImageID = in.ProviderID, in.ImageID
 		claim.Status.Capacity, claim.Status.Allocatable = in.Capacity, in.Allocatable
+		if r.Overlays != nil {
+			claim.Status.Capacity, claim.Status.Allocatable = r.Overlays.Extended(claim, in.Type, in.Capacity, in.Allocatable)
+		}
 		claim.StatusConditions().SetUnknown(karpv1.ConditionRegistered, life.NodeNotFound, "no node carries the instance's provider ID yet", now)
 	})
 	if written {

@@ -21,6 +21,7 @@ import (
 	"karpenter/internal/cloud"
 	"karpenter/internal/control"
 	"karpenter/internal/engine/life"
+	"karpenter/internal/engine/world"
 	"karpenter/internal/ledger"
 	"karpenter/internal/meter"
 )
@@ -82,6 +83,16 @@ type Waiting interface {
 	NoCapacity(claim, message string)
 }
 
+// Overlays knows what NodeOverlays make of instance types for claims; state.Mirror does.
+type Overlays interface {
+	// Synced says whether the overlays are known.
+	Synced() bool
+	// Overlaid is what the claim may be launched as; ok is false if overlays change nothing about it.
+	Overlaid(claim *karpv1.NodeClaim) (resources []string, list []*world.InstanceType, ok bool)
+	// Extended is the room of an instance of the type with what overlays add to it.
+	Extended(claim *karpv1.NodeClaim, instanceType string, capacity, allocatable corev1.ResourceList) (_, _ corev1.ResourceList)
+}
+
 // HookAnswer is what a hook says.
 type HookAnswer struct {
 	// Pending keeps the node from pods; After is when to ask again, one second if zero.
@@ -114,6 +125,8 @@ type Lifecycle struct {
 	Health Health
 	// Waiting is optional.
 	Waiting Waiting
+	// Overlays is optional; without it there are none.
+	Overlays Overlays
 	// Quota is what taking away nodes that did not become usable is paid from; optional.
 	Quota *control.Quota
 	// Wrote is told of every claim and node that was written, as the API server has it now; optional.

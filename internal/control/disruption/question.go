@@ -71,6 +71,7 @@ func ask(view *state.View, in *disrupt.Input, now time.Time) question {
 		text(p.Refused)
 	}
 	number(uint64(len(in.World.Pending)))
+	number(uint64(len(in.World.Spare)))
 	h := fnv.New64a()
 	h.Write(b)
 	return question{world: view.World, facts: h.Sum64(), at: now}

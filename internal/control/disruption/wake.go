@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/api/karpenter/v1alpha1"
 	"karpenter/internal/control"
 	"karpenter/internal/wait"
 )
@@ -46,13 +47,17 @@ func (w *wakes) wait(ctx context.Context, clock control.Clock, d time.Duration) 
 	return 0
 }
 
-// watch has events end the loop's rest: claims of moves that get on, claims that become candidates, and pools that change.
+// Wake has the loop decide soon: what decisions are made from has changed in a way that no object that it watches shows.
+func (l *Loop) Wake() { l.wakes.call(true) }
+
+// watch has events end the loop's rest: claims of moves that get on, claims that become candidates, pools that change, and overlays.
 // Pods come and go all the time; what that means for nodes is looked at now and then.
 func (l *Loop) watch(ctx context.Context, informers cache.Informers) error {
-	for _, w := range []struct {
+	type watched struct {
 		of      client.Object
 		changed func(before, now any)
-	}{
+	}
+	list := []watched{
 		{&karpv1.NodeClaim{}, func(before, now any) {
 			was, _ := before.(*karpv1.NodeClaim)
 			if is, ok := now.(*karpv1.NodeClaim); ok {
@@ -65,7 +70,16 @@ func (l *Loop) watch(ctx context.Context, informers cache.Informers) error {
 				l.wakes.call(true)
 			}
 		}},
-	} {
+	}
+	if l.Reading.NodeOverlays {
+		list = append(list, watched{&v1alpha1.NodeOverlay{}, func(before, now any) {
+			was, _ := before.(*v1alpha1.NodeOverlay)
+			if is, ok := now.(*v1alpha1.NodeOverlay); ok && (was == nil || was.Generation != is.Generation) {
+				l.wakes.call(true) // prices have changed (P96)
+			}
+		}})
+	}
+	for _, w := range list {
 		informer, err := informers.GetInformer(ctx, w.of)
 		if err == nil {
 			_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{

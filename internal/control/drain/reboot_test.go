@@ -126,6 +126,10 @@ func TestN7_ANodeIsDrainedRebootedAndOpened(t *testing.T) {
 	if left := w.left(); len(left) != 1 || len(r.asked()) != 1 {
 		t.Errorf("%v were told to go, and the cloud was asked %v", left, r.asked())
 	}
+	// O4 adds the pods of disrupted claims. This claim is none: its pods are evicted, which is counted as that.
+	if claims, pods, evicted := w.count(meter.NodeClaimsDisrupted), w.count(meter.PodsDisruptionInitiated), w.count(meter.PodsDrained, "reason", "Unhealthy"); claims != 0 || pods != 0 || evicted != 1 {
+		t.Errorf("counted are %v disrupted claims with %v pods, and %v evictions", claims, pods, evicted)
+	}
 	w.start() // another process goes on
 	w.boot(node, "second")
 	w.pass(time.Second, "the end", func() bool { return w.condition(claim, karpv1.ConditionRebooting) == "False RebootSucceeded" })
@@ -170,6 +174,32 @@ func TestN7_ARebootThatFailsReplacesTheNode(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestN7_PodsThatCannotLeave has a reboot without a grace period wait for a pod whose PodDisruptionBudget does not let it go. The pod must
+// not be ended by the reboot; the node is replaced, and the pod leaves when it may.
+func TestN7_PodsThatCannotLeave(t *testing.T) {
+	w := prepare(t)
+	r := &rebooter{}
+	w.rebooter = r
+	w.start()
+	claim, node := w.requested("")
+	w.pod("web", node)
+	b := w.budget("budget", 0)
+	w.pass(10*time.Second, "its end", func() bool { return !w.readClaim(claim).DeletionTimestamp.IsZero() })
+	w.await("it is counted", func() bool {
+		return w.count(meter.NodesReboots, "result", "drain_timeout") == 1 && w.count(meter.NodeClaimsDisrupted, "reason", "unhealthy") == 1 &&
+			w.count(meter.PodsDisruptionInitiated, "reason", "unhealthy", "termination_mode", "graceful") == 1
+	})
+	if !w.events.Has(claim, "Warning NodeRebootFailed: The node is replaced, because its reboot failed: its pods could not be evicted within 20m0s") || len(w.left()) > 0 || len(r.asked()) > 0 {
+		t.Errorf("events %q, gone %v, asked %v", w.events.All(), w.left(), r.asked())
+	}
+	w.pass(10*time.Second, "nothing ends the pod", func() bool { return w.clock.Since(claim.CreationTimestamp.Time) > time.Hour })
+	if len(w.left()) > 0 {
+		t.Error("the pod is gone")
+	}
+	w.allow(b, 1)
+	w.finish(node, claim)
 }
 
 // TestN7_CrashPoints ends the process before and after every write and every call of a reboot, and starts anew. In the end the node is

@@ -55,8 +55,8 @@ func drafts(view *state.View, nodes []*pack.NewNode, seed, reason string) []*Dra
 		}
 		claim = claim.DeepCopy()
 		claim.Name = claimName(n.Pool.Name, seed, i)
-		if len(n.Pods) > 0 {
-			claim.Annotations[karpv1.PlannedPodsAnnotationKey] = plannedPods(n.Pods)
+		if pods := world.Real(n.Pods); len(pods) > 0 {
+			claim.Annotations[karpv1.PlannedPodsAnnotationKey] = plannedPods(pods)
 		}
 		claims = append(claims, claim)
 		out = append(out, &Draft{Claim: claim, Node: n, Reason: reason, resources: view.World.Resources})
@@ -97,6 +97,12 @@ func newClaim(pool *karpv1.NodePool, n *pack.NewNode, resources []string) *karpv
 	claim.Annotations[karpv1.NodePoolHashAnnotationKey] = pool.Hash()
 	claim.Annotations[karpv1.NodePoolHashVersionAnnotationKey] = karpv1.NodePoolHashVersion
 	claim.Annotations[karpv1.MinValuesRelaxedAnnotationKey] = strconv.FormatBool(n.MinValuesRelaxed || lowered)
+	if slices.ContainsFunc(n.Choices, func(c pack.Choice) bool { return c.Offering.PricedBy != "" }) {
+		claim.Annotations[karpv1.PriceOverlayAppliedAnnotationKey] = "true"
+	}
+	if slices.ContainsFunc(n.Choices, func(c pack.Choice) bool { return len(c.Type.Added) > 0 }) {
+		claim.Annotations[karpv1.CapacityOverlayAppliedAnnotationKey] = "true"
+	}
 	if kubelet, ok := pool.Annotations[convert.KubeletAnnotation]; ok {
 		claim.Annotations[convert.KubeletAnnotation] = kubelet
 	}

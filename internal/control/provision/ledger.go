@@ -74,7 +74,7 @@ func (b *ledgerRecorder) decided(m *moment, plan *pack.Plan, list []*Draft) uint
 		return 0
 	}
 	b.begin()
-	groups := b.stranded(m, plan.Unplaced)
+	groups := slices.Concat(b.stranded(m, plan.Real().Unplaced), b.shrunk(m, plan))
 	news := slices.ContainsFunc(groups, func(w *stranded) bool { _, known := b.open[w.entry.Key]; return !known })
 	input := ""
 	var answer *model.Plan
@@ -94,27 +94,33 @@ func (b *ledgerRecorder) decided(m *moment, plan *pack.Plan, list []*Draft) uint
 		return 0
 	}
 	e := ledger.Entry{Kind: ledger.Plan, Reason: "Provisioned", Outcome: ledger.Open, Input: input, Recorded: input != "", Saves: -plan.Price}
-	describe(&e, plan, answer, list)
+	describe(m.snap, &e, plan, answer, list)
 	return b.ledger.Add(e)
 }
 
 // describe enters the nodes of a plan.
-func describe(e *ledger.Entry, plan *pack.Plan, answer *model.Plan, list []*Draft) {
+func describe(snap *world.Snapshot, e *ledger.Entry, plan *pack.Plan, answer *model.Plan, list []*Draft) {
 	at := make(map[*pack.NewNode]int, len(plan.Nodes))
 	for i, n := range plan.Nodes {
 		at[n] = i
 	}
 	pods := 0
+	var held []*world.Pod
 	for i, d := range list {
 		node := answer.Nodes[at[d.Node]].Node
 		node.Claim, node.Node = d.Claim.Name, ""
 		e.Add = append(e.Add, node)
-		pods += len(d.Node.Pods)
+		pods += len(world.Real(d.Node.Pods))
+		held = append(held, d.Node.Pods...)
 		if i < maxNodesWhy {
 			e.Why = append(e.Why, why.Reason{Code: why.Chosen, Text: d.Claim.Name + ": " + node.Words(), Because: d.Node.Why})
 		}
 	}
-	e.Summary = ledger.PlanSummary(pods, e.Add)
+	spare := snap.SparePods(held)
+	for _, h := range spare {
+		e.About = append(e.About, bufferRef(h.Buffer))
+	}
+	e.Summary = ledger.PlanSummary(pods, world.HeldWords(spare), e.Add)
 }
 
 // settle says what became of a plan's claims.
@@ -167,6 +173,27 @@ func (b *ledgerRecorder) stranded(m *moment, list []*pack.Unplaced) []*stranded 
 		w.entry.Summary = noPlace(w.pods, w.entry.About[0], reasonsText(w.entry.Why))
 	}
 	return out
+}
+
+// shrunk are the buffers of which spare pods have room nowhere.
+func (b *ledgerRecorder) shrunk(m *moment, plan *pack.Plan) (out []*stranded) {
+	for _, f := range Spare(m.snap, plan) {
+		if f.Refused == 0 || len(f.Why) == 0 {
+			continue
+		}
+		w := &stranded{pods: f.Refused, entry: ledger.Entry{
+			Kind: ledger.Refusal, Reason: string(f.Why[0].Code), Key: refusalKey + "CapacityBuffer/" + f.Buffer + " " + codes(f.Why), Why: f.Why, Outcome: ledger.Open,
+			About: []ledger.Ref{bufferRef(f.Buffer)},
+		}}
+		w.entry.Summary = fmt.Sprintf("buffer %s has no room for %d of %s: %s", f.Buffer, f.Refused, why.Count(f.Fits+f.New+f.Refused, "spare pod"), reasonsText(f.Why))
+		out = append(out, w)
+	}
+	return out
+}
+
+func bufferRef(buffer string) ledger.Ref {
+	space, name, _ := strings.Cut(buffer, "/")
+	return ledger.Ref{Kind: "CapacityBuffer", Namespace: space, Name: name}
 }
 
 func noPlace(pods int, first ledger.Ref, because string) string {

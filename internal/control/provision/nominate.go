@@ -276,13 +276,15 @@ func (n *Nominator) Sweep(ctx context.Context, view *state.View) {
 	n.lots.keep(func(claim string) bool { return view.Claim(claim) != nil })
 	ctx, cancel := context.WithTimeout(ctx, nominateTime)
 	defer cancel()
-	for _, x := range n.stale(view) {
+	over := n.stale(view)
+	for _, x := range over {
 		n.Mirror.Disregard(x)
-		if n.off() || !ourNode(view, x.Status.NominatedNodeName) {
-			continue
-		}
-		n.write(ctx, x, "")
 	}
+	if n.off() {
+		return
+	}
+	over = slices.DeleteFunc(over, func(x *corev1.Pod) bool { return !ourNode(view, x.Status.NominatedNodeName) })
+	wait.Each(n.Clock, len(over), nominateWorkers, func(i int) { n.write(ctx, over[i], "") })
 }
 
 // stale lists the pods whose nominations are over.

@@ -22,6 +22,11 @@ const (
 	// settled is how long the scheduler must have bound no pod for what it has refused to count: while it binds others, room and spread
 	// change with each, and it tries those again that it has refused.
 	settled = 2 * time.Second
+	// seatWait is how long after the start of its node a pod whose room there has been taken waits at most for the scheduler to come to
+	// rest: where pods keep coming it never does.
+	seatWait = 3 * time.Second
+	// gather is how long the first pod that is not expected anywhere any more waits for others: each would be given a node of its own.
+	gather = time.Second / 2
 	// maxPin ends every expectation; by then the node has joined or its claim has been given up.
 	maxPin = 20 * time.Minute
 )
@@ -50,6 +55,8 @@ type pin struct {
 	number uint64
 	// started is when the claim's node was first seen to be up, refused when the scheduler last looked at the pod without success.
 	started, refused time.Time
+	// lost says that others have taken the room.
+	lost bool
 }
 
 // add expects pods on the node of a claim.
@@ -59,7 +66,7 @@ func (p *pins) add(claim string, pods []*world.Pod, now time.Time) {
 	if p.of == nil {
 		p.of = map[types.UID]*pin{}
 	}
-	for _, pod := range pods {
+	for _, pod := range world.Real(pods) { // spare pods give their room to whoever comes
 		if have := p.of[uid(pod)]; have == nil || have.claim != claim {
 			p.added++
 			p.of[uid(pod)] = &pin{claim: claim, until: now.Add(maxPin), number: p.added}
@@ -186,8 +193,15 @@ func (p *pins) find(l look) (out pinned, keep map[types.UID]*pin) {
 			continue
 		}
 		x, n := p.target(view, x, now)
-		if n == nil || !fits(view.World, n, pod, room) && !p.settling(x, now) {
+		if n == nil {
 			continue
+		}
+		if lost := !fits(view.World, n, pod, room); lost && !p.settling(x, now) {
+			continue
+		} else if lost != x.lost {
+			c := *x
+			c.lost = lost
+			x = &c
 		}
 		keep[uid(pod)] = x
 		out.Expected[pod.UID] = x.claim
@@ -243,10 +257,20 @@ func (p *pins) target(view *state.View, x *pin, now time.Time) (*pin, *world.Nod
 
 // ends is when the pod is not expected there any more.
 func (p *pins) ends(x *pin) time.Time {
-	if x.started.IsZero() || !x.refused.After(x.started) {
+	switch {
+	case x.started.IsZero():
+		return x.until
+	case x.lost:
+		return p.givesUp(x)
+	case !x.refused.After(x.started):
 		return x.until
 	}
 	return earlier(p.settles(x), x.until)
+}
+
+// givesUp is when a pod whose room is taken is planned anew.
+func (p *pins) givesUp(x *pin) time.Time {
+	return earlier(earlier(p.settles(x), x.started.Add(seatWait)), x.until)
 }
 
 // settles is when the scheduler will have bound no pod for a while, if it binds none from now on.
@@ -263,7 +287,7 @@ func (p *pins) settles(x *pin) time.Time {
 // settling says whether the pod's node has just come and the scheduler is at work: then it is too early to plan for a pod whose room
 // another one has taken, which may have left its own.
 func (p *pins) settling(x *pin, now time.Time) bool {
-	return !x.started.IsZero() && now.Before(earlier(p.settles(x), x.until))
+	return !x.started.IsZero() && now.Before(p.givesUp(x))
 }
 
 func earlier(a, b time.Time) time.Time {
@@ -291,13 +315,13 @@ func (p *pins) refuse(uid types.UID, now time.Time) {
 	}
 }
 
-// next is how long it is until pods are no longer expected somewhere, at most so long.
+// next is how long it is until pods are no longer expected somewhere, and those that follow at once neither, at most so long.
 func (p *pins) next(now time.Time, most time.Duration) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, x := range p.of {
 		if !x.started.IsZero() {
-			most = min(most, max(0, p.ends(x).Sub(now)))
+			most = min(most, max(0, p.ends(x).Add(gather).Sub(now)))
 		}
 	}
 	return most

@@ -157,9 +157,22 @@ func TestP71_PlacesAreGivenUp(t *testing.T) {
 		s.clock.Step(settled / 2)
 		keep(t, s, cr, 1)
 	})
+	t.Run("the room is taken while pods keep coming", func(t *testing.T) {
+		s, cr := up(t)
+		s.Put(newPod("quick", "1", func(p *corev1.Pod) { p.Spec.NodeName, p.Status = "n", corev1.PodStatus{Phase: corev1.PodRunning} }))
+		s.clock.Step(seatWait / 2)
+		cr.pins.bind(s.clock.Now())
+		keep(t, s, cr, 2)
+		if next := cr.pins.next(s.clock.Now(), time.Minute); next != seatWait/2+gather {
+			t.Errorf("looked at again after %s", next)
+		}
+		s.clock.Step(seatWait / 2)
+		cr.pins.bind(s.clock.Now())
+		keep(t, s, cr, 1)
+	})
 	t.Run("the scheduler has refused a pod", func(t *testing.T) {
 		s, cr := up(t)
-		if next := cr.pins.next(s.clock.Now(), time.Minute); next != pinAfterStart {
+		if next := cr.pins.next(s.clock.Now(), time.Minute); next != pinAfterStart+gather {
 			t.Errorf("looked at again after %s", next)
 		}
 		s.clock.Step(settled)
@@ -168,7 +181,7 @@ func TestP71_PlacesAreGivenUp(t *testing.T) {
 		cr.pins.bind(s.clock.Now())
 		s.clock.Step(settled / 2)
 		keep(t, s, cr, 2)
-		if next := cr.pins.next(s.clock.Now(), time.Minute); next != settled/2 {
+		if next := cr.pins.next(s.clock.Now(), time.Minute); next != settled/2+gather {
 			t.Errorf("looked at again after %s", next)
 		}
 		s.clock.Step(settled / 2)

@@ -68,6 +68,8 @@ type Provisioner struct {
 	Nominator *Nominator
 	// Planned, if any, is shown every plan with what it was made from; a nil plan when no pod is unschedulable.
 	Planned func(view *state.View, plan *pack.Plan, at time.Time)
+	// Buffers, if any, is shown after every plan how each CapacityBuffer fares in it.
+	Buffers func([]Fared)
 
 	informers   cache.Informers
 	ask         func(*world.Snapshot, pack.Options) (*pack.Plan, error)
@@ -80,7 +82,9 @@ type Provisioner struct {
 	speculative speculativePlan
 	zones       map[string]int
 	passes      Passes
-	late        atomic.Bool // the engine is still at a question that has been given up
+	// spare says that room is kept for spare pods: when a pod takes it, there may be more to make.
+	spare atomic.Bool
+	late  atomic.Bool // the engine is still at a question that has been given up
 }
 
 // question is what a plan depends on. The answer to the same question is the same, so it is not asked twice.
@@ -165,16 +169,17 @@ func (p *Provisioner) Pass(ctx context.Context) error {
 	view, now := l.view, l.now
 	defer func() { p.track.tidy(p.Clock.Now()) }()
 	pods := view.World.Over().Wanting()
+	p.spare.Store(len(view.World.Spare) > 0)
 	p.countZones(view.World, pods)
 	p.track.settle(view)
 	placed := p.Creator.pins.apply(l)
 	if p.Nominator != nil {
-		p.Nominator.Sweep(ctx, view)
+		defer p.Nominator.Sweep(ctx, view) // claims do not wait for it
 	}
 	speculative := p.speculative
 	p.speculative = speculativePlan{}
 	p.reporter.nominate(placed.Claims...)
-	if len(pods) == placed.Pods {
+	if len(pods) == placed.Pods && len(view.World.Spare) == 0 {
 		p.reporter.unplaced(0, 0)
 		p.entries.placed()
 		p.show(view, nil, now)
@@ -190,8 +195,15 @@ func (p *Provisioner) Pass(ctx context.Context) error {
 	}
 	p.last, p.plan = q, nil
 	if !slices.ContainsFunc(m.snap.Pools, func(pool *world.Pool) bool { return !pool.Static }) {
-		p.noPools(pods) // P13
-		p.entries.noPools(m, pods)
+		if len(pods) > 0 {
+			p.noPools(pods) // P13
+			p.entries.noPools(m, pods)
+		}
+		if len(m.snap.Spare) > 0 {
+			if plan, err := p.ask(m.snap, p.Options); err == nil {
+				p.buffers(m.snap, plan)
+			}
+		}
 		return nil
 	}
 	p.reporter.pools(view, m.snap)
@@ -208,8 +220,16 @@ func (p *Provisioner) Pass(ctx context.Context) error {
 	}
 	plan := speculative.plan
 	p.show(view, plan, now)
+	p.buffers(m.snap, plan)
 	p.carryOut(ctx, m, plan)
 	return nil
+}
+
+// buffers tells how buffers fare in a plan.
+func (p *Provisioner) buffers(snap *world.Snapshot, plan *pack.Plan) {
+	if p.Buffers != nil && len(snap.Spare) > 0 {
+		p.Buffers(Spare(snap, plan))
+	}
 }
 
 // look is the cluster as plans are to see it.
@@ -235,7 +255,7 @@ func (p *Provisioner) speculate(ctx context.Context) {
 	placed := p.Creator.pins.expected(l)
 	pods := len(view.World.Over().Wanting()) - placed.Pods
 	m, q := p.moment(view, placed, now)
-	if pods == 0 || pods > maxSpeculative || q == p.last {
+	if pods == 0 || pods+len(view.World.Spare) > maxSpeculative || q == p.last {
 		return
 	}
 	if plan, err := p.solve(ctx, m, pods); err == nil { // what goes wrong goes wrong again, and is told then
@@ -368,11 +388,11 @@ func (p *Provisioner) carryOut(ctx context.Context, m *moment, plan *pack.Plan) 
 		p.plan = plan
 	}
 	result := "success"
-	if failed || len(plan.Unplaced) > 0 {
+	if failed || len(plan.Real().Unplaced) > 0 {
 		result = "error"
 	}
 	p.Meter.Observe(meter.ProvisionerDuration, p.Clock.Since(begin).Seconds(), "result", result)
-	for _, f := range plan.Existing {
+	for _, f := range plan.Real().Existing {
 		if f.Node.Claim != "" && !f.Node.Initialized {
 			p.Creator.pins.add(f.Node.Claim, f.Pods, p.Clock.Now())
 		}

@@ -104,10 +104,17 @@ func (s *reporter) computed(snap *world.Snapshot, plan *pack.Plan, took time.Dur
 	for _, n := range plan.Nodes {
 		pods = append(pods, n.Pods...)
 	}
-	s.log.Info("found provisionable pod(s)", "Pods", podNames(snap, pods), "pod-count", plan.Pods, "duration", took)
-	s.log.Info("computed new nodeclaim(s) to fit pod(s)", "nodeclaims", len(plan.Nodes), "pods", len(pods), "price", why.Money(plan.Price), "least-price", why.Money(plan.Bound))
+	planned, spare := len(pods), snap.SparePods(pods)
+	pods = world.Real(pods)
+	if len(pods) > 0 {
+		s.log.Info("found provisionable pod(s)", "Pods", podNames(snap, pods), "pod-count", plan.Pods, "duration", took)
+	}
+	if spare != nil {
+		s.log.Info("found spare pod(s) of buffers that need new room", "pod-count", planned-len(pods), "buffers", world.HeldWords(spare), "duration", took)
+	}
+	s.log.Info("computed new nodeclaim(s) to fit pod(s)", "nodeclaims", len(plan.Nodes), "pods", planned, "price", why.Money(plan.Price), "least-price", why.Money(plan.Bound))
 	var starting, waiting int
-	for _, f := range plan.Existing {
+	for _, f := range plan.Real().Existing {
 		if !f.Node.Initialized {
 			starting++
 			waiting += len(f.Pods)
@@ -121,14 +128,19 @@ func (s *reporter) computed(snap *world.Snapshot, plan *pack.Plan, took time.Dur
 // tell tells what became of every pod of a plan.
 func (s *reporter) tell(snap *world.Snapshot, plan *pack.Plan, list []*Draft, errs []error) {
 	s.expire()
+	plan = plan.Real() // nobody is told about spare pods but their buffers (P113)
 	var failures []failure
 	for i, d := range list {
+		pods := world.Real(d.Node.Pods)
 		if errs[i] != nil {
-			failures = append(failures, failure{pods: d.Node.Pods, key: stable(errs[i]), message: "a node was planned, but could not be asked for: " + stable(errs[i]), events: true})
+			failures = append(failures, failure{pods: pods, key: stable(errs[i]), message: "a node was planned, but could not be asked for: " + stable(errs[i]), events: true})
 			continue
 		}
 		first := d.Node.Choices[0]
-		s.placed(snap, d.Node.Pods, destination{claim: d.Claim.Name}, fmt.Sprintf("expected on nodeclaim/%s, a new %s node of pool %s such as %s for %s: %s",
+		if len(pods) == 0 {
+			continue
+		}
+		s.placed(snap, pods, destination{claim: d.Claim.Name}, fmt.Sprintf("expected on nodeclaim/%s, a new %s node of pool %s such as %s for %s: %s",
 			d.Claim.Name, first.Offering.CapacityType, d.Node.Pool.Name, first.Type.Name, why.Money(d.Node.Price()), reasonsText(d.Node.Why)))
 		s.nominate(d.Claim.Name)
 	}

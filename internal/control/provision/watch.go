@@ -12,22 +12,28 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/api/karpenter/v1alpha1"
 	"karpenter/internal/control"
 )
 
 // watch has events trigger passes: of unschedulable pods (P1) and of nodes that pods have to leave (P2); and, so that nobody
-// waits for the next look, of pools that become usable and of claims that go away with the promise they were.
+// waits for the next look, of pools that become usable, of overlays, and of claims that go away with the promise they were.
 func (p *Provisioner) watch(ctx context.Context, informers cache.Informers) error {
-	for _, w := range []struct {
+	type watched struct {
 		of      client.Object
 		handler toolscache.ResourceEventHandler
-	}{
+	}
+	list := []watched{
 		{&corev1.Pod{}, handler(p.podChanged, p.podGone)},
 		{&appsv1.ReplicaSet{}, handler(func(_, set *appsv1.ReplicaSet) { p.rollouts.wants(set, p.Clock.Now()) }, p.rollouts.gone)},
 		{&corev1.Node{}, handler(p.nodeChanged, func(*corev1.Node) {})},
 		{&karpv1.NodePool{}, handler(p.poolChanged, func(*karpv1.NodePool) {})},
 		{&karpv1.NodeClaim{}, handler(p.claimChanged, func(c *karpv1.NodeClaim) { p.Batch.Trigger(c.UID) })},
-	} {
+	}
+	if p.Reading.NodeOverlays {
+		list = append(list, watched{&v1alpha1.NodeOverlay{}, handler(p.overlayChanged, func(o *v1alpha1.NodeOverlay) { p.Batch.Trigger(o.UID) })})
+	}
+	for _, w := range list {
 		informer, err := informers.GetInformer(ctx, w.of)
 		if err == nil {
 			_, err = informer.AddEventHandler(w.handler)
@@ -75,6 +81,9 @@ func (p *Provisioner) podChanged(before, pod *corev1.Pod) {
 	p.rollouts.see(pod, now)
 	if before != nil && before.Spec.NodeName == "" && pod.Spec.NodeName != "" && !control.OfNode(pod) {
 		p.Creator.pins.bind(now)
+		if p.spare.Load() {
+			p.Batch.Remind(refill)
+		}
 	}
 	switch waits := p.track.see(pod, now); {
 	case waits && before != nil && before.UID == pod.UID && unplaced(before):
@@ -113,6 +122,13 @@ func (p *Provisioner) poolChanged(before, pool *karpv1.NodePool) {
 	}
 }
 
+// overlayChanged triggers for an overlay that may make pods schedulable.
+func (p *Provisioner) overlayChanged(before, overlay *v1alpha1.NodeOverlay) {
+	if before == nil || before.Generation != overlay.Generation {
+		p.Batch.Trigger(overlay.UID)
+	}
+}
+
 // claimChanged triggers for a claim that is on its way out: its pods, if it has any, want another place.
 func (p *Provisioner) claimChanged(before, claim *karpv1.NodeClaim) {
 	if claim.DeletionTimestamp != nil && (before == nil || before.DeletionTimestamp == nil) {
@@ -120,5 +136,8 @@ func (p *Provisioner) claimChanged(before, claim *karpv1.NodeClaim) {
 	}
 }
 
-// started is the trigger of the first pass.
-const started types.UID = "started"
+// started is the trigger of the first pass, refill that of one that looks whether a pod has taken the room of spare ones.
+const (
+	started types.UID = "started"
+	refill  types.UID = "refill"
+)

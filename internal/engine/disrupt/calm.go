@@ -36,10 +36,10 @@ func (d *decider) notice(plan *pack.Plan) {
 	taking := map[string]int{}
 	if plan != nil {
 		for _, f := range plan.Existing {
-			taking[f.Node.Pool] += len(f.Pods)
+			taking[f.Node.Pool] += len(world.Real(f.Pods))
 		}
 		for _, n := range plan.Nodes {
-			taking[n.Pool.Name] += len(n.Pods)
+			taking[n.Pool.Name] += len(world.Real(n.Pods))
 		}
 	}
 	d.moving = map[string]string{}

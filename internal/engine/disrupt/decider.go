@@ -24,6 +24,8 @@ type decider struct {
 	order []int32
 	// awaits marks nodes on which pods are expected that wait now, and due those on which pods of leaving nodes are.
 	awaits, due []bool
+	// spares are the spare pods that nodes hold room for, by index.
+	spares map[int32][]world.Held
 
 	pools map[string]*Pool
 	taken map[string]int // nodes of the pool that moves remove
@@ -53,7 +55,7 @@ type decider struct {
 func newDecider(in *Input, opt Options, now time.Time) *decider {
 	n := len(in.World.Nodes)
 	d := &decider{
-		in: in, opt: opt, now: now, nodes: slices.Clone(in.World.Nodes), awaits: make([]bool, n), due: make([]bool, n),
+		in: in, opt: opt, now: now, nodes: slices.Clone(in.World.Nodes), awaits: make([]bool, n), due: make([]bool, n), spares: map[int32][]world.Held{},
 		pools: map[string]*Pool{}, taken: map[string]int{}, made: map[string]int{}, guard: slices.Clone(in.Guarded), gone: make([]bool, n), target: make([]bool, n), why: make([]why.Reason, n),
 	}
 	d.opt.Pack.Quick = true
@@ -143,6 +145,9 @@ func (d *decider) may(node int32, reason Reason) (why.Reason, bool) {
 			return why.New(why.Refused, "it has not drifted"), false
 		}
 	case Empty:
+		if held := d.spares[node]; held != nil && d.in.Nodes[node].Cost <= 1 {
+			return why.New(why.Spare, "it holds %s", world.HeldWords(held)), false
+		}
 		if !d.bare(node) {
 			return why.New(why.Refused, "pods on it have to be rescheduled"), false
 		}
@@ -152,6 +157,9 @@ func (d *decider) may(node int32, reason Reason) (why.Reason, bool) {
 		return d.quiet(node)
 	case Unhealthy: // above
 	case Underutilized:
+		if held := d.spares[node]; held != nil && d.in.Nodes[node].Cost <= 1 && d.pools[n.Pool].Policy == WhenEmpty {
+			return why.New(why.Spare, "it holds %s, and pool %s consolidates empty nodes only", world.HeldWords(held), n.Pool), false
+		}
 		if d.pools[n.Pool].Policy == WhenEmpty {
 			return why.New(why.Refused, "pool %s consolidates empty nodes only, and this one has pods", n.Pool), false
 		}
@@ -180,8 +188,8 @@ func priced(n *world.Node) (why.Reason, bool) {
 }
 
 // bare says whether nothing on the node would have to move (D20). Pods that say by their priority or deletion cost that they
-// may go first do not count.
-func (d *decider) bare(node int32) bool { return d.in.Nodes[node].Cost <= 1 }
+// may go first do not count. A node that holds room for spare pods is not bare (P112).
+func (d *decider) bare(node int32) bool { return d.in.Nodes[node].Cost <= 1 && d.spares[node] == nil }
 
 // spare is how many more nodes of the pool may go for the reason.
 func (d *decider) spare(pool string, reason Reason) int {

@@ -199,6 +199,8 @@ type Decision struct {
 	Rejected []Score
 	// Moving says of pools in motion what is going on; nothing of them was disrupted for its cost, unless it was their turn.
 	Moving map[string]string
+	// Spares are the spare pods that nodes hold room for, by index.
+	Spares map[int32][]world.Held
 	// Before and After are what all nodes cost an hour, before and after the moves.
 	Before, After float64
 	// NodesBefore and NodesAfter count them.

@@ -165,11 +165,11 @@ func (d *decider) askUnderutilized(node int32) Verdict {
 }
 
 // Settled is the snapshot once a plan for its pods has been carried out: pods are where the plan puts them, and its new nodes are
-// on their way. Unschedulable pods are left out.
+// on their way. Unschedulable pods are left out, and so are spare ones: whoever comes may have their room.
 func Settled(s *world.Snapshot, plan *pack.Plan) *world.Snapshot {
 	d := &decider{in: &Input{World: s}}
 	out := *s
-	out.Nodes, out.Pending = slices.Clone(s.Nodes), nil
+	out.Nodes, out.Pending, out.Spare = slices.Clone(s.Nodes), nil, nil
 	index := make(map[string]int, len(s.Nodes))
 	for i, n := range out.Nodes {
 		index[n.Name] = i
@@ -179,11 +179,13 @@ func Settled(s *world.Snapshot, plan *pack.Plan) *world.Snapshot {
 	}
 	for _, f := range plan.Existing {
 		if i, ok := index[f.Node.Name]; ok {
-			out.Nodes[i] = d.joined(out.Nodes[i], f.Pods)
+			out.Nodes[i] = d.joined(out.Nodes[i], world.Real(f.Pods))
 		}
 	}
 	for _, n := range plan.Nodes {
-		out.Nodes = append(out.Nodes, planned(n))
+		up := planned(n)
+		up.Pods = world.Real(n.Pods)
+		out.Nodes = append(out.Nodes, up)
 	}
 	return &out
 }

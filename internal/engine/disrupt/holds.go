@@ -119,6 +119,11 @@ func (c *Check) same(m *Move, remove []int32) (why.Reason, bool) {
 				return why.New(why.Refused, "pod %s was bound to node %s", c.d.in.World.PodName(p), c.d.in.World.Nodes[i].Name), false
 			}
 		}
+		for _, p := range c.d.nodes[i].Pods {
+			if p.Spare && !known[p.UID] && m.Reason == Underutilized {
+				return why.New(why.Spare, "node %s holds %s now", c.d.in.World.Nodes[i].Name, world.HeldWords(c.d.spares[i])), false
+			}
+		}
 	}
 	return why.Reason{}, true
 }
@@ -242,7 +247,7 @@ func present(there map[string]*world.Pod, list []*world.Pod) []*world.Pod {
 // fit says whether pods fit on nodes, each list on its own.
 func (c *Check) fit(seats []*world.Node, pods [][]*world.Pod) (why.Reason, bool) {
 	snap := *c.d.in.World
-	snap.Nodes, snap.Pending, snap.Classes = seats, nil, c.alone()
+	snap.Nodes, snap.Pending, snap.Spare, snap.Classes = seats, nil, nil, c.alone()
 	opt := c.d.opt.Pack
 	opt.NoNewNodes, opt.Workers = true, 1
 	model := pack.Prepare(&snap, opt)
@@ -253,7 +258,7 @@ func (c *Check) fit(seats []*world.Node, pods [][]*world.Pod) (why.Reason, bool)
 			ov.Closed[j] = j != k
 		}
 		for _, u := range model.Solve(ov).Unplaced {
-			r := why.New(why.Refused, "pod %s no longer fits on node %s", c.d.in.World.PodName(u.Pods[0]), seats[k].Name)
+			r := why.New(why.Refused, "%s no longer fits on node %s", c.d.podWords(u.Pods[0]), seats[k].Name)
 			r.Because = u.Reasons
 			return r, false
 		}

@@ -45,6 +45,8 @@ func replacement(m *Move) string {
 	switch {
 	case len(m.Add) == 0 && len(m.Order) == 0:
 		return "it has no pods to reschedule"
+	case len(m.Add) == 0 && len(world.Real(m.Order)) == 0:
+		return "its spare pods fit on other nodes"
 	case len(m.Add) == 0 && len(m.Remove) == 1:
 		return "its pods fit on other nodes"
 	case len(m.Add) == 0:
@@ -70,9 +72,18 @@ func replacement(m *Move) string {
 // maxNamed is how many nodes a reason names before it counts the rest.
 const maxNamed = 5
 
+// holding says of a node that has nothing but room for spare pods that it stays for those.
+func (d *decider) holding(node int32, r why.Reason) why.Reason {
+	held := d.spares[node]
+	if held == nil || r.Code == why.Spare || d.in.Nodes[node].Fixed != "" || d.in.Nodes[node].Cost > 1 {
+		return r
+	}
+	return why.Reason{Code: why.Spare, Text: "it holds " + world.HeldWords(held), Because: []why.Reason{r}}
+}
+
 // finish lists why every other node stays.
 func (d *decider) finish() *Decision {
-	out := &Decision{Moves: d.moves, Rejected: d.reject, Moving: d.moving}
+	out := &Decision{Moves: d.moves, Rejected: d.reject, Moving: d.moving, Spares: d.spares}
 	for i, n := range d.in.World.Nodes {
 		out.Before += n.Price
 		if d.target[i] {
@@ -80,7 +91,7 @@ func (d *decider) finish() *Decision {
 		}
 		if !d.gone[i] {
 			d.keep(int32(i), why.Chosen, "nothing cheaper would take its pods")
-			out.Kept = append(out.Kept, Kept{int32(i), d.why[i]})
+			out.Kept = append(out.Kept, Kept{int32(i), d.holding(int32(i), d.why[i])})
 		}
 	}
 	out.NodesBefore, out.After = len(d.in.World.Nodes), out.Before

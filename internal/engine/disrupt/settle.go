@@ -8,10 +8,11 @@ import (
 )
 
 // settle goes on from where everything is that is under way: pods that are pending and pods of nodes that are leaving are where
-// they are expected to go, so that no move counts on room that they need (D26).
+// they are expected to go, so that no move counts on room that they need (D26). Spare pods are on the nodes that have room for them
+// then: whatever becomes of these nodes, the spare pods need room elsewhere (P112).
 func (d *decider) settle() {
 	s := d.in.World
-	if len(s.Pending) == 0 && !leavers(s) {
+	if len(s.Pending)+len(s.Spare) == 0 && !leavers(s) {
 		d.notice(nil)
 		d.start()
 		return
@@ -34,8 +35,11 @@ func (d *decider) settle() {
 	for _, f := range plan.Existing {
 		i := index[f.Node]
 		d.nodes[i] = d.joined(d.nodes[i], f.Pods)
-		d.due[i] = true
+		d.due[i] = slices.ContainsFunc(f.Pods, func(p *world.Pod) bool { return !p.Spare })
 		d.awaits[i] = slices.ContainsFunc(f.Pods, func(p *world.Pod) bool { return waiting[p] })
+		if held := s.SparePods(f.Pods); held != nil {
+			d.spares[int32(i)] = held
+		}
 	}
 	for _, n := range plan.Nodes {
 		n.Name = "pending " + n.Name // no move's
@@ -72,7 +76,7 @@ func planned(n *pack.NewNode) *world.Node {
 	c := n.Choices[0]
 	out := &world.Node{
 		Name: n.Name, Pool: n.Pool.Name, Labels: world.NewLabels(n.NodeLabels()), Taints: n.Pool.Taints, Capacity: c.Type.Capacity, Allocatable: c.Type.Allocatable,
-		Pods: n.Pods, InFlight: true, Price: n.Price(),
+		Pods: n.Pods, InFlight: true, Price: n.Price(), ListPrice: c.Offering.ListPrice, PricedBy: c.Offering.PricedBy,
 	}
 	if c.Offering.Capacity != nil {
 		out.Capacity = c.Offering.Capacity
@@ -100,6 +104,6 @@ func (d *decider) joined(n *world.Node, pods []*world.Pod) *world.Node {
 func withPods(n *world.Node, pods []*world.Pod) *world.Node {
 	return &world.Node{
 		Name: n.Name, Claim: n.Claim, Pool: n.Pool, Labels: n.Labels, Taints: n.Taints, Capacity: n.Capacity, Allocatable: n.Allocatable,
-		Pods: pods, Initialized: n.Initialized, InFlight: n.InFlight, Deleting: n.Deleting, Attached: slices.Clone(n.Attached), Price: n.Price,
+		Pods: pods, Initialized: n.Initialized, InFlight: n.InFlight, Deleting: n.Deleting, Attached: slices.Clone(n.Attached), Price: n.Price, ListPrice: n.ListPrice, PricedBy: n.PricedBy,
 	}
 }

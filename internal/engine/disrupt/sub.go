@@ -31,7 +31,7 @@ type subOptions struct {
 func (d *decider) sub(all []*world.Node, at []int32, opt subOptions) *sub {
 	s := &sub{d: d, at: at, place: make(map[int32]int32, len(at))}
 	snap := *d.in.World
-	snap.Nodes, snap.Pending = make([]*world.Node, len(at)), nil
+	snap.Nodes, snap.Pending, snap.Spare = make([]*world.Node, len(at)), nil, nil
 	for k, i := range at {
 		snap.Nodes[k] = all[i]
 		s.place[i] = int32(k)
@@ -102,7 +102,10 @@ func (s *sub) without(remove []int32) *pack.Plan {
 func (s *sub) move(reason Reason, remove []int32) (*Move, why.Reason) {
 	plan := s.without(remove)
 	for _, u := range plan.Unplaced {
-		r := why.New(why.Refused, "pod %s", s.d.in.World.PodName(u.Pods[0]))
+		if u.Pods[0].Spare && reason != Underutilized {
+			continue // what has to be replaced does not wait for room that nobody uses; provisioning looks for it again
+		}
+		r := why.New(why.Refused, "%s", s.d.podWords(u.Pods[0]))
 		r.Because = u.Reasons
 		return nil, r
 	}
@@ -120,6 +123,14 @@ func (s *sub) move(reason Reason, remove []int32) (*Move, why.Reason) {
 		m.filled = append(m.filled, index[f.Node])
 	}
 	return m, why.Reason{}
+}
+
+// podWords names a pod.
+func (d *decider) podWords(p *world.Pod) string {
+	if p.Spare {
+		return "spare pod " + d.in.World.PodName(p)
+	}
+	return "pod " + d.in.World.PodName(p)
 }
 
 // index finds the nodes of the part in the whole.

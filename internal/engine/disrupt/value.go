@@ -24,7 +24,7 @@ func (d *decider) values(nodes []int32) []float64 {
 		}
 	}
 	fresh := *d.in.World
-	fresh.Nodes, fresh.Pending = nil, nil
+	fresh.Nodes, fresh.Pending, fresh.Spare = nil, nil, nil
 	for c, n := range count {
 		if total > maxSample {
 			n = (n*maxSample + total - 1) / total

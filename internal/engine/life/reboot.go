@@ -14,6 +14,9 @@ const (
 	// rebootWindow is how long a node may take to come back, and rebootPoll how often it is looked at.
 	rebootWindow = 20 * time.Minute
 	rebootPoll   = 15 * time.Second
+	// rebootDrain is how long pods may take to leave where no grace period bounds that. Until then no node is launched for them, because the
+	// room of this one comes back: pods whose PodDisruptionBudget waits for those that were evicted before them would wait for ever.
+	rebootDrain = 20 * time.Minute
 	// rebootDay is the time in which maxReboots are tried before a node is replaced instead.
 	rebootDay  = 24 * time.Hour
 	maxReboots = 2
@@ -21,7 +24,7 @@ const (
 
 // Rebooting is what is known of a claim whose instance is to be rebooted.
 type Rebooting struct {
-	// Requested is when that was decided, and Grace how long the drain may take; nil for as long as it takes.
+	// Requested is when that was decided, and Grace how long the drain may take; nil if nothing bounds it.
 	Requested time.Time
 	Grace     *time.Duration
 	// Tainted is since when new pods are kept off the node; zero if they are not.
@@ -61,6 +64,7 @@ const (
 	RebootSucceeded       = "succeeded"
 	RebootProviderError   = "provider_error"
 	RebootRecoveryTimeout = "recovery_timeout"
+	RebootDrainTimeout    = "drain_timeout"
 	RebootInvalidRequest  = "invalid_request"
 )
 
@@ -95,28 +99,26 @@ func (r Rebooting) Next(now time.Time) RebootStep {
 	return r.drain(now)
 }
 
-// drain says whether the pods have had their time: those that are left ride along.
+// drain says whether the pods have had their time. If a grace period has bounded it, those that are left ride along. Otherwise nothing may
+// end a pod that cannot be evicted, neither a reboot: the node is replaced, which launches a node for its pods and goes on evicting them.
 func (r Rebooting) drain(now time.Time) RebootStep {
+	end := r.Requested.Add(rebootDrain)
+	if r.Grace != nil {
+		end = r.Requested.Add(*r.Grace)
+		if *r.Grace <= 0 || !now.Before(end) {
+			return RebootStep{Do: RebootRecord}
+		}
+	}
 	least := r.Tainted.Add(minDrain) // the scheduler may not have seen the taint yet
-	if r.Grace != nil {
-		if *r.Grace <= 0 {
-			return RebootStep{Do: RebootRecord}
-		}
-		if end := r.Requested.Add(*r.Grace); !now.Before(end) {
-			return RebootStep{Do: RebootRecord}
-		}
-	}
-	if r.Waiting == 0 && !now.Before(least) {
+	switch {
+	case r.Waiting == 0 && !now.Before(least):
 		return RebootStep{Do: RebootRecord}
+	case r.Waiting == 0:
+		return RebootStep{Do: RebootDrain, After: least.Sub(now)}
+	case !now.Before(end):
+		return RebootStep{Do: RebootFail, Result: RebootDrainTimeout, Why: "its pods could not be evicted within " + rebootDrain.String() + ", and no grace period bounds that"}
 	}
-	after := rebootAskAgain
-	if r.Waiting == 0 {
-		after = least.Sub(now)
-	}
-	if r.Grace != nil {
-		after = min(after, r.Requested.Add(*r.Grace).Sub(now))
-	}
-	return RebootStep{Do: RebootDrain, After: after}
+	return RebootStep{Do: RebootDrain, After: min(rebootAskAgain, end.Sub(now))}
 }
 
 // recover waits for a node whose instance reboots.

@@ -258,16 +258,21 @@ func (p *problem) leastOf(by measure, planned float64, fresh *ledger) float64 {
 		slices.SortStableFunc(cands, func(a, b cand) int { return cmp.Compare(a.cost, b.cost) })
 		q.cells[c].cands = cands
 	}
-	bins, _, _ := q.newDivision(true).best()
+	free := q.newDivision(true)
+	bins, _, _ := free.best()
 	least := cost(bins)
 	if p.plain || least >= planned-sameCost || p.m.opt.BestEffortMinValues { // best effort asks for less where there is less to choose from
 		return least
 	}
 	within := q.newDivision(false)
-	if bins, left, ok := within.best(); ok && !within.cut && slices.Max(left) == 0 {
-		least = max(least, cost(bins))
+	within.least, within.target = free.least, &way{cost: planned}
+	switch bins, _, ok := within.best(); {
+	case within.cut || within.tooMuch():
+		return least
+	case ok:
+		return max(least, cost(bins))
 	}
-	return least
+	return max(least, planned-sameCost)
 }
 
 // elsewhere is what the items are worth at most that room on existing nodes could take.

@@ -9,29 +9,52 @@ import (
 const maxExact = 12
 
 // Within limits, what is kept of the ways to pack some of the items is bounded, and so is the work; beyond that a small batch is packed
-// as a large one is.
+// as a large one is. The most work takes some tenths of a second, in one of a thousand batches; what-ifs, of which there are hundreds, make do
+// with a hundredth.
 const (
-	maxWays     = 64
-	maxWithin   = 200_000
+	fewWays     = 4 // at the first look
+	maxWays     = 4096
+	maxWork     = 40_000_000
+	whatIfWork  = maxWork / 100
 	priorityBit = 4 // up to 2^4 copies count less than one of the next priority
 )
 
-// exactly packs a small batch under limits, reservations and minValues: as many of the most important as can be, then of the next, and
-// that at the least cost with the fewest nodes. ok is false if there is too much to compare. It looks at first as if there were no
-// limits, because that takes little and mostly they allow it.
-func (p *problem) exactly() (bins []bin, left []int, ok bool) {
+// freely packs a small batch at the least cost with the fewest nodes, as if there were no limits: that takes little, and mostly they allow
+// it. ok is false if they do not; then least is what so many of each item cost at least.
+func (p *problem) freely() (bins []bin, left []int, least []float64, ok bool) {
 	before := p.ledger.clone()
-	found, left, _ := p.newDivision(true).best()
+	w := p.newDivision(true)
+	found, left, _ := w.best()
 	for _, b := range found {
 		bins = p.accept(bins, b, left)
 	}
 	if slices.Max(left) == 0 {
-		return bins, left, true
+		return bins, left, nil, true
 	}
 	*p.ledger = *before
-	bins, left, ok = p.newDivision(false).best()
-	for _, b := range bins {
-		p.take(b.option, 1)
+	return nil, nil, w.least, false
+}
+
+// within packs a small batch under limits, reservations and minValues: as many of the most important as can be, then of the next, and
+// that at the least cost with the fewest nodes. It looks only at what could become better than a packing that is known, with what is known to
+// be the least cost of any part. ok is false if there is nothing better, or too much to compare.
+func (p *problem) within(known []outcome, least []float64, work int) (bins []bin, left []int, ok bool) {
+	w := p.newDivision(false)
+	w.maxWork = work
+	w.least, w.target = least, w.worth(known)
+	for _, w.most = range []int{fewWays, maxWays} { // what is found among a few leaves less to look at among all
+		some, rest, found := w.best()
+		if !found {
+			continue
+		}
+		bins, left, ok = some, rest, true
+		w.target = &w.ways[len(w.ways)-1][0]
+		if !w.cut {
+			break
+		}
+	}
+	for i := range bins {
+		p.take(bins[i].option, 1)
 	}
 	return bins, left, ok
 }
@@ -52,11 +75,17 @@ type division struct {
 	nodes   [][]taking
 	ways    [][]way
 	missing [][]int64 // what leaving out so many copies of an item, the last ones, counts
+	ranks   []int32   // the priorities, highest first
 	// Without limits one way is enough: one is what a node with so many costs, least what the best way does, more than anything if it
 	// leaves something out.
 	one, least []float64
-	work       int
-	cut        bool // some ways were not kept
+	// work is counted, up to a bound within limits.
+	work, maxWork int
+	// most is how many ways are kept, and cut says that there were more.
+	most int
+	cut  bool
+	// target is a way for everything, within limits: what cannot become better is not looked at.
+	target *way
 }
 
 // taking is a bin with what it takes of each limit.
@@ -76,7 +105,7 @@ type way struct {
 }
 
 func (p *problem) newDivision(free bool) *division {
-	w := &division{p: p, free: free, takes: make([][][]int64, len(p.cells))}
+	w := &division{p: p, free: free, most: maxWays, maxWork: whatIfWork, takes: make([][][]int64, len(p.cells))}
 	if !free {
 		w.rows = p.ledger.rows()
 	}
@@ -86,7 +115,7 @@ func (p *problem) newDivision(free bool) *division {
 		w.step = append(w.step, states)
 		states *= p.items[i].n + 1
 	}
-	w.first, w.nodes, w.ways = make([]int, states), make([][]taking, states), make([][]way, states)
+	w.first, w.ways = make([]int, states), make([][]way, states)
 	w.ways[0] = []way{{takes: slices.Clone(w.sum)}}
 	if free {
 		w.one, w.least = make([]float64, states), make([]float64, states)
@@ -101,6 +130,24 @@ func (p *problem) newDivision(free bool) *division {
 
 // best finds the best way to deal with everything. ok is false if there is too much to compare.
 func (w *division) best() (bins []bin, left []int, ok bool) {
+	if w.nodes == nil {
+		w.fill()
+	}
+	if !w.free {
+		clear(w.ways[1:])
+		w.cut, w.work = false, 0
+	}
+	for at := 1; at < len(w.ways); at++ {
+		if w.extend(at); w.tooMuch() {
+			return nil, nil, false
+		}
+	}
+	return w.found()
+}
+
+// fill finds the bins for the content of each node.
+func (w *division) fill() {
+	w.nodes = make([][]taking, len(w.ways))
 	open := make([]*openNode, len(w.ways))
 	open[0] = w.p.newNode(fullBitset(len(w.p.cells)))
 	last := 0
@@ -119,14 +166,13 @@ func (w *division) best() (bins []bin, left []int, ok bool) {
 				w.one[at] = w.nodes[at][0].cost
 			}
 		}
-		if w.tooMuch() {
-			return nil, nil, false
-		}
 	}
-	for at := 1; at < len(w.ways); at++ {
-		if w.extend(at); w.tooMuch() {
-			return nil, nil, false
-		}
+}
+
+// found is the best way for everything.
+func (w *division) found() (bins []bin, left []int, ok bool) {
+	if len(w.ways[len(w.ways)-1]) == 0 {
+		return nil, nil, false
 	}
 	left = make([]int, len(w.step))
 	for at, k := len(w.ways)-1, 0; at > 0; {
@@ -144,7 +190,7 @@ func (w *division) best() (bins []bin, left []int, ok bool) {
 	return bins, left, true
 }
 
-func (w *division) tooMuch() bool { return !w.free && w.work > maxWithin }
+func (w *division) tooMuch() bool { return !w.free && w.work > w.maxWork }
 
 // count is how many copies of an item are meant.
 func (w *division) count(at, item int) int { return at / w.step[item] % (w.p.items[item].n + 1) }
@@ -155,20 +201,12 @@ func (w *division) weigh() {
 	for i := range w.p.items {
 		all = append(all, w.p.items[i].demands...)
 	}
-	ranks := priorities(all)
+	w.ranks = priorities(all)
 	for i := range w.p.items {
 		var copies []int64
 		for _, d := range w.p.items[i].demands {
-			rank := len(ranks) - 1 - slices.Index(ranks, d.priority())
-			pods := 1
-			if d.bundle {
-				pods = 0
-				for _, x := range d.parts {
-					pods += len(x.pods)
-				}
-			}
 			for range d.copies() {
-				copies = append(copies, int64(pods)<<(priorityBit*rank))
+				copies = append(copies, w.counts(d))
 			}
 		}
 		sums := make([]int64, len(copies)+1)
@@ -177,6 +215,29 @@ func (w *division) weigh() {
 		}
 		w.missing = append(w.missing, sums)
 	}
+}
+
+// worth is what a way would be that packs the same items as a packing does, in one or several parts.
+func (w *division) worth(of []outcome) *way {
+	x := &way{}
+	for _, o := range of {
+		x.cost, x.bins = x.cost+cost(o.bins), x.bins+len(o.bins)
+		for i, n := range o.left {
+			demands := o.p.items[i].demands
+			for k := len(demands) - 1; n > 0; k-- { // the last copies are left
+				some := min(n, demands[k].copies())
+				x.missing += int64(some) * w.counts(demands[k])
+				n -= some
+			}
+		}
+	}
+	return x
+}
+
+// counts is what leaving out one copy counts.
+func (w *division) counts(d *demand) int64 {
+	rank := len(w.ranks) - 1 - slices.Index(w.ranks, d.priority())
+	return int64(d.podsEach()) << (priorityBit * rank)
 }
 
 // nodesFor lists the bins that could hold what is on a node: the cheapest, or within limits all but those that cost more and take no less
@@ -302,14 +363,18 @@ func (w *division) enter(at int, x *way) {
 		}
 		return
 	}
+	if w.hopeless(at, x) {
+		return
+	}
 	pos := 0
 	for pos < len(list) && list[pos].compare(x) <= 0 {
+		w.work++
 		if within(list[pos].takes, x.takes) {
 			return
 		}
 		pos++
 	}
-	if pos == maxWays {
+	if pos == w.most {
 		w.cut = true
 		return
 	}
@@ -321,6 +386,16 @@ func (w *division) enter(at int, x *way) {
 			kept = append(kept, y)
 		}
 	}
-	w.cut = w.cut || len(kept) > maxWays
-	w.ways[at] = kept[:min(len(kept), maxWays)]
+	w.work += len(list) - pos
+	w.cut = w.cut || len(kept) > w.most
+	w.ways[at] = kept[:min(len(kept), w.most)]
+}
+
+// hopeless says whether a way cannot be part of one that is better than the target: it leaves out more, or with what the others cost even
+// without limits it costs as much.
+func (w *division) hopeless(at int, x *way) bool {
+	if x.missing != w.target.missing {
+		return x.missing > w.target.missing
+	}
+	return !fewer(x.cost+w.least[len(w.ways)-1-at], w.target.cost, x.bins, w.target.bins)
 }

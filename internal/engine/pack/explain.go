@@ -122,8 +122,8 @@ func (r *run) resourceSieve(d int, v int64) sieve {
 			s.nodes.add(i)
 		}
 	}
-	s.onNodes = fmt.Sprintf("%s: %s is not free", r.m.snap.Resources[d], amountText(d, v))
-	s.text = fmt.Sprintf("%s: asks for %s, the largest type leaves %s", r.m.snap.Resources[d], amountText(d, v), amountText(d, most))
+	s.onNodes = fmt.Sprintf("%s: %s is not free", r.m.snap.Resources[d], amountText(r.m.snap.Resources[d], v))
+	s.text = fmt.Sprintf("%s: asks for %s, the largest type leaves %s", r.m.snap.Resources[d], amountText(r.m.snap.Resources[d], v), amountText(r.m.snap.Resources[d], most))
 	return s
 }
 
@@ -143,13 +143,13 @@ func (r *run) portSieve(c *world.Class) sieve {
 }
 
 // amountText prints a quantity the way people write it.
-func amountText(d int, v int64) string {
+func amountText(name string, v int64) string {
 	switch {
 	case v >= world.Unlimited:
 		return "no end"
-	case d == world.CPU:
+	case name == "cpu":
 		return strconv.FormatFloat(float64(v)/1000, 'f', -1, 64)
-	case d == world.Memory || d == world.Storage:
+	case world.InBytes(name):
 		for _, u := range []struct {
 			size int64
 			name string

@@ -32,6 +32,9 @@ func (r *run) finish(p *problem, bins []bin) []*NewNode {
 			}
 		}
 		n.Why = slices.Concat(n.Why, relaxedReasons(given))
+		if held := r.m.snap.SparePods(n.Pods); held != nil {
+			n.Why = append(n.Why, why.New(why.Spare, "with room for %s", world.HeldWords(held)))
+		}
 		out = append(out, &n)
 	}
 	return out
@@ -108,6 +111,9 @@ func (r *run) describe(p *problem, b *bin) *NewNode {
 		addTo(n.Requests, chosen.daemons)
 	}
 	n.Why = append(n.Why, why.Counted(why.Chosen, 1, fit, "cheapest of "+why.Plural(fit, "type that fits", "types that fit")))
+	if by := chosen.off.PricedBy; by != "" {
+		n.Why = append(n.Why, why.New(why.Chosen, "NodeOverlay %s makes its price %s; the list price is %s", by, why.Money(chosen.price), why.Money(chosen.off.ListPrice)))
+	}
 	for _, o := range list {
 		x := &m.options[o]
 		if x.typ != chosen.typ {
@@ -143,8 +149,13 @@ func (r *run) plan(outcomes []outcome) *Plan {
 	r.name(plan)
 	r.fillExisting(plan)
 	for _, rc := range r.classes {
-		plan.Pods += len(rc.pods)
-		plan.Placed += rc.done
+		if rc.c.Buffer != "" {
+			plan.Spare += len(rc.pods)
+			plan.Kept += rc.done
+		} else {
+			plan.Pods += len(rc.pods)
+			plan.Placed += rc.done
+		}
 		if rc.done == len(rc.pods) {
 			continue
 		}

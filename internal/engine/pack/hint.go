@@ -16,7 +16,7 @@ const (
 func (r *run) hints(rc *runClass) []why.Reason {
 	var out []why.Reason
 	if v := rc.c.Requests.Get(world.CPU); v >= absurdCPU {
-		out = append(out, why.New(why.Hint, "cpu request is %s cores: M stands for a million, m for a thousandth", amountText(world.CPU, v)))
+		out = append(out, why.New(why.Hint, "cpu request is %s cores: M stands for a million, m for a thousandth", amountText("cpu", v)))
 	}
 	if v := rc.c.Requests.Get(world.Memory); v > 0 && v < absurdMemory {
 		out = append(out, why.New(why.Hint, "memory request is %d bytes: m stands for a thousandth, Mi for mebibytes", v))

@@ -123,9 +123,17 @@ func (m *Model) reserveDaemons() {
 	}
 }
 
-// score rates a node for a pod as kube-scheduler's defaults do: the emptier it is left, and the more evenly, the better.
-// The result is a whole number so that no computer rounds it differently.
+// score rates a node for a pod as kube-scheduler's defaults do: the emptier it is left, and the more evenly, the better. Nobody binds
+// spare pods, so that they may go where they are least in the way: the fuller the node, the better. The result is a whole number so that
+// no computer rounds it differently.
 func score(c *world.Class, capacity world.Resources, used [2]int64) int64 {
+	if c.Buffer != "" {
+		return -leastAllocated(c, capacity, used)
+	}
+	return leastAllocated(c, capacity, used)
+}
+
+func leastAllocated(c *world.Class, capacity world.Resources, used [2]int64) int64 {
 	cpu, mem := c.ScoreRequests()
 	after := [2]int64{used[0] + cpu, used[1] + mem}
 	var least int64

@@ -39,9 +39,11 @@ type Plan struct {
 	// Order lists the placed pods in the order in which they were decided: bound one after the other like this, each finds
 	// its topology constraints satisfied by those before it.
 	Order []*world.Pod
-	// Pods is how many wanted a place, Placed how many got one.
+	// Pods is how many pods that exist wanted a place, Placed how many got one; Spare and Kept are the same for spare pods.
 	Pods   int
 	Placed int
+	Spare  int
+	Kept   int
 	// Price is the sum over new nodes, in dollars an hour. No plan has a lower one than Bound that puts the same pods on new nodes or
 	// into room that is left on existing ones, keeps the same preferences, and uses no pool of a lower weight for a pod.
 	Price float64
@@ -150,6 +152,29 @@ func (n *NewNode) Requirements() req.Set {
 type Filled struct {
 	Node *world.Node
 	Pods []*world.Pod
+}
+
+// Real is the plan as far as it is about pods that exist: spare pods are neither on existing nodes nor unplaced in it. New nodes stay as
+// they are.
+func (p *Plan) Real() *Plan {
+	if p.Spare == 0 {
+		return p
+	}
+	out := *p
+	out.Order, out.Existing, out.Unplaced, out.Spare, out.Kept = world.Real(p.Order), nil, nil, 0, 0
+	for _, f := range p.Existing {
+		if pods := world.Real(f.Pods); len(pods) == len(f.Pods) {
+			out.Existing = append(out.Existing, f)
+		} else if len(pods) > 0 {
+			out.Existing = append(out.Existing, &Filled{Node: f.Node, Pods: pods})
+		}
+	}
+	for _, u := range p.Unplaced { // the pods of one are of one class
+		if !u.Pods[0].Spare {
+			out.Unplaced = append(out.Unplaced, u)
+		}
+	}
+	return &out
 }
 
 // Unplaced is a group of equal pods that found no place, with the reasons they share.

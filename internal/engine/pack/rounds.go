@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"karpenter/internal/engine/why"
 	"karpenter/internal/engine/world"
 )
 
@@ -19,11 +20,42 @@ func Solve(s *world.Snapshot, opt Options) *Plan {
 // counting on them. Then everything is decided again with what was
 // refused left out, until nothing is refused. The same goes for domains that turn out to exist.
 func (m *Model) Solve(ov *world.Overlay) *Plan {
+	plan := m.solve(ov)
+	if plan.Placed == plan.Pods || plan.Spare == 0 {
+		return plan
+	}
+	// Nodes that are opened for spare pods are domains that other pods have to reckon with. Nobody who exists waits for that.
+	without := *ov
+	without.Spare = nil
+	alone := m.solve(&without)
+	if alone.Placed <= plan.Placed {
+		return plan
+	}
+	alone.refuseSpare(ov.Spare)
+	return alone
+}
+
+// refuseSpare adds spare pods to a plan that has left them out.
+func (p *Plan) refuseSpare(pods []*world.Pod) {
+	p.Spare = len(pods)
+	byClass := map[int32]*Unplaced{}
+	for _, pod := range pods {
+		u := byClass[pod.Class]
+		if u == nil {
+			u = &Unplaced{Reasons: []why.Reason{why.New(why.Spare, "room for it would leave pods that exist unschedulable")}}
+			byClass[pod.Class] = u
+			p.Unplaced = append(p.Unplaced, u)
+		}
+		u.Pods = append(u.Pods, pod)
+	}
+}
+
+func (m *Model) solve(ov *world.Overlay) *Plan {
 	best, run, outcomes := m.solvePreferring(ov, nil)
 	if m.opt.Quick || len(best.Nodes) == 0 {
 		return best
 	}
-	if best.Pods <= maxPreferringPods {
+	if best.Pods+best.Spare <= maxPreferringPods {
 		for _, l := range run.preferredDomains() {
 			if plan, r, o := m.solvePreferring(ov, &l); cheaperPlan(plan, best) {
 				best, run, outcomes = plan, r, o
@@ -44,10 +76,13 @@ const (
 // preferredDomain is a domain to prefer where the rules leave a choice.
 type preferredDomain struct{ key, domain string }
 
-// cheaperPlan says whether a is better than b: more pods placed, or the same for less.
+// cheaperPlan says whether a is better than b: more pods placed, or more spare pods kept, or the same for less.
 func cheaperPlan(a, b *Plan) bool {
 	if a.Placed != b.Placed {
 		return a.Placed > b.Placed
+	}
+	if a.Kept != b.Kept {
+		return a.Kept > b.Kept
 	}
 	return fewer(a.Price+a.NodeCost, b.Price+b.NodeCost, len(a.Nodes), len(b.Nodes))
 }

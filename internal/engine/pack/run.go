@@ -116,7 +116,7 @@ func (r *run) collect() {
 }
 
 func (r *run) wanting() []*world.Pod {
-	out := slices.Clip(r.ov.Pending)
+	out := slices.Concat(r.ov.Pending, r.ov.Spare)
 	for _, list := range [][]int32{r.m.deleting, r.ov.Removed} {
 		for _, n := range list {
 			for _, p := range r.m.snap.Nodes[n].Pods {

@@ -28,11 +28,30 @@ func (r *run) pack() []outcome {
 	}
 	before := r.ledger.clone()
 	p := r.problem(r.demands)
-	if !r.m.opt.Quick && p.copies() <= maxExact {
-		if bins, left, ok := p.exactly(); ok {
-			return []outcome{{p, bins, left}}
-		}
+	if r.m.opt.Quick || p.copies() > maxExact {
+		return r.packMany(p, before)
 	}
+	bins, left, least, ok := p.freely()
+	if ok {
+		return []outcome{{p, bins, left}}
+	}
+	many := r.packMany(p, before.clone())
+	used := r.ledger
+	r.ledger = before
+	q := r.problem(r.demands)
+	work := maxWork
+	if len(r.ov.Removed) > 0 {
+		work = whatIfWork
+	}
+	if bins, left, ok := q.within(many, least, work); ok {
+		return []outcome{{q, bins, left}}
+	}
+	r.ledger = used
+	return many
+}
+
+// packMany packs a problem of any size. before is what the limits were.
+func (r *run) packMany(p *problem, before *ledger) []outcome {
 	bins, left := p.solve(r.m.opt)
 	all := []outcome{{p, bins, left}}
 	priorities := priorities(r.demands)
@@ -62,6 +81,18 @@ func (d *demand) priority() int32 {
 		prio = max(prio, x.rc.c.Priority)
 	}
 	return prio
+}
+
+// podsEach is how many pods one copy is.
+func (d *demand) podsEach() int {
+	if !d.bundle {
+		return 1
+	}
+	pods := 0
+	for _, x := range d.parts {
+		pods += len(x.pods)
+	}
+	return pods
 }
 
 // priorities lists those of the demands, highest first.

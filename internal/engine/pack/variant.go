@@ -132,7 +132,7 @@ func (m *Model) valuesFor(r req.Requirement) []*string {
 // says whether some pod spreads over it.
 func (m *Model) mentions(key string) (values []string, spreadOver bool) {
 	wanting := make([]bool, len(m.snap.Classes))
-	for _, p := range m.snap.Over().Wanting() {
+	for _, p := range slices.Concat(m.snap.Over().Wanting(), m.snap.Spare) {
 		wanting[p.Class] = true
 	}
 	first := map[string]bool{}

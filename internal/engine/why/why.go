@@ -32,6 +32,7 @@ const (
 	Hint         Code = "Hint"         // a likely mistake
 	Chosen       Code = "Chosen"       // why an offering was taken
 	Room         Code = "Room"         // room for pods that are known to come
+	Spare        Code = "Spare"        // room that is kept for a CapacityBuffer
 	NextBest     Code = "NextBest"     // what the second choice would have cost
 	Breaker      Code = "Breaker"      // so many nodes are unhealthy that new ones would be no better
 	Relaxed      Code = "Relaxed"      // a preference was given up

@@ -28,6 +28,9 @@ type Class struct {
 	Shared []SharedVolume
 	// Refused says why pods of this class are not planned at all; empty for most.
 	Refused string
+	// Buffer names the CapacityBuffer, as namespace/name, whose spare pods are of this class; empty for pods that exist. Spare and
+	// other pods never share a class.
+	Buffer string
 }
 
 // Clause holds when one of its terms does. A clause without terms never holds.
@@ -95,6 +98,8 @@ type Pod struct {
 	// Daemon marks pods of a DaemonSet, Mirror static pods; neither is ever moved.
 	Daemon bool
 	Mirror bool
+	// Spare pods do not exist: a CapacityBuffer keeps room for them.
+	Spare bool
 	// Movable says whether the pod wants a new place when its node goes away: it is active (or a StatefulSet will bring it
 	// back), nothing forbids its disruption, and no disruption budget blocks it for good.
 	Movable bool

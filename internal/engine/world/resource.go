@@ -22,6 +22,9 @@ const (
 	NoAttachments = -1
 )
 
+// HugePagesPrefix begins the names of resources that are memory of a node in large pages.
+const HugePagesPrefix = "hugepages-"
+
 // AttachResource is the name of the resource that counts attachments of a CSI driver.
 func AttachResource(driver string) string { return AttachPrefix + "csi-" + driver }
 
@@ -143,6 +146,11 @@ func (n *Names) Index(name string) int {
 
 // List is every name so far, by number.
 func (n *Names) List() []string { return slices.Clip(n.list) }
+
+// InBytes says whether a resource is counted in bytes.
+func InBytes(name string) bool {
+	return name == "memory" || name == "ephemeral-storage" || strings.HasPrefix(name, HugePagesPrefix)
+}
 
 // UnlimitedWhenAbsent says whether a node that does not mention the resource has it without limit.
 func UnlimitedWhenAbsent(name string) bool { return strings.HasPrefix(name, AttachPrefix) }

@@ -17,6 +17,8 @@ type Snapshot struct {
 	Classes   []*Class
 	// Pending lists pods that need a node now.
 	Pending []*Pod
+	// Spare lists the spare pods of CapacityBuffers. They are on no node: each decision finds room for them after everybody else.
+	Spare   []*Pod
 	Daemons []*Daemon
 }
 
@@ -80,6 +82,8 @@ type InstanceType struct {
 	Capacity    Resources
 	Allocatable Resources
 	Offerings   []Offering
+	// Added is what of Capacity and Allocatable comes from NodeOverlays.
+	Added []Added
 }
 
 // Offering is a type in a place, under a purchase model.
@@ -88,8 +92,10 @@ type Offering struct {
 	CapacityType string
 	// Labels are further labels of nodes launched from the offering, such as a zone's id.
 	Labels Labels
-	// Price is in dollars an hour.
-	Price float64
+	// Price is in dollars an hour. Where the NodeOverlay PricedBy has changed it, ListPrice is what the provider says.
+	Price     float64
+	ListPrice float64
+	PricedBy  string
 	// Available says that it is sold now. A reservation that is full is available: it is there, and others have it (N3).
 	Available bool
 	// Reservation names a capacity reservation, of which Remaining instances are left.
@@ -129,8 +135,11 @@ type Node struct {
 	FirstZone string
 	// Attached lists claims of shared volumes that are attached already, sorted.
 	Attached []string
-	// Price is what the node costs an hour, 0 if unknown.
-	Price float64
+	// Price is what the node costs an hour, 0 if unknown. Where the NodeOverlay PricedBy has changed it, ListPrice is what the provider
+	// says.
+	Price     float64
+	ListPrice float64
+	PricedBy  string
 
 	once sync.Once
 	load Load
@@ -179,13 +188,15 @@ type Overlay struct {
 	Removed []int32
 	// Pending lists pods to place besides those of removed nodes; by default those of the base.
 	Pending []*Pod
+	// Spare lists spare pods that room is to be found for; by default those of the base.
+	Spare []*Pod
 	// Closed marks nodes that take no pods but stay, by index into Base.Nodes; nil stands for none.
 	Closed []bool
 }
 
-// Over starts an overlay on s that asks about the pods pending in s.
+// Over starts an overlay on s that asks about the pods pending in s, and about its spare pods.
 func (s *Snapshot) Over() *Overlay {
-	return &Overlay{Base: s, Pending: s.Pending}
+	return &Overlay{Base: s, Pending: s.Pending, Spare: s.Spare}
 }
 
 // Without is the overlay with more nodes gone.
@@ -197,10 +208,10 @@ func (o *Overlay) Without(nodes ...int32) *Overlay {
 	return &c
 }
 
-// WithPending is the overlay with other pods to place.
+// WithPending is the overlay with other pods to place, and no spare ones.
 func (o *Overlay) WithPending(pods []*Pod) *Overlay {
 	c := *o
-	c.Pending = pods
+	c.Pending, c.Spare = pods, nil
 	return &c
 }
 
@@ -215,7 +226,7 @@ func (o *Overlay) Shut(node int32) bool {
 	return o.Closed != nil && o.Closed[node] || o.Gone(node)
 }
 
-// Wanting lists every pod that needs a node: the pending ones, then the movable pods of deleting and removed nodes in
+// Wanting lists every pod that exists and needs a node: the pending ones, then the movable pods of deleting and removed nodes in
 // node order.
 func (o *Overlay) Wanting() []*Pod {
 	out := slices.Clone(o.Pending)

@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -175,6 +176,13 @@ func (p *Plane) startClients(ctx context.Context) error {
 			"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", c.port), "--leader-elect=false",
 			"--tls-cert-file=" + serving.cert, "--tls-private-key-file=" + serving.key,
 		}, c.args...)
+		if c.name == "kube-scheduler" && len(p.opts.DefaultSpread) > 0 {
+			file, err := p.schedulerConfig(kubeconfig)
+			if err != nil {
+				return err
+			}
+			args = append(args, "--config="+file)
+		}
 		if c.qps > 0 {
 			args = append(args, fmt.Sprintf("--kube-api-qps=%d", c.qps), fmt.Sprintf("--kube-api-burst=%d", max(c.burst, c.qps)))
 		}
@@ -188,6 +196,27 @@ func (p *Plane) startClients(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// schedulerConfig writes kube-scheduler's configuration, which stands in for the flags of the same meaning, and returns its file.
+func (p *Plane) schedulerConfig(kubeconfig string) (string, error) {
+	type object map[string]any
+	text, err := json.Marshal(object{
+		"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
+		"clientConnection": object{"kubeconfig": kubeconfig, "qps": p.opts.SchedulerQPS, "burst": max(p.opts.SchedulerBurst, p.opts.SchedulerQPS)}, // 0 is the default
+		"leaderElection":   object{"leaderElect": false},
+		"profiles": []object{{"schedulerName": corev1.DefaultSchedulerName, "pluginConfig": []object{{
+			"name": "PodTopologySpread", "args": object{"defaultingType": "List", "defaultConstraints": p.opts.DefaultSpread},
+		}}}},
+	})
+	if err != nil {
+		return "", fmt.Errorf("writing kube-scheduler's configuration: %w", err)
+	}
+	file := filepath.Join(p.opts.Dir, "scheduler.json")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		return "", fmt.Errorf("writing kube-scheduler's configuration: %w", err)
+	}
+	return file, nil
 }
 
 // without returns the flag that turns features of a program off. Those that it does not know are left out: it would refuse to start,

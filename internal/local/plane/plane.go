@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -39,6 +40,8 @@ type Options struct {
 	Scheduler bool
 	// SchedulerQPS and SchedulerBurst are the same for kube-scheduler, whose defaults are 50 and 100.
 	SchedulerQPS, SchedulerBurst int
+	// DefaultSpread are constraints that kube-scheduler gives pods without any, instead of its own.
+	DefaultSpread []corev1.TopologySpreadConstraint
 	// AuditPolicy is a policy file by which the API server notes requests in logs/audit.log; without one it notes none.
 	AuditPolicy string
 	// NoWatchCache makes the API server answer lists from etcd itself. Its cache of a kind waits up to a tenth of a second to be as

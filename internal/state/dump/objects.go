@@ -10,7 +10,9 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
+	bufferv1 "karpenter/api/autoscaling/v1beta1"
 	v1 "karpenter/api/karpenter/v1"
+	"karpenter/api/karpenter/v1alpha1"
 )
 
 // Objects is what a snapshot is made from. Order does not matter.
@@ -20,6 +22,7 @@ type Objects struct {
 	Nodes       []*corev1.Node
 	Pools       []*v1.NodePool
 	Claims      []*v1.NodeClaim
+	Overlays    []*v1alpha1.NodeOverlay
 	DaemonSets  []*appsv1.DaemonSet
 	Budgets     []*policyv1.PodDisruptionBudget
 	Volumes     []*corev1.PersistentVolume
@@ -31,6 +34,8 @@ type Objects struct {
 	Controllers []*corev1.ReplicationController
 	ReplicaSets []*appsv1.ReplicaSet
 	StatefulSet []*appsv1.StatefulSet
+	Buffers     []*bufferv1.CapacityBuffer
+	Templates   []*corev1.PodTemplate
 	// Ignored counts objects of kinds that planning does not read, by kind.
 	Ignored map[string]int
 }

@@ -13,7 +13,9 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	bufferv1 "karpenter/api/autoscaling/v1beta1"
 	v1 "karpenter/api/karpenter/v1"
+	"karpenter/api/karpenter/v1alpha1"
 	"karpenter/internal/state/toworld"
 )
 
@@ -63,6 +65,7 @@ func (a *Objects) Add(o *Objects) {
 	a.Nodes = append(a.Nodes, o.Nodes...)
 	a.Pools = append(a.Pools, o.Pools...)
 	a.Claims = append(a.Claims, o.Claims...)
+	a.Overlays = append(a.Overlays, o.Overlays...)
 	a.DaemonSets = append(a.DaemonSets, o.DaemonSets...)
 	a.Budgets = append(a.Budgets, o.Budgets...)
 	a.Volumes = append(a.Volumes, o.Volumes...)
@@ -74,6 +77,8 @@ func (a *Objects) Add(o *Objects) {
 	a.ReplicaSets = append(a.ReplicaSets, o.ReplicaSets...)
 	a.Controllers = append(a.Controllers, o.Controllers...)
 	a.StatefulSet = append(a.StatefulSet, o.StatefulSet...)
+	a.Buffers = append(a.Buffers, o.Buffers...)
+	a.Templates = append(a.Templates, o.Templates...)
 	for k, n := range o.Ignored {
 		a.Ignored[k] += n
 	}
@@ -196,6 +201,8 @@ func (r *reader) item(raw json.RawMessage, o *Objects) *Problem {
 		o.Nodes, err = decode(raw, o.Nodes, &corev1.Node{})
 	case "NodePool":
 		o.Pools, err = decode(raw, o.Pools, &v1.NodePool{})
+	case "NodeOverlay":
+		o.Overlays, err = decode(raw, o.Overlays, &v1alpha1.NodeOverlay{})
 	case "NodeClaim":
 		o.Claims, err = decode(raw, o.Claims, &v1.NodeClaim{})
 	case "DaemonSet":
@@ -220,6 +227,10 @@ func (r *reader) item(raw json.RawMessage, o *Objects) *Problem {
 		o.ReplicaSets, err = decode(raw, o.ReplicaSets, &appsv1.ReplicaSet{})
 	case "StatefulSet":
 		o.StatefulSet, err = decode(raw, o.StatefulSet, &appsv1.StatefulSet{})
+	case "CapacityBuffer":
+		o.Buffers, err = decode(raw, o.Buffers, &bufferv1.CapacityBuffer{})
+	case "PodTemplate":
+		o.Templates, err = decode(raw, o.Templates, &corev1.PodTemplate{})
 	case "":
 		p := NewProblem("object", name, "has no kind")
 		return &p

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	v1 "karpenter/api/karpenter/v1"
+	"karpenter/api/karpenter/v1alpha1"
 	"karpenter/internal/state/toworld"
 	"karpenter/internal/state/trim"
 )
@@ -33,6 +34,7 @@ func (o *Objects) Write(w io.Writer) error {
 	out.text(`{"apiVersion":"v1","kind":"List","items":[`)
 	writeItems(out, "v1", "Namespace", o.Namespaces)
 	writeItems(out, "karpenter.sh/v1", "NodePool", o.Pools)
+	writeItems(out, "karpenter.sh/v1alpha1", "NodeOverlay", o.Overlays)
 	writeItems(out, "karpenter.sh/v1", "NodeClaim", o.Claims)
 	writeItems(out, "v1", "Node", o.Nodes)
 	writeItems(out, "v1", "Pod", o.Pods)
@@ -46,6 +48,8 @@ func (o *Objects) Write(w io.Writer) error {
 	writeItems(out, "v1", "ReplicationController", o.Controllers)
 	writeItems(out, "apps/v1", "ReplicaSet", o.ReplicaSets)
 	writeItems(out, "apps/v1", "StatefulSet", o.StatefulSet)
+	writeItems(out, "autoscaling.x-k8s.io/v1beta1", "CapacityBuffer", o.Buffers)
+	writeItems(out, "v1", "PodTemplate", o.Templates)
 	out.text("]}")
 	if out.err == nil {
 		out.err = out.w.Flush()
@@ -166,6 +170,9 @@ func plain(obj object) any {
 		c := *o
 		return bare(&c)
 	case *v1.NodePool:
+		c := *o
+		return bare(&c)
+	case *v1alpha1.NodeOverlay:
 		c := *o
 		return bare(&c)
 	case *policyv1.PodDisruptionBudget:

@@ -32,6 +32,8 @@ type Options struct {
 	// OwnDeletionCosts says that deletion costs of pods are Karpenter's to give: what its eviction costs is said by a pod's disruption
 	// cost alone.
 	OwnDeletionCosts bool `json:"ownDeletionCosts,omitempty"`
+	// NodeOverlays has NodeOverlays correct instance types; without it they are not read.
+	NodeOverlays bool `json:"nodeOverlays,omitempty"`
 }
 
 // Converter reads objects one at a time, with the little that it must know of others.

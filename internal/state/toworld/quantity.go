@@ -55,10 +55,10 @@ func quantityText(list corev1.ResourceList, k string) string {
 
 // Quantity is an amount of a resource in the form of the API.
 func Quantity(name string, n int64) *resource.Quantity {
-	switch name {
-	case "cpu":
+	switch {
+	case name == "cpu":
 		return resource.NewMilliQuantity(n, resource.DecimalSI)
-	case "memory", "ephemeral-storage":
+	case world.InBytes(name):
 		return resource.NewQuantity(n, resource.BinarySI)
 	}
 	return newQuantity(n)

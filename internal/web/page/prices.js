@@ -17,14 +17,14 @@ export function prices({store}) {
   const outs = h('div', {});
   /** @type {ReturnType<typeof table<Offer>>} */
   const rows = table({
-    caption: 'Prices', key: (o) => nameOf(o), sort: 'price', empty: 'No offering matches.',
+    caption: 'Prices', key: (o) => `${nameOf(o)} ${o.priceOverlay || ''} ${o.pricePerHour}`, sort: 'price', empty: 'No offering matches.',
     columns: [
       {id: 'type', label: 'Type', value: (o) => o.instanceType, cell: (o) => o.instanceType},
       {id: 'zone', label: 'Zone', value: (o) => o.zone, cell: (o) => o.zone},
       {id: 'capacity-type', label: 'Capacity type', value: (o) => o.capacityType, cell: (o) => h('span', {class: 'swatched'}, h('span', {class: 'swatch', data: {c: o.capacityType}}), o.capacityType)},
       {id: 'cpu', label: 'CPU', numeric: true, value: (o) => o.cpuMillicores, cell: (o) => cores(o.cpuMillicores)},
       {id: 'memory', label: 'Memory', numeric: true, value: (o) => o.memoryBytes, cell: (o) => memory(o.memoryBytes)},
-      {id: 'price', label: 'Price', numeric: true, value: (o) => o.pricePerHour, cell: (o) => hourly(o.pricePerHour)},
+      {id: 'price', label: 'Price', numeric: true, value: (o) => o.pricePerHour, cell: (o) => (o.priceOverlay ? h('span', {title: `NodeOverlay ${o.priceOverlay}; list price ${hourly(o.listPricePerHour || 0)}`}, hourly(o.pricePerHour), ' ', badge(o.priceOverlay)) : hourly(o.pricePerHour))},
       {id: 'core', label: 'Per CPU', numeric: true, value: (o) => o.core, cell: (o) => hourly(o.core)},
       {id: 'nodes', label: 'Nodes of the type', numeric: true, value: (o) => o.nodes, cell: (o) => (o.nodes ? count(o.nodes) : '–')},
       {id: 'out', label: 'Stock', value: (o) => (o.outOfStock ? 0 : 1), cell: (o) => (o.outOfStock ? badge('out of stock', 'bad') : badge('available', 'good'))},

@@ -22,6 +22,8 @@ declare namespace api {
     zone?: string;
     capacityType?: string;
     pricePerHour?: number;
+    priceOverlay?: string;
+    listPricePerHour?: number;
     pods?: string[];
   }
   interface Amount {
@@ -148,6 +150,8 @@ declare namespace api {
     zone?: string;
     capacityType?: string;
     pricePerHour?: number;
+    priceOverlay?: string;
+    listPricePerHour?: number;
     pods?: string[];
     created?: string;
     state: string;
@@ -199,6 +203,8 @@ declare namespace api {
     zone?: string;
     capacityType?: string;
     pricePerHour?: number;
+    priceOverlay?: string;
+    listPricePerHour?: number;
     pods?: string[];
     created?: string;
     state: string;
@@ -228,6 +234,8 @@ declare namespace api {
     zone?: string;
     capacityType?: string;
     pricePerHour?: number;
+    priceOverlay?: string;
+    listPricePerHour?: number;
     pods?: string[];
   }
   interface NodeDetail {
@@ -240,6 +248,8 @@ declare namespace api {
     zone: string;
     capacityType: string;
     pricePerHour: number;
+    priceOverlay?: string;
+    listPricePerHour?: number;
     outOfStock?: boolean;
   }
   interface OtherAmount {
@@ -277,6 +287,8 @@ declare namespace api {
     zone?: string;
     capacityType?: string;
     pricePerHour?: number;
+    priceOverlay?: string;
+    listPricePerHour?: number;
     pods?: string[];
     choices?: number;
     types?: string[];
