@@ -32,7 +32,7 @@ kube_ldflags = -s -w $(foreach package,k8s.io/component-base/version k8s.io/clie
 counted = 2>&1 | awk -v total=$$(go list -deps . | wc -l) '/^[a-zA-Z0-9._~\/-]+$$/ {n++; if (n % 100 == 0) {printf "  %d of at most %d packages\n", n, total; fflush()}; next} {print}'
 
 .DEFAULT_GOAL := help
-.PHONY: help build karpenter kube helm test lint tools unit race race-core compat generate bench live image release local clean
+.PHONY: help build karpenter kube helm test lint tools unit race race-core compat generate bench live sim image release local clean
 
 help: ## what there is to make
 	@echo "Karpenter launches nodes for pods that are unschedulable and removes nodes that are no longer needed."
@@ -163,6 +163,19 @@ live: build ## the whole product against its bars: latency, memory, restart, fou
 		go run ./test/live --load both || broken=1; \
 		go run ./test/live --after 0s --arrival slow --json bin/live-0s.json wide basic hostspread interference || broken=1; \
 		exit $$broken
+
+# How much of each make sim plays; make test plays a sample of it.
+SIM_SEEDS   ?= 2000
+SIM_TWICE   ?= 200
+SIM_CRASHES ?= 6000
+
+sim: ## the controller in simulated clusters: seeds, crash points, mutants; prints a table; takes an hour
+	@failed=0; \
+		{ go test -count 1 -v -timeout 180m -run 'T29|T2_|TestSeeds|S13' ./internal/sim -seeds $(SIM_SEEDS) -twice $(SIM_TWICE) -crashes $(SIM_CRASHES) || failed=1; \
+		go test -count 1 -v -timeout 60m ./internal/sim/mutants || failed=1; \
+		go test -run XXX -bench Hour -benchtime 1x ./internal/sim || failed=1; exit $$failed; } > bin/sim.log 2>&1 || failed=1; \
+		echo "| test | played | breaches |"; echo "| --- | --- | --- |"; grep -o '| [Tw].* |$$' bin/sim.log; grep '^BenchmarkHour' bin/sim.log; \
+		if [ $$failed = 1 ]; then echo "something was found: bin/sim.log"; fi; exit $$failed
 
 image: ## the container image for amd64 and arm64, without a container engine: artifacts/image
 	@go run ./tools/release -version $(VERSION) image

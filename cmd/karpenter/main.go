@@ -62,6 +62,7 @@ the kubeconfig as kubectl does, and change nothing.`,
 		local.NewCommand(),
 		cli.NewPlan(),
 		cli.NewReplay(version),
+		cli.NewSim(),
 		cli.NewTop(),
 		cli.NewVersion(version),
 	)

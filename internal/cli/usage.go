@@ -21,7 +21,7 @@ const (
 
 // commandGroups says which command is in which.
 var commandGroups = map[string]string{
-	"plan": groupLook, "explain": groupLook, "top": groupLook, "dashboard": groupLook, "decisions": groupLook, "replay": groupLook, "local": groupTry, "aws-sim": groupTry,
+	"plan": groupLook, "explain": groupLook, "top": groupLook, "dashboard": groupLook, "decisions": groupLook, "replay": groupLook, "local": groupTry, "aws-sim": groupTry, "sim": groupTry,
 	"import": groupMove, "convert": groupMove, "controller": groupRun,
 }
 

@@ -45,7 +45,7 @@ func TestCommandLinesThatMakeNoSense(t *testing.T) {
 // Every command of the program is in a group, so that none is listed as an afterthought.
 func TestHelpListsCommandsByWhatTheyAreFor(t *testing.T) {
 	root := &cobra.Command{Use: "karpenter"}
-	root.AddCommand(newPlan(atNoon), newTop(atNoon), NewExplain(), NewReplay("test"), NewImport("test"), NewConvert(), NewAWSSim())
+	root.AddCommand(newPlan(atNoon), newTop(atNoon), NewExplain(), NewReplay("test"), NewImport("test"), NewConvert(), NewAWSSim(), NewSim())
 	Guide(root)
 	for _, cmd := range root.Commands() {
 		if cmd.GroupID == "" {

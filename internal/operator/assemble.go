@@ -34,7 +34,7 @@ type World struct {
 func Assemble(ctx context.Context, world World) error {
 	p := &process{
 		options: world.Options, sdk: world.SDK, clock: world.Clock, log: world.Log, set: meter.New(prometheus.NewRegistry()),
-		dog: NewWatchdog(world.Clock, nil), ready: newReadiness(partCaches), began: world.Clock.Now(),
+		dog: NewWatchdog(world.Clock, nil), ready: newReadiness(partCaches), began: world.Clock.Now(), shared: true,
 	}
 	w := &wiring{
 		process: p, m: world.Manager, clients: aws.NewClients(p.sdk), cluster: world.Cluster, recorder: control.NewRecorder(world.Events, world.Clock.Now),

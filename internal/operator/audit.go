@@ -115,15 +115,17 @@ func (a *auditor) step(ctx context.Context) (done bool, err error) {
 	if err := a.confirm(ctx); err != nil {
 		return false, err
 	}
+	if a.kind == len(a.kinds) { // only suspects were left
+		if len(a.suspects) == 0 {
+			a.kind, a.told = 0, 0
+		}
+		return true, nil
+	}
 	differences, last := a.mirror.Recheck(a.node, auditNodes)
 	for _, d := range differences {
 		a.tell(d)
 	}
 	a.node = last
-	if a.kind == len(a.kinds) { // only suspects were left
-		a.kind, a.told = 0, 0
-		return true, nil
-	}
 	if err := a.list(ctx, a.kinds[a.kind]); err != nil {
 		a.page, a.held, a.listed = "", nil, nil
 		if apierrors.IsResourceExpired(err) { // the list was too slow for its own snapshot

@@ -24,7 +24,7 @@ func (w *wiring) observability(context.Context) error {
 	if err := w.m.Add(everywhere{w.dog.Guard(w.loop("cluster.state", observeEvery, w.synced))}); err != nil {
 		return fmt.Errorf("cluster.state: %w", err)
 	}
-	if !steered() {
+	if !steered() && !w.shared {
 		if err := w.m.Add(everywhere{w.dog.Guard(w.loop("memory", tidyEvery, (&tidier{}).tidy))}); err != nil {
 			return fmt.Errorf("memory: %w", err)
 		}

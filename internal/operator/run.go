@@ -64,6 +64,8 @@ type process struct {
 	dog     *Watchdog
 	ready   *readiness
 	began   time.Time
+	// shared says that memory is not the controller's alone, so that how it is used is not its business.
+	shared bool
 	// fence is nil where there is no lease.
 	fence *fence
 	// api is where decisions are served, on the port of metrics; nil if they are not.

@@ -2,55 +2,134 @@ package sim
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"time"
-
-	"karpenter/internal/cloud/simaws"
 )
 
 // chaosLag is how late watches are at most while things go wrong.
 const chaosLag = 90 * time.Second
 
-// faults are what goes wrong with AWS, each with some share of the calls.
-var faults = []simaws.Fault{
-	{Kind: simaws.FaultDrop, Action: "ec2:CreateFleet", Percent: 20},
-	{Kind: simaws.FaultDrop, Action: "ec2:TerminateInstances", Percent: 20},
-	{Kind: simaws.FaultBare, Action: "ec2:CreateFleet", Percent: 30},
-	{Kind: simaws.FaultError, Action: "ec2:*", Code: "RequestLimitExceeded", Status: 503, Percent: 15},
-	{Kind: simaws.FaultError, Action: "ec2:CreateFleet", Code: "InternalError", Status: 500, Percent: 15},
-	{Kind: simaws.FaultStale, Action: "ec2:DescribeInstances", Delay: simaws.Duration(time.Minute), Percent: 30},
-	{Kind: simaws.FaultUntagged, Action: "ec2:DescribeInstances", Delay: simaws.Duration(30 * time.Second), Percent: 30},
-	{Kind: simaws.FaultEmpty, Action: "ec2:DescribeInstances", Percent: 5},
+// chaosFaults are what can go wrong with AWS and the API server.
+var chaosFaults = []string{
+	"fault drop ec2:CreateFleet 20%",
+	"fault drop ec2:TerminateInstances 20%",
+	"fault bare ec2:CreateFleet 30%",
+	"fault error ec2:* 15% code=RequestLimitExceeded status=503",
+	"fault error ec2:CreateFleet 15% code=InternalError status=500",
+	"fault stale ec2:DescribeInstances 30% delay=1m",
+	"fault untagged ec2:DescribeInstances 30% delay=30s",
+	"fault empty ec2:DescribeInstances 5%",
+	"fault never-join * 20%",
+	"fault slow-join * 30% delay=2m",
+	"stock *.large * * 1",
+	"stock * us-west-2a * 0",
+	"stock * * spot 2",
+	"api refuse 5%",
+	"api lose 5%",
+	"api conflict 10%",
 }
 
-// Chaos lets things go wrong for so long: some of the faults that there are, watches that are late, workloads that change, and crashes.
-// Afterwards nothing goes wrong any more.
-func (w *World) Chaos(d time.Duration) error {
-	for _, f := range faults {
-		if w.draw.IntN(2) == 0 {
-			continue
-		}
-		if err := w.aws.AddFault(f); err != nil {
-			return fmt.Errorf("faults: %w", err)
+// deeds are what can happen at any moment while things go wrong, each as often as it stands there.
+var deeds = []string{
+	"crash", "crash", "crash-at %d before", "crash-at %d after", "crash-at %d before", "crash-at %d after", "scale", "scale", "scale", "scale",
+	"kill", "notice", "delete nodeclaim", "delete node", "protect", "taint", "drift", "watch relist NodeClaim", "watch relist Pod", "watch repeat Node",
+}
+
+// Lengths of a drawn plan: how long things go wrong, and how long they do not, so that it can be seen whether all comes right.
+const (
+	chaosLength = 12 * time.Minute
+	calmLength  = 45 * time.Minute
+	// settleLength is how long it takes until nothing is left of a crash.
+	settleLength = 12 * time.Minute
+)
+
+// Draw makes the plan of a seed: a small cluster whose workloads change while AWS, watches and the controller itself fail, and then do
+// not any more.
+func Draw(seed uint64) *Plan {
+	r := rand.New(rand.NewPCG(seed, 3))
+	pick := func(of ...string) string { return of[r.IntN(len(of))] }
+	p := &Plan{Seed: seed}
+	pool := "pool default" + pick("", " cpu=48", " cpu=64 nodes=12", " nodes=10") + pick("", " budget=1", " budget=2") + pick("", " after=30s", " after=2m") + pick("", "", " grace=5m") + pick("", " capacity=spot", " capacity=on-demand")
+	p.add(0, "%s", pool)
+	sizes := map[string]int{"small": 4 + r.IntN(10), "large": 1 + r.IntN(4)}
+	p.add(0, "app small %d 500m 1Gi%s%s", sizes["small"], pick("", " pdb=1", " pdb=3"), pick("", "", " protected=1"))
+	p.add(0, "app large %d 3 8Gi%s", sizes["large"], pick("", " pdb=1"))
+	for _, extra := range []string{"foreign", "poison"} {
+		if r.IntN(3) == 0 {
+			p.add(0, "%s", extra)
 		}
 	}
-	if w.draw.IntN(2) == 0 {
-		w.lag = chaosLag
-	}
-	for end := w.loop.now.Add(d); w.loop.now.Before(end); {
-		if err := w.Run(time.Duration(w.draw.Int64N(int64(d / 5)))); err != nil {
-			return err
+	start := time.Duration(30+r.IntN(120)) * time.Second
+	end := start + chaosLength
+	for _, f := range chaosFaults {
+		if r.IntN(4) == 0 {
+			p.add(start, "%s", f)
 		}
-		switch w.draw.IntN(3) {
-		case 0:
-			w.Crash()
-		case 1:
-			w.crashAt, w.crashAfter = w.effects+1+w.draw.IntN(20), w.draw.IntN(2) == 0
+	}
+	if r.IntN(2) == 0 {
+		p.add(start, "lag %s", time.Duration(1+r.IntN(int(chaosLag/time.Second)))*time.Second)
+	}
+	for range 4 + r.IntN(10) {
+		at := start + time.Duration(r.Int64N(int64(chaosLength)))
+		switch what := deeds[r.IntN(len(deeds))]; what {
+		case "scale":
+			name := pick("small", "large")
+			p.add(at, "scale %s %d", name, r.IntN(2*sizes[name]+2))
+		case "crash-at %d before", "crash-at %d after":
+			p.add(at, what, 1+r.IntN(20))
 		default:
-			a := w.apps[w.draw.IntN(len(w.apps))]
-			w.Scale(a.name, w.draw.IntN(2*a.replicas+2))
+			p.add(at, "%s", what)
 		}
 	}
-	w.aws.ClearFaults()
-	w.lag = lagMost
-	return nil
+	p.order()
+	p.add(end, "calm")
+	for _, name := range []string{"small", "large"} {
+		p.add(end, "scale %s %d", name, sizes[name])
+	}
+	p.add(end+calmLength, "end")
+	return p
+}
+
+// Crashing is a plan in which the controller crashes at effects of a quiet day, such as "17 before" or "3 after".
+func Crashing(seed uint64, crashes ...string) *Plan {
+	p := quietDay(seed)
+	for _, c := range crashes {
+		p.add(0, "crash-at %s", c)
+	}
+	p.order()
+	return p
+}
+
+// quietDay is a plan in which workloads come and shrink, images change and a node is deleted, and nothing goes wrong.
+func quietDay(seed uint64) *Plan {
+	r := rand.New(rand.NewPCG(seed, 4))
+	p := &Plan{Seed: seed}
+	p.add(0, "pool default cpu=64 budget=2 after=30s")
+	for i, cpu := range []string{"500m", "1", "2"} {
+		p.add(0, "app web%d %d %s 1Gi pdb=2", i, 2+r.IntN(5), cpu)
+	}
+	p.add(4*time.Minute, "scale web0 1")
+	p.add(4*time.Minute, "scale web2 %d", r.IntN(3))
+	p.add(10*time.Minute, "drift")
+	p.add(16*time.Minute, "delete nodeclaim")
+	p.add(18*time.Minute, "calm")
+	p.add(18*time.Minute+settleLength, "end")
+	return p
+}
+
+// Churn is a plan of a larger cluster, of about so many nodes, whose workloads change all the time and where nothing goes wrong.
+func Churn(seed uint64, nodes int, length time.Duration) *Plan {
+	r := rand.New(rand.NewPCG(seed, 5))
+	p := &Plan{Seed: seed}
+	p.add(0, "pool default after=30s")
+	const apps = 20
+	pods := 4 * nodes / apps // of 3 vCPUs each, so that nodes of 16 take four
+	for i := range apps {
+		p.add(0, "app web%d %d 3 6Gi pdb=2", i, pods)
+	}
+	for at := 5 * time.Minute; at < length; at += 30 * time.Second {
+		p.add(at, "scale %s %d", fmt.Sprint("web", r.IntN(apps)), pods/2+r.IntN(pods+1))
+	}
+	p.add(length, "calm")
+	return p
 }

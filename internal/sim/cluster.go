@@ -25,6 +25,9 @@ const (
 	readyAfter = 3 * time.Second
 	// lookEvery is how often what is not ours looks at the cluster at most.
 	lookEvery = 200 * time.Millisecond
+	// lookAnyway is how often they look although nothing has changed, and lostAfter how long a pod's node is gone before the pod is.
+	lookAnyway = 20 * time.Second
+	lostAfter  = 40 * time.Second
 )
 
 // join has the kubelet of an instance register its node, which is ready a little later.
@@ -97,56 +100,88 @@ func (w *World) Start() {
 	for _, part := range []func() error{w.schedule, w.runPods, w.keepApps, w.housekeep} {
 		w.loop.start(func() {
 			for w.fatal == nil {
-				seen, wanted := w.server.Version(), w.wanted
+				seen, wanted := w.server.Revision(), w.wanted
 				if err := part(); err != nil {
 					w.fatal = err
 				}
 				w.pause(lookEvery)
-				w.loop.await(wait.Forever, func() bool { return w.server.Version() != seen || w.wanted != wanted })
+				w.loop.await(lookAnyway, func() bool { return w.server.Revision() != seen || w.wanted != wanted || w.closed })
 			}
 		})
 	}
 }
 
-// housekeep does what kube-controller-manager does: objects whose owners are gone go, and budgets are counted.
+// housekeep does what kube-controller-manager does: objects whose owners are gone go, pods whose nodes are gone go, and budgets are
+// counted.
 func (w *World) housekeep() error {
 	for more := true; more; {
 		more = w.server.CollectOrphans()
 	}
 	w.server.SyncBudgets()
+	nodes, used := map[string]bool{"": true}, map[string]bool{}
+	var lost []*corev1.Pod
+	w.server.Each(&corev1.Node{}, func(o client.Object) { nodes[o.GetName()] = true })
+	defer func() { w.noteEmpty(nodes, used) }()
+	w.server.Each(&corev1.Pod{}, func(o client.Object) {
+		pod := o.(*corev1.Pod)
+		used[pod.Spec.NodeName] = true
+		if nodes[pod.Spec.NodeName] || pod.Namespace != "default" {
+			delete(w.lost, pod.UID)
+			return
+		}
+		if w.lost[pod.UID].IsZero() {
+			w.lost[pod.UID] = w.loop.now
+		}
+		if w.loop.now.Sub(w.lost[pod.UID]) >= lostAfter {
+			lost = append(lost, pod)
+		}
+	})
+	for _, pod := range lost {
+		zero := int64(0)
+		if err := w.kubelet.Delete(context.Background(), pod.DeepCopy(), &client.DeleteOptions{GracePeriodSeconds: &zero}); client.IgnoreNotFound(err) != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// noteEmpty keeps in mind since when nodes have no pods.
+func (w *World) noteEmpty(nodes, used map[string]bool) {
+	for name := range nodes {
+		if used[name] {
+			delete(w.empty, name)
+		} else if w.empty[name].IsZero() {
+			w.empty[name] = w.loop.now
+		}
+	}
 }
 
 // schedule binds the pods that wait, each to a node that can take it: which one is drawn.
 func (w *World) schedule() error {
 	ctx := context.Background()
-	var pods corev1.PodList
-	var nodes corev1.NodeList
-	if err := w.scheduler.List(ctx, &pods); err != nil {
-		return err
-	}
-	used := map[string]corev1.ResourceList{}
 	var pending []*corev1.Pod
-	for i := range pods.Items {
-		pod := &pods.Items[i]
-		switch {
-		case pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil:
+	w.server.Each(&corev1.Pod{}, func(o client.Object) {
+		if pod := o.(*corev1.Pod); pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil {
 			pending = append(pending, pod)
-		case pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed:
-			use(used, pod.Spec.NodeName, pod)
 		}
-	}
+	})
 	if len(pending) == 0 {
 		return nil
 	}
-	if err := w.scheduler.List(ctx, &nodes); err != nil {
-		return err
-	}
+	used := map[string]corev1.ResourceList{}
+	w.server.Each(&corev1.Pod{}, func(o client.Object) {
+		if pod := o.(*corev1.Pod); pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+			use(used, pod.Spec.NodeName, pod)
+		}
+	})
+	var nodes []*corev1.Node
+	w.server.Each(&corev1.Node{}, func(o client.Object) { nodes = append(nodes, o.(*corev1.Node)) })
 	for _, pod := range pending {
 		var can []string
-		for i := range nodes.Items {
-			if fits(pod, &nodes.Items[i], used[nodes.Items[i].Name]) {
-				can = append(can, nodes.Items[i].Name)
+		asks := needsOf(pod)
+		for _, node := range nodes {
+			if fits(pod, asks, node, used[node.Name]) {
+				can = append(can, node.Name)
 			}
 		}
 		if len(can) == 0 {
@@ -157,7 +192,7 @@ func (w *World) schedule() error {
 		}
 		node := can[w.draw.IntN(len(can))]
 		binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: node}}
-		if err := w.scheduler.SubResource("binding").Create(ctx, pod, binding); err != nil {
+		if err := w.scheduler.SubResource("binding").Create(ctx, pod.DeepCopy(), binding); err != nil {
 			return client.IgnoreNotFound(err)
 		}
 		use(used, node, pod)
@@ -165,13 +200,18 @@ func (w *World) schedule() error {
 	return nil
 }
 
+// needsOf is what a pod takes of a node.
+func needsOf(pod *corev1.Pod) corev1.ResourceList {
+	out := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+	out[corev1.ResourcePods] = *resource.NewQuantity(1, resource.DecimalSI)
+	return out
+}
+
 func use(used map[string]corev1.ResourceList, node string, pod *corev1.Pod) {
 	if used[node] == nil {
 		used[node] = corev1.ResourceList{}
 	}
-	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
-	requests[corev1.ResourcePods] = resource.MustParse("1")
-	for name, q := range requests {
+	for name, q := range needsOf(pod) {
 		sum := used[node][name]
 		sum.Add(q)
 		used[node][name] = sum
@@ -179,7 +219,7 @@ func use(used map[string]corev1.ResourceList, node string, pod *corev1.Pod) {
 }
 
 // fits says whether kube-scheduler would accept a node for a pod, as far as its resources, taints and required node affinity go.
-func fits(pod *corev1.Pod, node *corev1.Node, used corev1.ResourceList) bool {
+func fits(pod *corev1.Pod, asks corev1.ResourceList, node *corev1.Node, used corev1.ResourceList) bool {
 	if node.Spec.Unschedulable || node.DeletionTimestamp != nil {
 		return false
 	}
@@ -193,12 +233,12 @@ func fits(pod *corev1.Pod, node *corev1.Node, used corev1.ResourceList) bool {
 	}, false); untolerated {
 		return false
 	}
-	if ok, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node); err != nil || !ok {
+	if pod.Spec.NodeSelector == nil && pod.Spec.Affinity == nil {
+		// any node will do
+	} else if ok, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node); err != nil || !ok {
 		return false
 	}
-	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
-	requests[corev1.ResourcePods] = resource.MustParse("1")
-	for name, q := range requests {
+	for name, q := range asks {
 		left := node.Status.Allocatable[name]
 		left.Sub(used[name])
 		if left.Cmp(q) < 0 {
@@ -215,6 +255,7 @@ func (w *World) refuse(ctx context.Context, pod *corev1.Pod) error {
 			return nil
 		}
 	}
+	pod = pod.DeepCopy()
 	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.NewTime(w.loop.now),
 	})
@@ -224,27 +265,27 @@ func (w *World) refuse(ctx context.Context, pod *corev1.Pod) error {
 // runPods does what kubelets do: pods that are bound run, and those that are deleted end.
 func (w *World) runPods() error {
 	ctx := context.Background()
-	var pods corev1.PodList
-	if err := w.kubelet.List(ctx, &pods); err != nil {
-		return err
-	}
-	for i := range pods.Items {
-		pod := &pods.Items[i]
-		switch {
-		case pod.Spec.NodeName == "":
-		case pod.DeletionTimestamp != nil:
+	var bound []*corev1.Pod
+	w.server.Each(&corev1.Pod{}, func(o client.Object) {
+		if pod := o.(*corev1.Pod); pod.Spec.NodeName != "" && (pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodPending) {
+			bound = append(bound, pod)
+		}
+	})
+	for _, stored := range bound {
+		pod := stored.DeepCopy()
+		if pod.DeletionTimestamp != nil {
 			zero := int64(0) // it heeds the first signal
 			if err := w.kubelet.Delete(ctx, pod, &client.DeleteOptions{GracePeriodSeconds: &zero}); client.IgnoreNotFound(err) != nil {
 				return err
 			}
-		case pod.Status.Phase == corev1.PodPending:
-			pod.Status.Phase = corev1.PodRunning
-			now := metav1.NewTime(w.loop.now)
-			pod.Status.StartTime = &now
-			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: now})
-			if err := w.kubelet.Status().Update(ctx, pod); client.IgnoreNotFound(err) != nil {
-				return err
-			}
+			continue
+		}
+		pod.Status.Phase = corev1.PodRunning
+		now := metav1.NewTime(w.loop.now)
+		pod.Status.StartTime = &now
+		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: now})
+		if err := w.kubelet.Status().Update(ctx, pod); client.IgnoreNotFound(err) != nil {
+			return err
 		}
 	}
 	return nil

@@ -1,116 +1,177 @@
 package sim
 
 import (
-	"context"
+	"bytes"
 	"fmt"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/cloud"
 	"karpenter/internal/cloud/simaws"
-	"karpenter/internal/sim/kube"
 )
 
-// orphanWindow is for how long an instance may run without a claim: it takes that long to prove that nobody will claim it.
-const orphanWindow = 15 * time.Minute
+const (
+	// orphanWindow is for how long an instance may run without a claim: it takes that long to prove that nobody will claim it.
+	orphanWindow = 15 * time.Minute
+	// checkEvery is how often what only time changes is looked at.
+	checkEvery = time.Minute
+	// quotaWindow and quotaShare are how fast may be destroyed what nobody has asked to: a tenth of the fleet, a fifth of a small one.
+	quotaWindow = 10 * time.Minute
+	quotaShare  = 5
+)
 
-// breach is an invariant that did not hold.
-type breach struct{ rule, what string }
+// rules is what the invariants remember.
+type rules struct {
+	budgets            map[string]int  // by pool
+	killed, foreigners map[string]bool // instances
+	foreignNodes       int
+	poisoned, restored bool
+	checked            time.Time
+	crashed            int
+	started            []time.Time // processes
+	orphans            []time.Time // when instances without claims were ended
+	seen               map[string]bool
+	claimsChanged      time.Time
+	// protected is when pods got the annotation that keeps them, unless they always had it; empty since when nodes have no pods.
+	protected map[types.UID]time.Time
+	empty     map[string]time.Time
+}
+
+func newRules() rules {
+	return rules{budgets: map[string]int{}, killed: map[string]bool{}, foreigners: map[string]bool{}, seen: map[string]bool{}, protected: map[types.UID]time.Time{}, empty: map[string]time.Time{}}
+}
+
+// Breach is an invariant that did not hold.
+type Breach struct{ Rule, What string }
 
 // Error implements error.
-func (b *breach) Error() string { return b.rule + ": " + b.what }
-
-// watchClaims holds a write against S8: a claim goes only when its instance has ended, or never was.
-func (w *World) watchClaims(op *kube.Op) {
-	claim, ok := op.Old.(*karpv1.NodeClaim)
-	if !ok || op.New != nil || op.Err != nil {
-		return
-	}
-	for _, in := range w.instances() {
-		if claim.Status.ProviderID != "" && strings.HasSuffix(claim.Status.ProviderID, "/"+in.ID) && lives(in) {
-			w.breached("S8", "NodeClaim %s is gone and its instance %s is %s", claim.Name, in.ID, in.State)
-		}
-	}
-}
+func (b *Breach) Error() string { return b.Rule + ": " + b.What }
 
 func (w *World) breached(rule, format string, args ...any) {
 	if w.fatal == nil {
-		w.fatal = &breach{rule, fmt.Sprintf(format, args...)}
-		w.note("breach of %s: %s", rule, w.fatal)
+		w.fatal = &Breach{rule, fmt.Sprintf(format, args...)}
+		w.note("breach of %s", w.fatal)
 	}
 }
 
-func lives(in simaws.InstanceView) bool { return in.State == "pending" || in.State == "running" }
+func lives(in simaws.Glimpse) bool { return in.State == "pending" || in.State == "running" }
 
-// instances are those that were launched for this cluster's pools.
-func (w *World) instances() (out []simaws.InstanceView) {
-	all, err := w.aws.Instances(region)
+func tag(in simaws.Glimpse, key string) string {
+	value, _ := in.Tag(key)
+	return value
+}
+
+// each shows the instances that were launched for this cluster's pools.
+func (w *World) each(visit func(simaws.Glimpse)) {
+	err := w.aws.EachInstance(region, func(in simaws.Glimpse) {
+		if _, ours := in.Tag(karpv1.NodePoolLabelKey); ours && !w.foreigners[in.ID] {
+			visit(in)
+		}
+	})
 	if err != nil {
 		w.fatal = err
 	}
-	for _, in := range all {
-		if in.Tags[karpv1.NodePoolLabelKey] != "" {
-			out = append(out, in)
-		}
-	}
-	return out
 }
 
-// check looks at what must hold at any time.
+func (w *World) claims(visit func(*karpv1.NodeClaim)) {
+	w.server.Each(&karpv1.NodeClaim{}, func(o client.Object) { visit(o.(*karpv1.NodeClaim)) })
+}
+
+func instanceOf(c *karpv1.NodeClaim) string {
+	return c.Status.ProviderID[strings.LastIndexByte(c.Status.ProviderID, '/')+1:]
+}
+
+// podsOn shows the pods of workloads that a node runs and that have not been asked to leave.
+func (w *World) podsOn(node string, visit func(*corev1.Pod)) {
+	w.server.Each(&corev1.Pod{}, func(o client.Object) {
+		if pod := o.(*corev1.Pod); pod.Spec.NodeName == node && pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning && pod.Namespace == "default" {
+			visit(pod)
+		}
+	})
+}
+
+// nodeOf is the node of an instance.
+func (w *World) nodeOf(instance string) (found *corev1.Node) {
+	w.server.Each(&corev1.Node{}, func(o client.Object) {
+		if node := o.(*corev1.Node); instance != "" && strings.HasSuffix(node.Spec.ProviderID, "/"+instance) {
+			found = node
+		}
+	})
+	return found
+}
+
+// claimOf is the claim that has an instance on record.
+func (w *World) claimOf(instance string) (found *karpv1.NodeClaim) {
+	w.claims(func(c *karpv1.NodeClaim) {
+		if instance != "" && instanceOf(c) == instance {
+			found = c
+		}
+	})
+	return found
+}
+
+// check looks at what must hold at any time: S1, S2 and S3.
 func (w *World) check() {
-	owners, made, claimed := map[string]string{}, map[string]int{}, map[string]int64{}
-	var claims karpv1.NodeClaimList
-	if err := w.owner.List(context.Background(), &claims); err != nil {
-		w.fatal = err
-		return
-	}
-	for i := range claims.Items {
-		c := &claims.Items[i]
+	owners, made, going, claimed := map[string]string{}, map[string]int{}, map[string]bool{}, map[string]int64{}
+	w.server.Each(&corev1.Node{}, func(o client.Object) {
+		if id := o.(*corev1.Node).Spec.ProviderID; o.GetDeletionTimestamp() != nil {
+			going[id[strings.LastIndexByte(id, '/')+1:]] = true
+		}
+	})
+	w.claims(func(c *karpv1.NodeClaim) {
 		claimed[c.Labels[karpv1.NodePoolLabelKey]]++
-		id := c.Status.ProviderID[strings.LastIndexByte(c.Status.ProviderID, '/')+1:]
+		id := instanceOf(c)
 		if id == "" {
-			continue
+			return
 		}
 		if other := owners[id]; other != "" {
 			w.breached("S2", "instance %s belongs to NodeClaims %s and %s", id, other, c.Name)
 		}
 		owners[id] = c.Name
-	}
-	cpu := map[string]int64{}
-	for _, in := range w.instances() {
-		made[in.Tags[cloud.BatchAnnotationKey]]++
+		going[id] = going[id] || c.DeletionTimestamp != nil
+	})
+	cpu, nodes := map[string]int64{}, map[string]int64{}
+	w.each(func(in simaws.Glimpse) {
+		made[tag(in, cloud.BatchAnnotationKey)]++
 		if !lives(in) {
-			continue
+			return
 		}
-		if owners[in.ID] == "" && w.loop.now.Sub(in.Launched) > orphanWindow {
+		if owners[in.ID] == "" && w.loop.now.Sub(in.Launched) > orphanWindow && !w.restored {
 			w.breached("S1", "instance %s has run for %v without a NodeClaim", in.ID, w.loop.now.Sub(in.Launched))
 		}
-		cpu[in.Tags[karpv1.NodePoolLabelKey]] += int64(w.vcpus(in.Type))
-	}
+		if going[in.ID] { // limits do not count what is being removed
+			return
+		}
+		pool := tag(in, karpv1.NodePoolLabelKey)
+		cpu[pool] += int64(w.vcpus(in.Type))
+		nodes[pool]++
+	})
 	for batch, n := range made {
 		if size := sizeOf(batch); size > 0 && n > size {
 			w.breached("S2", "%d instances were launched for batch %s, which has %d NodeClaims", n, batch, size)
 		}
 	}
-	var pools karpv1.NodePoolList
-	if err := w.owner.List(context.Background(), &pools); err != nil {
-		w.fatal = err
-		return
-	}
-	for i := range pools.Items {
-		p := &pools.Items[i]
+	w.server.Each(&karpv1.NodePool{}, func(o client.Object) {
+		p := o.(*karpv1.NodePool)
 		if limit, ok := p.Spec.Limits[karpv1.LimitsNodes]; ok && p.Spec.Replicas != nil && claimed[p.Name] > limit.Value() {
 			w.breached("S3", "static NodePool %s has %d NodeClaims and may have %d", p.Name, claimed[p.Name], limit.Value())
 		}
 		if limit, ok := p.Spec.Limits[corev1.ResourceCPU]; ok && cpu[p.Name] > limit.Value() {
 			w.breached("S3", "NodePool %s has %d vCPUs and may have %d", p.Name, cpu[p.Name], limit.Value())
 		}
-	}
+		if limit, ok := p.Spec.Limits["nodes"]; ok && nodes[p.Name] > limit.Value() {
+			w.breached("S3", "NodePool %s has %d nodes and may have %d", p.Name, nodes[p.Name], limit.Value())
+		}
+	})
 }
 
 // sizeOf is how many claims a batch has, as its id says.
@@ -122,45 +183,242 @@ func sizeOf(batch string) int {
 	return n
 }
 
-// Settled says what is not as it must be when nothing has been wrong for a while (L2, L3, S1): nil if all is well.
+// asked is a call to AWS that changes instances.
+type asked struct {
+	action string
+	ids    []string
+	lived  map[string]bool // before it
+}
+
+// asks reads a call; nil if it changes no instance.
+func (w *World) asks(body []byte) *asked {
+	if !bytes.HasPrefix(body, []byte("Action=")) {
+		return nil
+	}
+	text, _, _ := strings.Cut(string(body[len("Action="):]), "&")
+	a := &asked{action: text, lived: map[string]bool{}}
+	switch text {
+	case "CreateFleet":
+		return a
+	case "TerminateInstances", "RebootInstances", "CreateTags":
+	default:
+		return nil
+	}
+	form, err := url.ParseQuery(string(body))
+	if err != nil {
+		return nil
+	}
+	for key, values := range form {
+		if strings.HasPrefix(key, "InstanceId.") || strings.HasPrefix(key, "ResourceId.") {
+			a.ids = append(a.ids, values...)
+		}
+	}
+	slices.Sort(a.ids)
+	if err := w.aws.EachInstance(region, func(in simaws.Glimpse) { a.lived[in.ID] = lives(in) }); err != nil {
+		w.fatal = err
+	}
+	return a
+}
+
+// answered looks at what a call has done: S6, S7, S9 and S10.
+func (w *World) answered(a *asked) {
+	if a == nil {
+		return
+	}
+	w.dirty = true
+	for _, id := range a.ids {
+		if w.foreigners[id] {
+			w.breached("S6", "%s on instance %s, which is not the cluster's", a.action, id)
+		}
+	}
+	switch a.action {
+	case "CreateFleet":
+		w.each(w.intended)
+	case "TerminateInstances":
+		var ended []simaws.Glimpse
+		w.each(func(in simaws.Glimpse) {
+			if slices.Contains(a.ids, in.ID) && a.lived[in.ID] && !lives(in) {
+				ended = append(ended, in)
+			}
+		})
+		for _, in := range ended {
+			w.ended(in)
+		}
+	}
+}
+
+// intended holds a new instance against S9: a claim was written before it.
+func (w *World) intended(in simaws.Glimpse) {
+	if w.seen[in.ID] {
+		return
+	}
+	w.seen[in.ID] = true
+	batch, found := tag(in, cloud.BatchAnnotationKey), false
+	w.claims(func(c *karpv1.NodeClaim) { found = found || cloud.BatchID(c) == batch })
+	if !found {
+		w.breached("S9", "instance %s was launched and no NodeClaim of batch %q is on record", in.ID, batch)
+	}
+}
+
+// ended holds the end of an instance by the controller against S7 and S10.
+func (w *World) ended(in simaws.Glimpse) {
+	claim, node := w.claimOf(in.ID), w.nodeOf(in.ID)
+	if claim == nil {
+		w.orphanEnded(in)
+		return
+	}
+	if claim.DeletionTimestamp == nil && (node == nil || node.DeletionTimestamp == nil) {
+		w.breached("S7", "instance %s was ended although neither its NodeClaim %s nor its node has been deleted", in.ID, claim.Name)
+	}
+	if node == nil || w.overdue(claim, 0) {
+		return
+	}
+	w.podsOn(node.Name, func(pod *corev1.Pod) {
+		w.breached("S7", "instance %s was ended under pod %s, which was never asked to leave", in.ID, pod.Name)
+	})
+}
+
+// orphanEnded holds the end of an instance without a claim against S7 and S10.
+func (w *World) orphanEnded(in simaws.Glimpse) {
+	waiting, leaving := "", false
+	w.claims(func(c *karpv1.NodeClaim) {
+		switch {
+		case cloud.BatchID(c) != tag(in, cloud.BatchAnnotationKey):
+		case c.DeletionTimestamp != nil:
+			leaving = true
+		case c.Status.ProviderID == "":
+			waiting = c.Name
+		}
+	})
+	if leaving { // one of them has it
+		return
+	}
+	if waiting != "" {
+		w.breached("S7", "instance %s was ended although NodeClaim %s waits for it", in.ID, waiting)
+	}
+	fleet, since := 0, w.loop.now.Add(-quotaWindow)
+	w.each(func(in simaws.Glimpse) {
+		if lives(in) {
+			fleet++
+		}
+	})
+	recent := func(at time.Time) bool { return at.After(since) }
+	w.orphans = append(slices.DeleteFunc(w.orphans, func(at time.Time) bool { return !recent(at) }), w.loop.now)
+	processes := 1
+	for _, at := range w.started {
+		if recent(at) {
+			processes++
+		}
+	}
+	if most := processes * ((fleet+len(w.orphans))/quotaShare + 1); len(w.orphans) > most {
+		w.breached("S10", "%d instances without a NodeClaim were ended within %v, and %d may be", len(w.orphans), quotaWindow, most)
+	}
+}
+
+// overdue says whether a claim's deadline for draining is over, or so near.
+func (w *World) overdue(claim *karpv1.NodeClaim, near time.Duration) bool {
+	at, err := time.Parse(time.RFC3339, claim.Annotations[karpv1.TerminationTimestampAnnotationKey])
+	return err == nil && !w.loop.now.Add(near).Before(at)
+}
+
+// Settled says what is not as it must be when nothing has been wrong for a while (L1 to L4, S1): nil if all is well.
 func (w *World) Settled() error {
-	ctx := context.Background()
-	var pods corev1.PodList
-	var claims karpv1.NodeClaimList
-	for _, list := range []client.ObjectList{&pods, &claims} {
-		if err := w.owner.List(ctx, list); err != nil {
-			return err
+	if w.restored {
+		return nil // which takes hours, and is not what this is about
+	}
+	found := w.settled()
+	if found != nil {
+		w.note("breach of %s", found)
+		return found
+	}
+	return nil
+}
+
+// calmLeast is for how long nothing may have been wrong before nothing may change any more, and steady how long nothing has changed then.
+const (
+	calmLeast = 35 * time.Minute
+	steady    = 5 * time.Minute
+	emptyMost = 20 * time.Minute
+)
+
+func (w *World) settled() (found *Breach) {
+	say := func(rule, format string, args ...any) {
+		if found == nil {
+			found = &Breach{rule, fmt.Sprintf(format, args...)}
 		}
 	}
-	for i := range pods.Items {
-		if pod := &pods.Items[i]; pod.Spec.NodeName == "" {
-			return &breach{"L2", "pod " + pod.Name + " has no node"}
+	w.server.Each(&corev1.Pod{}, func(o client.Object) {
+		pod := o.(*corev1.Pod)
+		if pod.Spec.NodeName == "" && pod.Namespace == "default" {
+			say("L2", "pod %s has no node", pod.Name)
 		}
-	}
-	owned, up := map[string]bool{}, map[string]int64{}
-	for i := range claims.Items {
-		c := &claims.Items[i]
-		if c.DeletionTimestamp != nil && w.loop.now.Sub(c.DeletionTimestamp.Time) > 10*time.Minute {
-			return &breach{"L3", fmt.Sprintf("NodeClaim %s has been going for %v", c.Name, w.loop.now.Sub(c.DeletionTimestamp.Time))}
-		}
+	})
+	owned, claims, up := map[string]bool{}, map[string]*karpv1.NodeClaim{}, map[string]int64{}
+	w.claims(func(c *karpv1.NodeClaim) {
 		if c.DeletionTimestamp == nil && c.StatusConditions().IsTrue(karpv1.ConditionInitialized) {
 			up[c.Labels[karpv1.NodePoolLabelKey]]++
 		}
-		owned[c.Status.ProviderID[strings.LastIndexByte(c.Status.ProviderID, '/')+1:]] = true
-	}
-	for _, in := range w.instances() {
+		kept := false // by a pod that must not be disrupted, for as long as it is there
+		if node := w.nodeOf(instanceOf(c)); node != nil {
+			w.podsOn(node.Name, func(pod *corev1.Pod) { kept = kept || protected(pod) })
+		}
+		if c.DeletionTimestamp != nil && w.loop.now.Sub(c.DeletionTimestamp.Time) > 10*time.Minute && !kept {
+			say("L3", "NodeClaim %s has been going for %v", c.Name, w.loop.now.Sub(c.DeletionTimestamp.Time))
+		}
+		owned[instanceOf(c)], claims[c.Status.ProviderID] = true, c
+	})
+	w.each(func(in simaws.Glimpse) {
 		if lives(in) && !owned[in.ID] {
-			return &breach{"S1", "instance " + in.ID + " has no NodeClaim"}
+			say("S1", "instance %s has no NodeClaim", in.ID)
 		}
-	}
-	var pools karpv1.NodePoolList
-	if err := w.owner.List(ctx, &pools); err != nil {
-		return err
-	}
-	for i := range pools.Items {
-		if p := &pools.Items[i]; p.Spec.Replicas != nil && up[p.Name] != *p.Spec.Replicas {
-			return &breach{"P103", fmt.Sprintf("static NodePool %s has %d nodes and replicas is %d", p.Name, up[p.Name], *p.Spec.Replicas)}
+	})
+	w.server.Each(&karpv1.NodePool{}, func(o client.Object) {
+		if p := o.(*karpv1.NodePool); p.Spec.Replicas != nil && up[p.Name] != *p.Spec.Replicas {
+			say("P103", "static NodePool %s has %d nodes and replicas is %d", p.Name, up[p.Name], *p.Spec.Replicas)
 		}
+	})
+	calm := !w.calmed.IsZero() && w.loop.now.Sub(w.calmed) >= calmLeast
+	w.server.Each(&corev1.Node{}, func(o client.Object) {
+		node := o.(*corev1.Node)
+		claim := claims[node.Spec.ProviderID]
+		if !calm || claim == nil || claim.DeletionTimestamp != nil || node.DeletionTimestamp != nil {
+			return
+		}
+		if slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == karpv1.DisruptedTaintKey }) {
+			say("L1", "node %s has the taint %s and nothing disrupts it", node.Name, karpv1.DisruptedTaintKey)
+		}
+		if since := w.empty[node.Name]; !since.IsZero() && w.loop.now.Sub(since) > emptyMost {
+			say("L1", "node %s has been empty for %v", node.Name, w.loop.now.Sub(since))
+		}
+	})
+	if calm && w.loop.now.Sub(w.claimsChanged) < steady {
+		say("L1", "NodeClaims still change after %v in which nothing was wrong", w.loop.now.Sub(w.calmed))
 	}
-	return nil
+	return found
+}
+
+// protected says whether a pod must not be disrupted.
+func protected(pod *corev1.Pod) bool {
+	return pod.Annotations[karpv1.DoNotDisruptAnnotationKey] == "true"
+}
+
+// ourNode says whether a node is one of the cluster's pools.
+func ourNode(node *corev1.Node) bool { return node.Labels[karpv1.NodePoolLabelKey] != "" }
+
+// spec says whether an object's spec is its user's alone.
+func usersSpec(o client.Object) bool {
+	switch o.(type) {
+	case *karpv1.NodePool, *awsv1.EC2NodeClass:
+		return true
+	}
+	return false
+}
+
+// nodes shows which nodes are ready.
+func (w *World) nodes(visit func(ready bool)) {
+	w.server.Each(&corev1.Node{}, func(o client.Object) {
+		visit(slices.ContainsFunc(o.(*corev1.Node).Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+		}))
+	})
 }

@@ -1,50 +1,27 @@
 package sim
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"testing"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 var (
-	from  = flag.Uint64("from", 0, "the first seed of TestSeeds")
-	seeds = flag.Uint64("seeds", 12, "how many seeds TestSeeds plays")
+	from    = flag.Uint64("from", 0, "the first seed of TestSeeds")
+	crashes = flag.Int("crashes", 40, "how often TestT2 crashes the controller")
+	twice   = flag.Uint64("twice", 3, "how many seeds TestT29 plays twice")
+	seeds   = flag.Uint64("seeds", 12, "how many seeds TestSeeds plays")
 )
 
-// scene is a small cluster: workloads come and go, and the controller may crash once.
-func scene(seed uint64, history io.Writer, crashAt int, after bool) (*World, error) {
-	w, err := NewWorld(seed, history)
-	if err != nil {
-		return nil, err
-	}
-	w.crashAt, w.crashAfter = crashAt, after
-	steps := []func() error{func() error { return w.AddPool("default", nil) }}
-	for i := range 3 {
-		steps = append(steps, func() error {
-			return w.AddApp(fmt.Sprint("web", i), 3+w.draw.IntN(10), []string{"250m", "500m", "1", "2"}[w.draw.IntN(4)], "1Gi")
-		})
-	}
-	steps = append(steps, w.StartController, func() error {
-		w.Start()
-		return w.Run(4 * time.Minute)
-	}, func() error {
-		for _, a := range w.apps {
-			w.Scale(a.name, 1+w.draw.IntN(a.replicas))
-		}
-		return w.Run(30 * time.Minute)
-	}, w.Settled)
-	for _, step := range steps {
-		if err := step(); err != nil {
-			return w, err
-		}
-	}
-	return w, nil
+func TestMain(m *testing.M) {
+	flag.Parse()
+	LessGarbageCollection()
+	os.Exit(m.Run())
 }
 
 func history() io.Writer {
@@ -56,65 +33,73 @@ func history() io.Writer {
 
 // TestT29_SameSeedSameHistory plays seeds twice.
 func TestT29_SameSeedSameHistory(t *testing.T) {
-	for seed := range uint64(3) {
-		first, err := scene(seed, history(), 0, false)
-		if err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
+	for seed := *from; seed < *from+*twice; seed++ {
+		var histories [2]bytes.Buffer
+		for i := range histories {
+			if _, err := Play(Draw(seed), &histories[i], nil); err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
 		}
-		again, err := scene(seed, nil, 0, false)
-		if err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
-		}
-		if first.Hash() != again.Hash() {
-			t.Errorf("seed %d: history %s, then %s", seed, first.Hash(), again.Hash())
-		}
-		t.Logf("seed %d: %d effects, %d steps, history %s", seed, first.effects, first.loop.steps, first.Hash())
-	}
-}
-
-// TestT2_CrashPoints crashes the controller at effects of a run, before and after they happen.
-func TestT2_CrashPoints(t *testing.T) {
-	const seed = 1
-	whole, err := scene(seed, nil, 0, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	points := 0
-	for at := 1; at <= whole.effects; at += 29 {
-		for _, after := range []bool{false, true} {
-			points++
-			if w, err := scene(seed, history(), at, after); err != nil {
-				t.Errorf("seed %d, crash at effect %d of %d, after it: %v: %v (history %s)", seed, at, whole.effects, after, err, w.Hash())
+		first, again := strings.Split(histories[0].String(), "\n"), strings.Split(histories[1].String(), "\n")
+		for i := range first {
+			if i >= len(again) || first[i] != again[i] {
+				t.Errorf("seed %d: line %d was\n%s\nand then\n%s", seed, i, strings.Join(first[max(0, i-3):i+1], "\n"), strings.Join(again[max(0, i-3):min(i+1, len(again))], "\n"))
+				break
 			}
 		}
 	}
-	t.Logf("%d crash points", points)
+}
+
+// TestT2_CrashPoints crashes the controller at effects of a quiet day, before and after they happen, and once more a few effects later.
+func TestT2_CrashPoints(t *testing.T) {
+	plan := Crashing(1)
+	whole, err := Play(plan, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	points, broken := 0, 0
+	for i := range *crashes {
+		// Spread over the day, another seed each time round.
+		seed, at := uint64(1+i/whole.effects), 1+i*whole.effects/min(*crashes, whole.effects)%whole.effects
+		when := []string{"before", "after"}[i%2]
+		plan := Crashing(seed, fmt.Sprintf("%d %s", at, when))
+		if i%5 == 4 { // two deep
+			plan = Crashing(seed, fmt.Sprintf("%d %s", at, when), fmt.Sprintf("%d before", at+30))
+		}
+		w, err := Play(plan, history(), nil)
+		if points += w.crashed; err != nil {
+			broken++
+			t.Errorf("crash %s effect %d of seed %d: %v\n%s", when, at, seed, err, plan)
+		}
+	}
+	t.Logf("| T2 crash points | %d | %d |", points, broken)
 }
 
 // TestSeeds plays seeds in which AWS, watches and the controller itself fail, and then do not.
 func TestSeeds(t *testing.T) {
+	broken := 0
+	defer func() { t.Logf("| whole-system seeds | %d | %d |", *seeds, broken) }()
 	for seed := *from; seed < *from+*seeds; seed++ {
-		w, err := NewWorld(seed, history())
+		began := time.Now()
+		w, err := Play(Draw(seed), history(), nil)
 		if err != nil {
-			t.Fatal(err)
+			broken++
+			t.Errorf("seed %d: %v (history %s)\n%s", seed, err, w.Hash(), Draw(seed))
+			continue
 		}
-		for _, step := range []func() error{
-			func() error {
-				return w.AddPool("default", corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("48")})
-			},
-			func() error { return w.AddApp("small", 10, "500m", "1Gi") },
-			func() error { return w.AddApp("large", 4, "3", "8Gi") },
-			w.StartController,
-			func() error { w.Start(); return w.Run(time.Minute) },
-			func() error { return w.Chaos(10 * time.Minute) },
-			func() error { w.Scale("small", 8); w.Scale("large", 3); return w.Run(40 * time.Minute) },
-			w.Settled,
-		} {
-			if err := step(); err != nil {
-				t.Errorf("seed %d: %v (history %s)", seed, err, w.Hash())
-				break
-			}
+		t.Logf("seed %d: %d effects, %d crashes, %d faults, history %s, %v", seed, w.effects, w.crashed, w.Faults, w.Hash(), time.Since(began).Round(time.Millisecond))
+	}
+}
+
+func BenchmarkHour(b *testing.B) {
+	for b.Loop() {
+		w, err := Play(Churn(1, 200, time.Hour), history(), nil)
+		if err != nil {
+			b.Fatal(err)
 		}
-		t.Logf("seed %d: %d effects, %d crashes, history %s", seed, w.effects, w.replicas-1, w.Hash())
+		n := 0
+		w.nodes(func(bool) { n++ })
+		b.ReportMetric(float64(n), "nodes")
+		b.ReportMetric(float64(w.Events()), "events")
 	}
 }

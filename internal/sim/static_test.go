@@ -3,18 +3,34 @@ package sim
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	karpv1 "karpenter/api/karpenter/v1"
 )
 
-// nodes is a limit of nodes.
-func nodes(n int) corev1.ResourceList {
-	return corev1.ResourceList{karpv1.LimitsNodes: *resource.NewQuantity(int64(n), resource.DecimalSI)}
+// upset has some of what can go wrong do so for a while.
+func (w *World) upset(d time.Duration) error {
+	for _, fault := range chaosFaults {
+		if w.draw.IntN(4) > 0 {
+			continue
+		}
+		words := strings.Fields(fault)
+		do, err := verbs[words[0]].read(words[1:])
+		if err != nil {
+			return err
+		}
+		if err := do(w); err != nil {
+			return err
+		}
+	}
+	w.lag = chaosLag
+	err := w.Run(d)
+	w.calm()
+	return err
 }
 
 func replicas(n int64) func(*karpv1.NodePool) {
@@ -66,16 +82,20 @@ func TestPropertyP103_P104_LimitsAndReplicasHold(t *testing.T) {
 			return nil
 		}
 		for _, step := range []func() error{
-			func() error { return w.AddPool("base", nodes(limit), replicas(int64(w.draw.IntN(limit+1)))) },
-			func() error { return w.AddPool("default", nil) },
-			func() error { return w.AddApp("web", 6, "500m", "1Gi") },
+			func() error {
+				return w.addPool(poolSpec{name: "base", limits: map[string]string{"nodes": fmt.Sprint(limit)}, budget: -1, grace: -1, replicas: new(int64(w.draw.IntN(limit + 1)))})
+			},
+			func() error { return w.addPool(poolSpec{name: "default", budget: -1, grace: -1}) },
+			func() error { return w.addApp(app{name: "web", replicas: 6, cpu: "500m", mem: "1Gi", pdb: -1}) },
 			w.StartController,
 			func() error { w.Start(); return w.Run(time.Minute) },
 			storm,
-			func() error { return w.Chaos(5 * time.Minute) },
+			func() error { return w.upset(5 * time.Minute) },
 			storm,
 			func() error {
-				w.Scale("web", 4)
+				if err := w.Scale("web", 4); err != nil {
+					return err
+				}
 				if err := w.EditPool("base", replicas(int64(limit-1))); err != nil {
 					return err
 				}
@@ -88,7 +108,7 @@ func TestPropertyP103_P104_LimitsAndReplicasHold(t *testing.T) {
 				break
 			}
 		}
-		t.Logf("seed %d, limit %d: %d effects, %d crashes, history %s", seed, limit, w.effects, w.replicas-1, w.Hash())
+		t.Logf("seed %d, limit %d: %d effects, %d crashes, history %s", seed, limit, w.effects, w.Crashes(), w.Hash())
 	}
 }
 
@@ -105,7 +125,7 @@ func TestP103_P108_P109_AStaticPool(t *testing.T) {
 		return w.Settled()
 	}
 	for i, step := range []func() error{
-		func() error { return w.AddPool("base", nil, replicas(5)) },
+		func() error { return w.addPool(poolSpec{name: "base", budget: -1, grace: -1, replicas: new(int64(5))}) },
 		w.StartController,
 		func() error { w.Start(); return settle() },
 		func() error {

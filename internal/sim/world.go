@@ -8,6 +8,7 @@ import (
 	"hash/fnv"
 	"io"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -20,8 +21,11 @@ import (
 	sdkaws "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -65,16 +69,35 @@ type World struct {
 
 	log     *slog.Logger
 	history io.Writer // nil keeps nothing
+	last    []string  // the end of the history
 	hash    uint64
 	lines   int
 	fatal   error
+	closed  bool
+	over    time.Duration // when the play was over
 	lag     time.Duration // how late watches are at most
 	dirty   bool          // something has changed since the invariants were looked at
 	restart time.Time
+	// api has the shares of the controller's writes that go wrong, by how.
+	api    map[string]float64
+	calmed time.Time
+	// Faults counts what has gone wrong by order.
+	Faults int
 
-	// effects is what the controller has done so far. At the one with the number crashAt it crashes, before or after it takes effect.
-	effects, crashAt int
-	crashAfter       bool
+	// effects is what the controller has done so far; at some of them it crashes.
+	effects int
+	crashes []crashPoint
+
+	// lost is since when the nodes of pods are gone.
+	lost map[types.UID]time.Time
+
+	rules
+}
+
+// crashPoint is an effect that the controller crashes at, before or after it happens.
+type crashPoint struct {
+	at    int
+	after bool
 }
 
 // replica is a process of the controller.
@@ -91,11 +114,16 @@ var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // NewWorld makes a cluster without nodes, pools or pods; everything that happens in it follows from the seed.
 func NewWorld(seed uint64, history io.Writer) (*World, error) {
-	w := &World{Seed: seed, lag: lagMost, draw: rand.New(rand.NewPCG(seed, 1)), history: history}
+	w := &World{Seed: seed, lag: lagMost, draw: rand.New(rand.NewPCG(seed, 1)), history: history, api: map[string]float64{}, lost: map[types.UID]time.Time{}, rules: newRules()}
 	w.loop = newLoop(epoch, w.draw)
 	w.log = slog.New(slog.DiscardHandler)
 	if history != nil {
-		w.log = slog.New(slog.NewTextHandler(history, nil))
+		w.log = slog.New(slog.NewTextHandler(history, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{} // which is not the world's
+			}
+			return a
+		}}))
 	}
 	var err error
 	if w.scheme, err = operator.NewScheme(); err != nil {
@@ -109,7 +137,7 @@ func NewWorld(seed uint64, history io.Writer) (*World, error) {
 	}
 	w.aws, err = simaws.New(simaws.Options{
 		Catalog: w.types,
-		Clock:   simClock{w.loop, nil}, Seed: seed, Region: region, OnCall: w.called, Watcher: (*kubelets)(w), SteadySpot: true,
+		Clock:   simClock{w.loop, nil}, Seed: seed, Region: region, OnCall: w.called, Watcher: (*kubelets)(w), SteadySpot: true, Queue: clusterName, KubernetesVersions: []string{"1.37"},
 		Clusters: []simaws.Cluster{{Name: clusterName, Version: "1.37", Endpoint: "https://sim.local"}},
 	})
 	if err != nil {
@@ -125,15 +153,50 @@ func NewWorld(seed uint64, history io.Writer) (*World, error) {
 
 // note adds a line to the history.
 func (w *World) note(format string, args ...any) {
-	line := fmt.Sprintf("%10.3f ", w.loop.now.Sub(epoch).Seconds()) + fmt.Sprintf(format, args...) + "\n"
+	if w.closed {
+		return
+	}
+	line := fmt.Sprintf("%10.3f ", w.loop.now.Sub(epoch).Seconds()) + fmt.Sprintf(format, args...)
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, line)
 	w.hash = w.hash*1099511628211 ^ h.Sum64()
-	w.lines++
+	if w.lines++; len(w.last) < lastLines {
+		w.last = append(w.last, line)
+	} else {
+		w.last[(w.lines-1)%lastLines] = line
+	}
 	if w.history != nil {
-		_, _ = io.WriteString(w.history, line)
+		_, _ = io.WriteString(w.history, line+"\n")
 	}
 }
+
+// lastLines is how many lines of history a breach shows.
+const lastLines = 50
+
+// Last are the last lines of the history.
+func (w *World) Last() (lines []string) {
+	for i := range w.last {
+		lines = append(lines, w.last[(w.lines+i)%len(w.last)])
+	}
+	return lines
+}
+
+// Elapsed is how much time has passed in the world.
+func (w *World) Elapsed() time.Duration {
+	if w.closed {
+		return w.over
+	}
+	return w.loop.now.Sub(epoch)
+}
+
+// Events is how much has happened.
+func (w *World) Events() int { return w.lines }
+
+// Effects is how often the controller has written something or called AWS.
+func (w *World) Effects() int { return w.effects }
+
+// Crashes is how often the controller has crashed.
+func (w *World) Crashes() int { return w.crashed }
 
 // Hash is the same for the same history.
 func (w *World) Hash() string { return fmt.Sprintf("%016x/%d", w.hash, w.lines) }
@@ -150,11 +213,30 @@ func (w *World) requested(op *kube.Op) error {
 	}
 	if op.Done {
 		w.note("%s", op)
-		w.dirty = true
-		w.watchClaims(op)
+		w.wrote(op, ours)
 	}
-	if ours && w.effect(op.Done) {
+	if !ours {
+		return nil
+	}
+	if w.effect(op.Done) {
 		return errDead
+	}
+	return w.apiFault(op)
+}
+
+// apiFault is what the API server answers instead, if it is drawn.
+func (w *World) apiFault(op *kube.Op) error {
+	hit := func(kind string) bool { return w.api[kind] > 0 && w.draw.Float64()*100 < w.api[kind] }
+	switch {
+	case !op.Done && hit("refuse"):
+		w.Faults++
+		return apierrors.NewServiceUnavailable("by order of a fault")
+	case !op.Done && hit("conflict"):
+		w.Faults++
+		return apierrors.NewConflict(schema.GroupResource{Group: op.Kind.Group, Resource: op.Kind.Kind}, op.Key.Name, errors.New("by order of a fault"))
+	case op.Done && op.Err == nil && hit("lose"):
+		w.Faults++
+		return apierrors.NewTimeoutError("by order of a fault", 1)
 	}
 	return nil
 }
@@ -167,24 +249,31 @@ func (w *World) effect(after bool) bool {
 	if !after {
 		w.effects++
 	}
-	if w.crashAt != w.effects || w.crashAfter != after || w.crashAt == 0 {
+	at := slices.Index(w.crashes, crashPoint{w.effects, after})
+	if at < 0 {
 		return false
 	}
-	w.crashAt = 0
+	w.crashes = slices.Delete(w.crashes, at, at+1)
 	w.Crash()
 	return true
 }
 
 func (w *World) called(c simaws.Call) {
+	if c.Code != "" {
+		w.Faults++
+	}
 	w.note("aws %s:%s %d %s %s", c.Service, c.Action, c.Status, c.Code, c.Note)
 }
 
 // runAWS has instances start, join and end when their time comes.
 func (w *World) runAWS() {
 	var alarm time.Time
-	for {
+	for !w.closed {
 		w.aws.Tick()
 		w.loop.await(wait.Forever, func() bool {
+			if w.closed {
+				return true
+			}
 			due, ok := w.aws.Due()
 			if ok && due.After(w.loop.now) && !due.Equal(alarm) {
 				alarm = due
@@ -232,12 +321,13 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		w.handler.ServeHTTP(answer, again)
 		return answer.Result(), nil
 	}
+	asked := w.asks(body)
 	response, err := send()
 	if err == nil && poll && response.StatusCode == http.StatusOK && response.ContentLength < 50 {
 		wait.For(r.Context(), simClock{w.loop, nil}, 20*time.Second)
 		response, err = send()
 	}
-	w.dirty = true
+	w.answered(asked)
 	if w.effect(true) {
 		return nil, errDead
 	}
@@ -246,8 +336,9 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // StartController starts a process of the controller, and ends the one before it.
 func (w *World) StartController() error {
-	w.Crash()
+	w.end()
 	w.replicas++
+	w.started = append(w.started, w.loop.now)
 	r := &replica{name: fmt.Sprint(replicaPrefix, w.replicas), clock: simClock{w.loop, &queues{}}}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	w.replica = r
@@ -269,7 +360,7 @@ func (w *World) StartController() error {
 		},
 	}
 	options, err := operator.ParseOptions(operator.Source{Getenv: func(name string) string {
-		return map[string]string{"CLUSTER_NAME": clusterName, "SYSTEM_NAMESPACE": "kube-system", "DISABLE_CLUSTER_STATE_OBSERVABILITY": "true"}[name]
+		return map[string]string{"CLUSTER_NAME": clusterName, "SYSTEM_NAMESPACE": "kube-system", "DISABLE_CLUSTER_STATE_OBSERVABILITY": "true", "INTERRUPTION_QUEUE": clusterName}[name]
 	}})
 	if err != nil {
 		return err
@@ -298,7 +389,15 @@ func (w *World) StartController() error {
 // Crash ends the controller where it stands: what it does from now on has no effect.
 func (w *World) Crash() {
 	if r := w.replica; r != nil && !r.dead {
+		w.crashed++
 		w.note("crash of %s", r.name)
+		w.end()
+	}
+}
+
+// end ends the process that there is.
+func (w *World) end() {
+	if r := w.replica; r != nil && !r.dead {
 		r.dead = true
 		r.cancel()
 		r.cache.Stop()
@@ -310,7 +409,7 @@ func (w *World) Crash() {
 // deliver brings what has changed to a replica's caches, each kind as late as it is drawn.
 func (w *World) deliver(r *replica) {
 	for !r.dead {
-		w.loop.await(wait.Forever, func() bool { return r.dead || len(r.cache.Pending()) > 0 })
+		w.loop.await(wait.Forever, func() bool { return r.dead || r.cache.Behind() })
 		if r.dead {
 			return
 		}
@@ -330,8 +429,8 @@ func (w *World) deliver(r *replica) {
 func (w *World) Run(d time.Duration) error {
 	end := w.loop.now.Add(d)
 	for w.fatal == nil {
-		if w.dirty {
-			w.dirty = false
+		if w.dirty || w.loop.now.Sub(w.checked) >= checkEvery {
+			w.dirty, w.checked = false, w.loop.now
 			w.check()
 		}
 		if r := w.replica; r != nil && r.dead && !w.loop.now.Before(w.restart) {
@@ -349,6 +448,21 @@ func (w *World) Run(d time.Duration) error {
 	return w.fatal
 }
 
+// Close ends everything that waits in the world, so that nothing of it is kept.
+func (w *World) Close() {
+	w.end()
+	if w.closed = true; w.fatal == nil {
+		w.fatal = errClosed
+	}
+	for end := w.loop.now.Add(time.Hour); len(w.loop.tasks) > 0; {
+		if !w.loop.turn() && !w.loop.advance(end) {
+			return
+		}
+	}
+}
+
+var errClosed = errors.New("this world has ended")
+
 // nobody hears events.
 type nobody struct{ record.EventRecorder }
 
@@ -361,6 +475,9 @@ type kubelets World
 // Joined implements simaws.Watcher.
 func (k *kubelets) Joined(m simaws.Instance) {
 	w := (*World)(k)
+	if w.foreigners[m.InstanceID] {
+		return
+	}
 	w.loop.start(func() {
 		if err := w.join(m); err != nil {
 			w.fatal = err
@@ -392,6 +509,17 @@ var few = sync.OnceValues(func() (*catalog.Catalog, error) {
 		return nil, err
 	}
 	return all.Only(region, func(t *catalog.Type) bool {
-		return slices.Contains([]string{"m7i", "c7i", "r7i", "m7g", "t3", "m5"}, t.Family()) && !t.BareMetal
+		return slices.Contains([]string{"m5", "c7i", "r7i"}, t.Family()) && !t.BareMetal && t.VCPUs <= 16
 	})
 })
+
+// image is one that an instance can be started from.
+func (w *World) image() string {
+	id, err := w.aws.Image(region, "amazon-eks-node-al2023-x86_64-standard-1.37-v20250704")
+	if err != nil || id == "" {
+		w.fatal = fmt.Errorf("there is no image to start foreign instances from: %w", err)
+	}
+	return id
+}
+
+func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -12,6 +13,7 @@ import (
 
 	"karpenter/internal/cloud"
 	"karpenter/internal/cloud/aws/shape"
+	"karpenter/internal/engine/world"
 )
 
 // Page sizes are the largest that EC2 allows.
@@ -25,6 +27,21 @@ type regionTypes struct {
 	list []*shape.Type // by name
 	// zones has, by type name, the zones that offer it.
 	zones map[string]map[string]bool
+	// labels has, by AMI family, what shape.Labels says of each type in list: classes are looked at every minute, and it never changes.
+	labels sync.Map
+}
+
+// labelsOf are the labels of nodes of a family, in the order of the list. They are shared and must not be changed.
+func (m *regionTypes) labelsOf(family, region string) []world.Labels {
+	if known, ok := m.labels.Load(family); ok {
+		return known.([]world.Labels)
+	}
+	out := make([]world.Labels, len(m.list))
+	for i, t := range m.list {
+		out[i] = shape.Labels(t, family, region)
+	}
+	m.labels.Store(family, out)
+	return out
 }
 
 // get returns the instance of that name, or nil.

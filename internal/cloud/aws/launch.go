@@ -38,7 +38,7 @@ func (p *Provider) Launch(ctx context.Context, batch cloud.Batch) []cloud.Result
 	if err := batch.Check(); err != nil {
 		return all(results, &cloud.Error{Class: cloud.Invalid, Op: "launch batch " + batch.ID, Reason: "BatchInvalid", Err: err})
 	}
-	unlock := p.launches.lock(batch.ID)
+	unlock := p.launches.lock(p.opt.Clock, batch.ID)
 	defer unlock()
 	switch {
 	case p.attempts.Spent(batch):

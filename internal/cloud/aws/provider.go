@@ -30,6 +30,7 @@ import (
 	"karpenter/internal/cloud"
 	"karpenter/internal/cloud/kit"
 	"karpenter/internal/meter"
+	"karpenter/internal/wait"
 )
 
 // Clock is the time that the provider lives in.
@@ -181,7 +182,7 @@ type counted struct {
 }
 
 // lock waits for the name and returns how to let go of it.
-func (k *keyed) lock(name string) (unlock func()) {
+func (k *keyed) lock(clock Clock, name string) (unlock func()) {
 	k.mu.Lock()
 	if k.locks == nil {
 		k.locks = map[string]*counted{}
@@ -193,7 +194,7 @@ func (k *keyed) lock(name string) (unlock func()) {
 	}
 	l.users++
 	k.mu.Unlock()
-	l.Lock()
+	wait.Lock(clock, &l.Mutex) // it is held during calls
 	return func() {
 		l.Unlock()
 		k.mu.Lock()

@@ -45,7 +45,7 @@ func (t *templates) ensure(ctx context.Context, want *template) error {
 	if t.touch(want.name, false) {
 		return nil
 	}
-	unlock := t.making.lock(want.name)
+	unlock := t.making.lock(t.clock, want.name)
 	defer unlock()
 	if t.touch(want.name, false) {
 		return nil

@@ -159,11 +159,12 @@ func (p *Provider) shapes(in inputs) []shaped {
 	s := p.settings(in)
 	kubelets, _ := p.kubelets(s) // problems are said in the class's status
 	images := imageNeeds(in.class.Status.AMIs)
+	labels := in.offered.labelsOf(s.Family, p.opt.Region)
 	list := make([]shaped, len(in.offered.list))
 	for i, m := range in.offered.list {
 		kubelet, problems := kubelets.of(m)
 		s.Kubelet = kubelet
-		t := world.InstanceType{Name: m.Name, Labels: shape.Labels(m, s.Family, p.opt.Region), Capacity: shape.Capacity(m, &s)}
+		t := world.InstanceType{Name: m.Name, Labels: labels[i], Capacity: shape.Capacity(m, &s)}
 		t.Allocatable = shape.Allocatable(m, &s, t.Capacity)
 		list[i] = shaped{described: m, typ: t, usable: len(problems) == 0 && shape.Incompatible(m, &s) == "" && pickImage(images, t.Labels) >= 0}
 	}

@@ -223,9 +223,8 @@ func TestAWS_4_BuildTime(t *testing.T) {
 	w.load()
 	in, err := w.inputs("default", "")
 	w.must(err)
-	fewer := *in.offered
-	fewer.list = fewer.list[:800]
-	in.offered = &fewer
+	fewer := &regionTypes{list: in.offered.list[:800], zones: in.offered.zones}
+	in.offered = fewer
 	best := time.Hour
 	for range 20 {
 		begun := time.Now()

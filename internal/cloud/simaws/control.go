@@ -12,7 +12,7 @@ import (
 
 // AddFault makes matching calls go wrong from now on.
 func (s *Sim) AddFault(f Fault) error {
-	if err := f.check(); err != nil {
+	if err := f.Check(); err != nil {
 		return err
 	}
 	s.mu.Lock()

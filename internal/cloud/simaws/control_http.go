@@ -150,6 +150,37 @@ var controls = map[string]control{
 
 var errRealClock = fail("Unsupported", "this world runs on the real clock, which cannot be moved")
 
+// Glimpse is the part of an instance that can be shown without working anything out. Tag looks a tag up.
+type Glimpse struct {
+	ID, Type, Zone, Lifecycle, State, NodeName string
+	Launched                                   time.Time
+	Tag                                        func(key string) (string, bool)
+}
+
+// EachInstance shows the default account's instances of a region in the order in
+// which they were launched, as Instances does, for who looks often.
+func (s *Sim) EachInstance(region string, visit func(Glimpse)) error {
+	return s.inRegion(region, func(p place) error {
+		for in := range p.reg.Instances.each {
+			visit(Glimpse{in.ID, in.Type, in.Zone, orDefault(in.Lifecycle, "on-demand"), in.state(), in.PrivateDNS, in.Launched, in.Tags.get})
+		}
+		return nil
+	})
+}
+
+// Image is the id of the default account's image with a name, "" for none.
+func (s *Sim) Image(region, name string) (id string, err error) {
+	err = s.inRegion(region, func(p place) error {
+		for image := range p.reg.Images.each {
+			if image.Name == name {
+				id = image.ID
+			}
+		}
+		return nil
+	})
+	return id, err
+}
+
 // Instances lists the default account's instances of a region in the order they
 // were launched, terminated ones included while they are remembered.
 func (s *Sim) Instances(region string) ([]InstanceView, error) {

@@ -83,7 +83,8 @@ type Fault struct {
 	seen, hits int
 }
 
-func (f *Fault) check() error {
+// Check says what is wrong with the fault, or nil.
+func (f *Fault) Check() error {
 	switch f.Kind {
 	case FaultError:
 		if f.Code == "" {

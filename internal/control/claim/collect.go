@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -202,10 +203,10 @@ func (r *Collect) collectClaims(ctx context.Context, instances []*cloud.Instance
 	}
 	verdict := r.lost.Judge(inventory, r.Clock.Now())
 	r.tellHeld(ctx, kindClaims, verdict.Held, len(inventory.Missing))
-	for id, claim := range claims.recorded {
+	for _, id := range slices.Sorted(maps.Keys(claims.recorded)) { // writes have an order that does not depend on chance
 		if !slices.Contains(verdict.Gone, id) {
 			_, missing := slices.BinarySearch(inventory.Missing, id)
-			errs = append(errs, r.mark(ctx, claim, verdict.Held, missing))
+			errs = append(errs, r.mark(ctx, claims.recorded[id], verdict.Held, missing))
 		}
 	}
 	for _, id := range verdict.Gone {

@@ -24,6 +24,7 @@ import (
 	"karpenter/internal/control"
 	"karpenter/internal/engine/life"
 	"karpenter/internal/meter"
+	"karpenter/internal/wait"
 )
 
 // unlaunchedPatience is how long a claim that has no instance on record waits for the cloud to say that it has none either. The
@@ -266,7 +267,7 @@ func (r *claims) spareOf(ctx context.Context, claim *karpv1.NodeClaim, all *list
 	if len(free) == 0 {
 		return "", true, nil
 	}
-	r.sparing.Lock()
+	wait.Lock(r.Clock, &r.sparing)
 	defer r.sparing.Unlock()
 	list := &karpv1.NodeClaimList{}
 	if err := r.Live.List(ctx, list); err != nil {

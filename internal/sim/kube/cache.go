@@ -69,6 +69,16 @@ func (c *Cache) Pending() (out []KindPending) {
 	return out
 }
 
+// Behind says whether there is a kind that the cache is behind on.
+func (c *Cache) Behind() bool {
+	for _, i := range c.informers {
+		if i.behind() {
+			return true
+		}
+	}
+	return false
+}
+
 // Kinds are all that the cache watches, in a fixed order.
 func (c *Cache) Kinds() (out []schema.GroupVersionKind) {
 	for _, i := range c.all() {

@@ -68,6 +68,22 @@ func NewServer(scheme *runtime.Scheme, now func() time.Time, opts ...Option) *Se
 // Version is the newest resourceVersion.
 func (s *Server) Version() string { return strconv.FormatUint(s.version, 10) }
 
+// Each shows all objects of a kind as they are stored, in the order of lists, without a request: look, don't touch.
+func (s *Server) Each(kind client.Object, visit func(client.Object)) {
+	k := s.mustKind(kind)
+	for _, key := range k.keys {
+		visit(k.objects[key])
+	}
+}
+
+// Look is an object as it is stored, without a request, or nil.
+func (s *Server) Look(kind client.Object, key types.NamespacedName) client.Object {
+	return s.mustKind(kind).objects[key]
+}
+
+// Revision is Version as a number.
+func (s *Server) Revision() uint64 { return s.version }
+
 // Op is one request.
 type Op struct {
 	// Seq counts requests from 1.
