@@ -38,7 +38,7 @@ var deeds = []string{
 // Lengths of a drawn plan: how long things go wrong, and how long they do not, so that it can be seen whether all comes right.
 const (
 	chaosLength = 12 * time.Minute
-	calmLength  = 45 * time.Minute
+	calmLength  = 75 * time.Minute
 	// settleLength is how long it takes until nothing is left of a crash.
 	settleLength = 12 * time.Minute
 )

@@ -336,7 +336,7 @@ func (w *World) Settled() error {
 
 // calmLeast is for how long nothing may have been wrong before nothing may change any more, and steady how long nothing has changed then.
 const (
-	calmLeast = 35 * time.Minute
+	calmLeast = 65 * time.Minute
 	steady    = 5 * time.Minute
 	emptyMost = 20 * time.Minute
 )
@@ -353,6 +353,7 @@ func (w *World) settled() (found *Breach) {
 			say("L2", "pod %s has no node", pod.Name)
 		}
 	})
+	busy := map[string]bool{} // pools whose budget is taken by a node that cannot go
 	owned, claims, up := map[string]bool{}, map[string]*karpv1.NodeClaim{}, map[string]int64{}
 	w.claims(func(c *karpv1.NodeClaim) {
 		if c.DeletionTimestamp == nil && c.StatusConditions().IsTrue(karpv1.ConditionInitialized) {
@@ -361,6 +362,9 @@ func (w *World) settled() (found *Breach) {
 		kept := false // by a pod that must not be disrupted, for as long as it is there
 		if node := w.nodeOf(instanceOf(c)); node != nil {
 			w.podsOn(node.Name, func(pod *corev1.Pod) { kept = kept || protected(pod) })
+		}
+		if c.DeletionTimestamp != nil && kept {
+			busy[c.Labels[karpv1.NodePoolLabelKey]] = true
 		}
 		if c.DeletionTimestamp != nil && w.loop.now.Sub(c.DeletionTimestamp.Time) > 10*time.Minute && !kept {
 			say("L3", "NodeClaim %s has been going for %v", c.Name, w.loop.now.Sub(c.DeletionTimestamp.Time))
@@ -372,8 +376,11 @@ func (w *World) settled() (found *Breach) {
 			say("S1", "instance %s has no NodeClaim", in.ID)
 		}
 	})
+	static := map[string]bool{} // pools whose nodes may be empty
 	w.server.Each(&karpv1.NodePool{}, func(o client.Object) {
-		if p := o.(*karpv1.NodePool); p.Spec.Replicas != nil && up[p.Name] != *p.Spec.Replicas {
+		p := o.(*karpv1.NodePool)
+		static[p.Name] = p.Spec.Replicas != nil
+		if p.Spec.Replicas != nil && up[p.Name] != *p.Spec.Replicas {
 			say("P103", "static NodePool %s has %d nodes and replicas is %d", p.Name, up[p.Name], *p.Spec.Replicas)
 		}
 	})
@@ -387,7 +394,8 @@ func (w *World) settled() (found *Breach) {
 		if slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == karpv1.DisruptedTaintKey }) {
 			say("L1", "node %s has the taint %s and nothing disrupts it", node.Name, karpv1.DisruptedTaintKey)
 		}
-		if since := w.empty[node.Name]; !since.IsZero() && w.loop.now.Sub(since) > emptyMost {
+		pool := claim.Labels[karpv1.NodePoolLabelKey]
+		if since := w.empty[node.Name]; !static[pool] && !busy[pool] && !since.IsZero() && w.loop.now.Sub(since) > emptyMost {
 			say("L1", "node %s has been empty for %v", node.Name, w.loop.now.Sub(since))
 		}
 	})
