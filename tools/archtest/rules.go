@@ -103,12 +103,12 @@ var Rules = []Rule{
 		Reason: "what caches keep of objects",
 	},
 	{
-		Package: "internal/state/toworld", Imports: imports(kubernetes, []string{"internal/engine/world", "internal/engine/req", "internal/state/trim", "api/karpenter/...", "k8s.io/component-helpers"}),
+		Package: "internal/state/toworld", Imports: imports(kubernetes, []string{"internal/engine/world", "internal/engine/req", "internal/state/trim", "api/karpenter/...", "api/autoscaling/...", "k8s.io/component-helpers"}),
 		Bans:   bans(banClock, banRandom, banEnv, banContext),
 		Reason: "what one object means in the engine's world",
 	},
 	{
-		Package: "internal/state/dump", Imports: imports(kubernetes, []string{"internal/engine/world", "internal/state/toworld", "internal/state/trim", "api/karpenter/..."}),
+		Package: "internal/state/dump", Imports: imports(kubernetes, []string{"internal/engine/world", "internal/state/toworld", "internal/state/trim", "api/karpenter/...", "api/autoscaling/..."}),
 		Bans:   bans(banClock, banRandom, banEnv, banContext),
 		Reason: "text in, objects out, and back; knows no mirror",
 	},
