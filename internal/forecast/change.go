@@ -15,8 +15,8 @@ import (
 	awsv1 "karpenter/api/aws/v1"
 	v1 "karpenter/api/karpenter/v1"
 	"karpenter/api/karpenter/v1alpha1"
+	"karpenter/internal/state"
 	"karpenter/internal/state/dump"
-	"karpenter/internal/state/toworld"
 )
 
 // Change is a cluster with manifests applied to it that nobody has applied.
@@ -354,8 +354,7 @@ func (c *Change) other(m map[string]any, id identity) error {
 func (c *Change) release(id identity) (any bool) {
 	count := len(c.Objects.Pods)
 	c.Objects.Pods = slices.DeleteFunc(c.Objects.Pods, func(p *corev1.Pod) bool {
-		buffer, _ := toworld.SpareOf(p)
-		return buffer == id.space+"/"+id.name
+		return state.SpareOf(p) == id.space+"/"+id.name
 	})
 	return len(c.Objects.Pods) < count
 }

@@ -82,6 +82,7 @@ var golden = map[string][]string{
 		"karpenter_pod_deletion_cost_nodes_with_pending_annotation_writes gauge nodepool", "karpenter_pod_deletion_cost_pod_annotation_writes_total counter result",
 	},
 	"ours": {
+		"karpenter_capacitybuffers_spare_pods gauge name,namespace,state",
 		"karpenter_consolidation_evicted_pods_total counter nodepool", "karpenter_consolidation_moved_pods_total counter nodepool,outcome",
 		"karpenter_consolidation_savings_dollars_per_hour_total counter nodepool", "karpenter_nodepools_pods gauge nodepool",
 		"karpenter_nodepools_replicas gauge nodepool",
@@ -127,7 +128,7 @@ func goldenStatus() []string {
 	var lines []string
 	for kind, extra := range map[string]string{
 		"": "group,kind", "nodeclaim_": "karpenter_k8s_aws_ec2nodeclass,karpenter_sh_nodepool", "nodepool_": "",
-		"node_": "karpenter_k8s_aws_ec2nodeclass,karpenter_sh_initialized,karpenter_sh_nodepool", "ec2nodeclass_": "", "nodeoverlay_": "",
+		"node_": "karpenter_k8s_aws_ec2nodeclass,karpenter_sh_initialized,karpenter_sh_nodepool", "ec2nodeclass_": "", "nodeoverlay_": "", "capacitybuffer_": "",
 	} {
 		for _, line := range []string{
 			"status_condition_transition_seconds histogram status,to_status,type", "status_condition_transitions_total counter reason,status,type",

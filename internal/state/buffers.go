@@ -13,6 +13,25 @@ import (
 	"karpenter/internal/state/toworld"
 )
 
+// Shape is what a buffer keeps room for.
+type Shape = toworld.Shape
+
+// BufferReplicas is how many spare pods a buffer asks for; see toworld.BufferReplicas.
+func BufferReplicas(b *bufferv1.CapacityBuffer, s Shape) (int32, error) {
+	return toworld.BufferReplicas(b, s)
+}
+
+// BufferPod is the pod by which a mirror is shown the spare pods of a buffer.
+func BufferPod(b *bufferv1.CapacityBuffer, template *corev1.PodTemplateSpec, replicas int32) *corev1.Pod {
+	return toworld.BufferPod(b, template, replicas)
+}
+
+// SpareOf says which buffer, as namespace/name, such a pod stands for; "" of any other.
+func SpareOf(p *corev1.Pod) string {
+	buffer, _ := toworld.SpareOf(p)
+	return buffer
+}
+
 // loadBuffers shows the spare pods of buffers that nobody has resolved: those of files, and of clusters that are read without the
 // controller. What a workload's pods look like, and how many there are, is told by its pods. A buffer that stands in a recording as a
 // pod is resolved already.

@@ -183,7 +183,7 @@ var Rules = []Rule{
 	},
 	{
 		Package: "internal/control/...",
-		Imports: imports(kubernetes, clients, []string{"internal/control/...", "internal/wait", "internal/model", "internal/ledger", "internal/state", "internal/state/dump", "internal/state/toworld", "internal/engine/...", "internal/cloud", "internal/meter", "api/...", "github.com/go-logr/logr"}),
+		Imports: imports(kubernetes, clients, []string{"internal/control/...", "internal/wait", "internal/model", "internal/ledger", "internal/state", "internal/state/dump", "internal/engine/...", "internal/cloud", "internal/meter", "api/...", "github.com/go-logr/logr"}),
 		Bans:    bans(banClock, banRandom, banEnv, banContext),
 		Reason:  "thin reconcilers: the only writers to Kubernetes; a cloud is what package cloud says, whichever it is; logr is how the manager hands on who reconciles what",
 	},
@@ -212,7 +212,7 @@ var Rules = []Rule{
 		Reason:  "a whole cluster on one computer",
 	},
 	{
-		Package: "internal/sim", Imports: imports(kubernetes, clients, []string{"internal/sim/kube", "internal/operator", "internal/control", "internal/cloud", "internal/cloud/aws", "internal/cloud/simaws", "internal/cloud/simaws/catalog", "internal/wait", "api/...", "k8s.io/component-helpers", "github.com/aws", "github.com/go-logr/logr"}),
+		Package: "internal/sim", Imports: imports(kubernetes, clients, []string{"internal/sim/kube", "internal/engine/why", "internal/operator", "internal/control", "internal/cloud", "internal/cloud/aws", "internal/cloud/simaws", "internal/cloud/simaws/catalog", "internal/wait", "api/...", "k8s.io/component-helpers", "github.com/aws", "github.com/go-logr/logr"}),
 		Bans:   bans(banClock, banSeeded, banEnv),
 		Reason: "a cluster in simulated time around the wiring of operator",
 	},
@@ -222,7 +222,7 @@ var Rules = []Rule{
 		Reason: "an API server in memory: the same calls give the same answers; apiextensions' own packages read and check our definitions",
 	},
 	{
-		Package: "internal/forecast", Imports: imports(kubernetes, []string{"k8s.io/apiextensions-apiserver", "internal/model", "internal/ledger", "internal/state", "internal/state/dump", "internal/state/toworld", "internal/engine/...", "api/..."}),
+		Package: "internal/forecast", Imports: imports(kubernetes, []string{"k8s.io/apiextensions-apiserver", "internal/model", "internal/ledger", "internal/state", "internal/state/dump", "internal/engine/...", "api/..."}),
 		Bans:   bans(banClock, banRandom, banEnv, banContext),
 		Reason: "carries decisions out on copies of objects, and nowhere else",
 	},
@@ -233,7 +233,7 @@ var Rules = []Rule{
 	},
 	{
 		Package: "internal/cli/...",
-		Imports: imports(kubernetes, clients, []string{"internal/cli/...", "internal/forecast", "internal/operator", "internal/web", "internal/model", "internal/ledger", "internal/explain", "internal/state", "internal/state/dump", "internal/engine/...", "internal/cloud/simaws", "api/...", "golang.org/x/term", "github.com/spf13/cobra", "github.com/spf13/pflag"}),
+		Imports: imports(kubernetes, clients, []string{"internal/cli/...", "internal/forecast", "internal/operator", "internal/sim", "internal/web", "internal/model", "internal/ledger", "internal/explain", "internal/state", "internal/state/dump", "internal/engine/...", "internal/cloud/simaws", "api/...", "golang.org/x/term", "github.com/spf13/cobra", "github.com/spf13/pflag"}),
 		Bans:    bans(banRandom, banContext),
 		Reason:  "commands stop before anything is carried out",
 	},

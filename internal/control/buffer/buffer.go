@@ -27,7 +27,6 @@ import (
 	"karpenter/internal/control/provision"
 	"karpenter/internal/meter"
 	"karpenter/internal/state"
-	"karpenter/internal/state/toworld"
 )
 
 const (
@@ -162,7 +161,7 @@ func (r *Reconciler) look(ctx context.Context, b *bufferv1.CapacityBuffer) (*fou
 	}
 	var s standing
 	if err == nil {
-		if s.replicas, err = toworld.BufferReplicas(b, f.shape); err != nil {
+		if s.replicas, err = state.BufferReplicas(b, f.shape); err != nil {
 			err = failed("%s", err)
 		}
 	}
@@ -171,7 +170,7 @@ func (r *Reconciler) look(ctx context.Context, b *bufferv1.CapacityBuffer) (*fou
 	}
 	var pod *corev1.Pod
 	if s.failure == nil && s.replicas > 0 {
-		pod = toworld.BufferPod(b, f.shape.Template, s.replicas)
+		pod = state.BufferPod(b, f.shape.Template, s.replicas)
 	}
 	r.show(client.ObjectKeyFromObject(b), pod)
 	return f, s, nil

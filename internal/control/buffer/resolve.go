@@ -16,12 +16,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	bufferv1 "karpenter/api/autoscaling/v1beta1"
-	"karpenter/internal/state/toworld"
+	"karpenter/internal/state"
 )
 
 // found is what a buffer's reference names.
 type found struct {
-	shape toworld.Shape
+	shape state.Shape
 	// template names the PodTemplate, if it is one; generation is that of the object.
 	template   *bufferv1.LocalObjectRef
 	generation int64
@@ -64,7 +64,7 @@ func (r *Reconciler) podTemplate(ctx context.Context, b *bufferv1.CapacityBuffer
 	if err != nil {
 		return f, refused("PodTemplate "+ref.Name, err)
 	}
-	f.generation, f.shape = t.Generation, toworld.Shape{Template: &t.Template}
+	f.generation, f.shape = t.Generation, state.Shape{Template: &t.Template}
 	return f, nil
 }
 
@@ -128,7 +128,7 @@ func (r *Reconciler) scalable(ctx context.Context, b *bufferv1.CapacityBuffer, r
 	if replicas == nil {
 		replicas = new(int32(1))
 	}
-	f.generation, f.shape = obj.GetGeneration(), toworld.Shape{Template: template, Scaled: replicas}
+	f.generation, f.shape = obj.GetGeneration(), state.Shape{Template: template, Scaled: replicas}
 	return f, nil
 }
 
@@ -180,7 +180,7 @@ func (r *Reconciler) scaled(ctx context.Context, b *bufferv1.CapacityBuffer, ref
 	if template == nil {
 		return f, failed("spec.scalableRef: %s %s has no pods yet that show what they look like (selector %q)", ref.Kind, ref.Name, selector)
 	}
-	f.shape = toworld.Shape{Template: template, Scaled: new(int32(replicas))}
+	f.shape = state.Shape{Template: template, Scaled: new(int32(replicas))}
 	return f, nil
 }
 
