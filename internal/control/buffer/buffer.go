@@ -34,6 +34,10 @@ const (
 	name = "capacitybuffer"
 	// pollEvery is how often kinds are looked at that are not watched (P3).
 	pollEvery = 30 * time.Second
+	// A watch of a kind takes a moment to begin, and does not show what was deleted before. So for youngFor the buffers that name a kind
+	// are looked at every youngEvery besides.
+	youngFor   = 30 * time.Second
+	youngEvery = 5 * time.Second
 	// workers is how many buffers are resolved at once.
 	workers = 4
 )
@@ -64,7 +68,7 @@ type Reconciler struct {
 	// shown is what the mirror has, by buffer; fared how buffers fare in the last plan, by namespace/name.
 	shown   map[types.NamespacedName]*corev1.Pod
 	fared   map[string]provision.Fared
-	watched map[schema.GroupVersionKind]bool
+	watched map[schema.GroupVersionKind]time.Time // since when
 }
 
 // Register makes the manager run the reconciler, on every replica.
@@ -135,8 +139,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, err
 	}
 	result := reconcile.Result{}
-	if f != nil && f.polled {
+	switch {
+	case f != nil && f.polled:
 		result.RequeueAfter = pollEvery
+	case f != nil && r.young(f.kind):
+		result.RequeueAfter = youngEvery
 	}
 	if !r.leads() {
 		return result, nil
@@ -211,11 +218,11 @@ func (r *Reconciler) forget(key types.NamespacedName) {
 func (r *Reconciler) follow(kind schema.GroupVersionKind) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.watched[kind] || r.controller == nil {
+	if !r.watched[kind].IsZero() || r.controller == nil {
 		return
 	}
 	if r.watched == nil {
-		r.watched = map[schema.GroupVersionKind]bool{}
+		r.watched = map[schema.GroupVersionKind]time.Time{}
 	}
 	obj := &metav1.PartialObjectMetadata{}
 	obj.SetGroupVersionKind(kind)
@@ -224,7 +231,14 @@ func (r *Reconciler) follow(kind schema.GroupVersionKind) {
 		r.Log.Error("could not watch a kind that buffers name", "kind", kind.Kind, "error", err)
 		return
 	}
-	r.watched[kind] = true
+	r.watched[kind] = r.Clock.Now()
+}
+
+// young says whether the watch of a kind may not show everything yet.
+func (r *Reconciler) young(kind schema.GroupVersionKind) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.Clock.Now().Sub(r.watched[kind]) < youngFor
 }
 
 // usersOf finds the buffers that name an object of a kind.
