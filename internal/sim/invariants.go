@@ -35,6 +35,7 @@ type rules struct {
 	killed, foreigners map[string]bool // instances
 	foreignNodes       int
 	poisoned, restored bool
+	rest               bool // empty nodes are looked for in the end
 	checked            time.Time
 	crashed            int
 	started            []time.Time // processes
@@ -375,7 +376,7 @@ func (w *World) settled() (found *Breach) {
 		if slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == karpv1.DisruptedTaintKey }) {
 			say("L1", "node %s has the taint %s and nothing disrupts it", node.Name, karpv1.DisruptedTaintKey)
 		}
-		if since := w.empty[node.Name]; !since.IsZero() && w.loop.now.Sub(since) > emptyMost {
+		if since := w.empty[node.Name]; w.rest && !since.IsZero() && w.loop.now.Sub(since) > emptyMost {
 			say("L1", "node %s has been empty for %v", node.Name, w.loop.now.Sub(since))
 		}
 	})
