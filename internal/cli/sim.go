@@ -60,7 +60,7 @@ A plan has a line for the seed and one for each step: a time and what happens th
 	f := cmd.Flags()
 	f.Uint64Var(&s.seed, "seed", 0, "play this seed only, to its end")
 	f.StringVar(&s.plan, "plan", "", "file with a plan to play instead, or - for standard input")
-	f.DurationVar(&s.length, "for", 10*time.Second, "how long to play if neither --seed nor --plan is given")
+	f.DurationVar(&s.length, "for", 10*time.Second, "how long to play one seed after another if none is given")
 	f.IntVar(&s.shrink, "shrink", 60, "how many plays to spend on looking for a shorter plan that breaks the same rule")
 	f.BoolVar(&s.history, "history", false, "print everything that happens; needs --seed or --plan")
 	return cmd
@@ -80,7 +80,7 @@ func (s *simulating) run(ctx context.Context, in io.Reader, out io.Writer) error
 	case s.seeded && s.plan != "":
 		return errors.New("--seed and --plan: a plan has its own seed; give one of them")
 	case s.history && !s.seeded && s.plan == "":
-		return errors.New("--history: give --seed or --plan; of many runs it would be too much")
+		return errors.New("--history: give --seed or --plan; of many worlds it would be too much")
 	case s.length <= 0:
 		return fmt.Errorf("--for is %s; give a time above zero, such as 30s", s.length)
 	case s.shrink < 0:
@@ -105,7 +105,7 @@ func (s *simulating) run(ctx context.Context, in io.Reader, out io.Writer) error
 		switch {
 		case errors.Is(err, errOver) || err == nil && !s.now().Before(s.began.Add(s.length)):
 			s.progress(out, true)
-			fmt.Fprintf(out, "Played --seed %d to %d: no rule was broken.\nOne of them again: karpenter sim --seed %d\n", first, seed, first)
+			fmt.Fprintf(out, "Played seed %d to seed %d: no rule was broken.\nOne of them again: karpenter sim --seed %d\n", first, seed, first)
 			return nil
 		case err != nil:
 			return err

@@ -35,6 +35,7 @@ type rules struct {
 	killed, foreigners map[string]bool // instances
 	foreignNodes       int
 	poisoned, restored bool
+	rest               bool // empty nodes are looked for in the end
 	checked            time.Time
 	crashed            int
 	started            []time.Time // processes
@@ -395,7 +396,7 @@ func (w *World) settled() (found *Breach) {
 			say("L1", "node %s has the taint %s and nothing disrupts it", node.Name, karpv1.DisruptedTaintKey)
 		}
 		pool := claim.Labels[karpv1.NodePoolLabelKey]
-		if since := w.empty[node.Name]; !static[pool] && !busy[pool] && !since.IsZero() && w.loop.now.Sub(since) > emptyMost {
+		if since := w.empty[node.Name]; w.rest && !static[pool] && !busy[pool] && !since.IsZero() && w.loop.now.Sub(since) > emptyMost {
 			say("L1", "node %s has been empty for %v", node.Name, w.loop.now.Sub(since))
 		}
 	})

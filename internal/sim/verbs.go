@@ -38,7 +38,7 @@ func init() {
 		"poison":   {"poison", "adds objects that cannot work: a pool without a class, a pod that fits nowhere, a claim that cannot be launched", func(args []string) (func(*World) error, error) { return doing(args, (*World).poison) }},
 		"restore":  {"restore", "has the API server forget all NodeClaims, as a restored etcd does", func(args []string) (func(*World) error, error) { return doing(args, (*World).restoreBackup) }},
 		"calm":     {"calm", "ends everything that goes wrong", func(args []string) (func(*World) error, error) { return plain(args, (*World).calm) }},
-		"end":      {"end", "looks whether everything has come right", func(args []string) (func(*World) error, error) { return doing(args, (*World).Settled) }},
+		"end":      {"end [rest]", "looks whether everything has come right; with rest also whether no node is empty", readEnd},
 	}
 }
 
@@ -277,6 +277,16 @@ func readStock(args []string) (func(*World) error, error) {
 	}
 	rule := simaws.StockRule{Type: args[0], Zone: args[1], CapacityType: args[2], Count: n}
 	return func(w *World) error { return w.aws.SetStock(rule) }, nil
+}
+
+func readEnd(args []string) (func(*World) error, error) {
+	if len(args) == 1 && args[0] == "rest" {
+		return func(w *World) error {
+			w.rest = true
+			return w.Settled()
+		}, nil
+	}
+	return doing(args, (*World).Settled)
 }
 
 func readDelete(args []string) (func(*World) error, error) {

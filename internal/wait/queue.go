@@ -3,6 +3,9 @@ package wait
 import (
 	"container/heap"
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -55,6 +58,7 @@ func Serve[K comparable](ctx context.Context, c Clock, q workqueue.TypedInterfac
 
 // queue is a queue in simulated time: what is added later than now is there when somebody looks after that time.
 type queue[K comparable] struct {
+	mu      sync.Mutex // while sources start, beside each other
 	clock   Scheduler
 	limiter workqueue.TypedRateLimiter[K]
 	ready   []K
@@ -74,13 +78,19 @@ func (q *queue[K]) take() {
 		next := heap.Pop(&q.later).(entry[K])
 		if q.due[next.key].Equal(next.at) {
 			delete(q.due, next.key)
-			q.Add(next.key)
+			q.add(next.key)
 		}
 	}
 }
 
 // Add implements workqueue.TypedInterface.
 func (q *queue[K]) Add(k K) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.add(k)
+}
+
+func (q *queue[K]) add(k K) {
 	if q.closed || q.dirty[k] {
 		return
 	}
@@ -92,12 +102,16 @@ func (q *queue[K]) Add(k K) {
 
 // Len implements workqueue.TypedInterface.
 func (q *queue[K]) Len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	q.take()
 	return len(q.ready)
 }
 
 // pop takes the first that is ready.
 func (q *queue[K]) pop() K {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	k := q.ready[0]
 	q.ready = q.ready[1:]
 	delete(q.dirty, k)
@@ -106,9 +120,15 @@ func (q *queue[K]) pop() K {
 }
 
 // Get implements workqueue.TypedInterface, for the workers of others: they are told that there is nothing to do any more, because
-// Serve does it.
+// Serve does it. When the first one asks, all sources have started: which of them was first is chance, so what they have brought is put
+// in order.
 func (q *queue[K]) Get() (k K, shutdown bool) {
-	q.once.Do(func() { close(q.asked) })
+	q.once.Do(func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		slices.SortFunc(q.ready, func(a, b K) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+		close(q.asked)
+	})
 	return k, true
 }
 
@@ -117,6 +137,8 @@ func (q *queue[K]) Asked() <-chan struct{} { return q.asked }
 
 // Done implements workqueue.TypedInterface.
 func (q *queue[K]) Done(k K) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	delete(q.busy, k)
 	if q.dirty[k] {
 		q.ready = append(q.ready, k)
@@ -125,8 +147,10 @@ func (q *queue[K]) Done(k K) {
 
 // AddAfter implements workqueue.TypedDelayingInterface.
 func (q *queue[K]) AddAfter(k K, d time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	if d <= 0 {
-		q.Add(k)
+		q.add(k)
 		return
 	}
 	at := q.clock.Now().Add(d)
