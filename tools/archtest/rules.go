@@ -217,6 +217,10 @@ var Rules = []Rule{
 		Reason: "a cluster in simulated time around the wiring of operator",
 	},
 	{
+		Package: "internal/sim/mutants/...", Imports: []string{"internal/sim", "internal/sim/mutants/..."},
+		Reason: "defects that are put into a copy of the code, to see that they are found",
+	},
+	{
 		Package: "internal/sim/kube", Imports: imports(kubernetes, clients, []string{"k8s.io/apiserver", "api/crds"}),
 		Bans:   bans(banClock, banSeeded, banEnv),
 		Reason: "an API server in memory: the same calls give the same answers; apiextensions' own packages read and check our definitions",
