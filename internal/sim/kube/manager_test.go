@@ -25,6 +25,8 @@ const settled = time.Minute
 type world struct {
 	t *testing.T
 	c client.Client
+	// managed says that kube-controller-manager is at work.
+	managed bool
 }
 
 // create waits for the service account that pods need, which kube-controller-manager makes.
@@ -104,12 +106,33 @@ func (w *world) budgets() {
 			}
 			must(w.t, w.c.Status().Update(w.t.Context(), pod))
 		}
+		if app == "set" && w.managed {
+			w.complete(app)
+		}
 		for form, spec := range map[string]policyv1.PodDisruptionBudgetSpec{
 			"min": {MinAvailable: new(intstr.FromInt32(2))}, "percent": {MinAvailable: new(intstr.FromString("34%"))},
 			"max": {MaxUnavailable: new(intstr.FromInt32(2))}, "share": {MaxUnavailable: new(intstr.FromString("50%"))},
 		} {
 			spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
 			w.create(&policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: app + "-" + form}, Spec: spec})
+		}
+	}
+}
+
+// complete waits until a ReplicaSet has the pods that were made for it, and none of its own: of several budgets for a pod only one is told
+// when the pod goes.
+func (w *world) complete(name string) {
+	w.t.Helper()
+	for end := time.Now().Add(settled); ; time.Sleep(100 * time.Millisecond) {
+		var rs appsv1.ReplicaSet
+		var pods corev1.PodList
+		must(w.t, w.c.Get(w.t.Context(), client.ObjectKey{Namespace: "default", Name: name}, &rs))
+		must(w.t, w.c.List(w.t.Context(), &pods, client.InNamespace("default"), client.MatchingLabels{"app": name}))
+		if rs.Status.Replicas == 3 && len(pods.Items) == 3 {
+			return
+		}
+		if time.Now().After(end) {
+			w.t.Fatalf("ReplicaSet %s has %d pods in its status and %d in all after %v, want 3", name, rs.Status.Replicas, len(pods.Items), settled)
 		}
 	}
 }
@@ -149,7 +172,7 @@ func TestSameAsManager(t *testing.T) {
 	}
 	s := NewServer(harness.Scheme(), time.Now)
 	cluster := harness.Start(t, harness.Options{Controllers: true})
-	ours, theirs := &world{t, s.Client("test")}, &world{t, cluster.Client}
+	ours, theirs := &world{t: t, c: s.Client("test")}, &world{t: t, c: cluster.Client, managed: true}
 	theirs.collecting()
 	for _, w := range []*world{ours, theirs} {
 		w.owners()
