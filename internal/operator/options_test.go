@@ -18,6 +18,7 @@ import (
 	"karpenter/internal/cloud/aws/awsplug"
 	"karpenter/internal/clouds"
 	"karpenter/internal/engine/life"
+	"karpenter/internal/meter"
 	"karpenter/internal/plug"
 	"karpenter/internal/setting"
 )
@@ -51,7 +52,7 @@ func TestO60_O73_Defaults(t *testing.T) {
 	if got.Kind.GroupKind() != awsv1.EC2NodeClassGroupKind {
 		t.Errorf("the kind of node class is %v", got.Kind.GroupKind())
 	}
-	got.Cloud, got.Kind = nil, cloud.Kind{}
+	got.Cloud, got.Kind, got.Meter = nil, cloud.Kind{}, meter.Cloud{}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("defaults (-want +got):\n%s", diff)
 	}

@@ -19,7 +19,7 @@ import (
 func metered(t *testing.T) (*testWorld, *prometheus.Registry) {
 	registry := prometheus.NewRegistry()
 	w := newWorld(t)
-	w.opt.Meter = meter.New(registry)
+	w.opt.Meter = meter.New(registry, Meter())
 	w.opt.Clients = NewClients(Instrument(w.config(controllerKey), w.opt.Meter, w.clock))
 	w.restart()
 	w.load()

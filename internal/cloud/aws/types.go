@@ -115,7 +115,7 @@ func (p *Provider) Forget(class string) {
 	p.adjusted.forget(class)
 	p.placements.Delete(class)
 	p.tried.Delete(class)
-	p.opt.Meter.Drop(meter.UserDataBytes, "nodeclass", class)
+	p.opt.Meter.Drop(UserDataBytes, "nodeclass", class)
 }
 
 func (p *Provider) inputs(class, kubelet string) (inputs, error) {

@@ -288,7 +288,7 @@ func TestD60_T12_NoticesAreActedOnOnceAndForOwnInstancesOnly(t *testing.T) {
 	events := record.NewFakeRecorder(100)
 	dry, series := 0, prometheus.NewRegistry()
 	r := &class.Interruption{
-		Meter:  meter.New(series),
+		Meter:  meter.New(series, meter.Cloud{}),
 		Client: cluster.Client, Inbox: box, InstanceID: aws.ParseProviderID, Clock: clock.RealClock{}, Log: quiet,
 		Recorder: control.NewRecorder(events, time.Now), Interrupted: func(map[string]string) { dry++ },
 	}
