@@ -8,8 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"karpenter/cloud"
 	"karpenter/internal/cli/builtin"
-	"karpenter/internal/cloud"
 	"karpenter/internal/state"
 )
 

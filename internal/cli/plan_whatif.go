@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"karpenter/api/convert"
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 	"karpenter/internal/engine/disrupt"
 	"karpenter/internal/engine/why"
 	"karpenter/internal/forecast"

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 	"karpenter/internal/engine/why"
 	"karpenter/internal/forecast"
 	"karpenter/internal/ledger"

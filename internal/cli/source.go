@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 	"karpenter/internal/forecast"
 	"karpenter/internal/ledger"
 	"karpenter/internal/model"

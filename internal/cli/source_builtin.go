@@ -13,8 +13,8 @@ import (
 	"time"
 
 	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/cloud"
 	"karpenter/internal/cli/builtin"
-	"karpenter/internal/cloud"
 	"karpenter/internal/engine/world"
 	"karpenter/internal/state"
 	"karpenter/internal/state/dump"

@@ -14,7 +14,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 )
 
 const (

@@ -2,8 +2,8 @@
 package clouds
 
 import (
+	"karpenter/cloud/plug"
 	"karpenter/internal/cloud/aws/awsplug"
-	"karpenter/internal/plug"
 )
 
 // Plugins are the providers; the first is the one that is taken unless another is named.

@@ -14,7 +14,7 @@ import (
 
 	v1 "karpenter/api/karpenter/v1"
 	"karpenter/api/karpenter/v1alpha1"
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 	"karpenter/internal/state"
 	"karpenter/internal/state/dump"
 )

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 	"karpenter/internal/cloud/aws"
 	"karpenter/internal/model"
 	"karpenter/internal/state/dump"

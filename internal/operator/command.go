@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/utils/clock"
 
-	"karpenter/internal/plug"
+	"karpenter/cloud/plug"
 )
 
 // NewCommand returns the command that runs the controller with one of the providers. version is the program's; the first provider is

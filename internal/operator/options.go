@@ -7,10 +7,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
+	"karpenter/cloud/plug"
+	"karpenter/cloud/setting"
 	"karpenter/internal/meter"
-	"karpenter/internal/plug"
-	"karpenter/internal/setting"
 )
 
 // PreferencePolicy says what is made of preferred affinities and the like.

@@ -13,14 +13,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	awsv1 "karpenter/api/aws/v1"
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
+	"karpenter/cloud/plug"
+	"karpenter/cloud/setting"
 	"karpenter/internal/cloud/aws"
 	"karpenter/internal/cloud/aws/awsplug"
 	"karpenter/internal/clouds"
 	"karpenter/internal/engine/life"
 	"karpenter/internal/meter"
-	"karpenter/internal/plug"
-	"karpenter/internal/setting"
 )
 
 var update = flag.Bool("update", false, "rewrite docs/reference/flags.md")

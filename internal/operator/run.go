@@ -26,10 +26,10 @@ import (
 	crmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"karpenter/cloud/plug"
 	"karpenter/internal/control"
 	"karpenter/internal/meter"
 	"karpenter/internal/operator/webhook"
-	"karpenter/internal/plug"
 )
 
 const (

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"strconv"
 
-	"karpenter/internal/plug"
-	"karpenter/internal/setting"
+	"karpenter/cloud/plug"
+	"karpenter/cloud/setting"
 )
 
 // Setting is one variable of the environment, which is also a flag.

@@ -3,7 +3,7 @@ package builtin
 import (
 	"context"
 
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 	"karpenter/internal/cloud/aws"
 	"karpenter/internal/control"
 	"karpenter/internal/engine/life"

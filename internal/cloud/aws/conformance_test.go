@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"karpenter/internal/cloud"
-	"karpenter/internal/cloud/cloudtest"
+	"karpenter/cloud"
+	"karpenter/cloud/cloudtest"
 	"karpenter/internal/cloud/simaws"
 )
 

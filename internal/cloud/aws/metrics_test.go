@@ -10,7 +10,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	awsv1 "karpenter/api/aws/v1"
-	"karpenter/internal/cloud/kit"
+	"karpenter/cloud/kit"
 	"karpenter/internal/cloud/simaws"
 	"karpenter/internal/meter"
 )

@@ -13,9 +13,9 @@ import (
 
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
+	"karpenter/cloud/kit"
 	"karpenter/internal/cloud/aws/shape"
-	"karpenter/internal/cloud/kit"
 	"karpenter/internal/engine/req"
 	"karpenter/internal/engine/world"
 	"karpenter/internal/meter"

@@ -9,11 +9,11 @@ import (
 
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/cloud/plug"
 	"karpenter/internal/cloud/aws"
 	"karpenter/internal/cloud/aws/class"
 	"karpenter/internal/control"
 	"karpenter/internal/control/claim"
-	"karpenter/internal/plug"
 )
 
 // How often what AWS has is looked up. Spot prices move within hours, and a stale one sends pods to the wrong capacity type; what

@@ -12,13 +12,13 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"karpenter/internal/cloud"
-	"karpenter/internal/cloud/kit"
+	"karpenter/cloud"
+	"karpenter/cloud/kit"
+	"karpenter/cloud/setting"
 	"karpenter/internal/control"
 	"karpenter/internal/control/claim"
 	"karpenter/internal/ledger"
 	"karpenter/internal/meter"
-	"karpenter/internal/setting"
 )
 
 // Plugin is a provider that the controller can be run with.

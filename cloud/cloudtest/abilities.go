@@ -8,7 +8,7 @@ import (
 	"time"
 
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 )
 
 // need ends the test if the provider cannot do something and says why.
