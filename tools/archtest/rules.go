@@ -271,8 +271,12 @@ var Rules = []Rule{
 		Reason: "picks a subcommand",
 	},
 	{
-		Package: "cmd/controller", Imports: []string{"internal/clouds", "internal/operator", "github.com/spf13/cobra"},
+		Package: "cmd/controller", Imports: []string{"internal/clouds", "cloud/controller"},
 		Reason: "what the image holds: the controller alone",
+	},
+	{
+		Package: "cloud/controller", Imports: []string{"cloud/plug", "internal/operator", "github.com/spf13/cobra"},
+		Reason: "the controller as a program, for whoever has a provider",
 	},
 	{
 		Package: "test/...", Imports: []string{"*"},

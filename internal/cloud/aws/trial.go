@@ -21,7 +21,6 @@ import (
 	"karpenter/internal/cloud/aws/shape"
 	"karpenter/internal/cloud/aws/userdata"
 	"karpenter/internal/engine/world"
-	"karpenter/internal/meter"
 )
 
 const (

@@ -18,7 +18,6 @@ import (
 	"karpenter/internal/cloud/aws/shape"
 	"karpenter/internal/engine/req"
 	"karpenter/internal/engine/world"
-	"karpenter/internal/meter"
 )
 
 // reservedDiscount makes reserved capacity cheaper than anything else, since it is paid for already, and keeps the order of
