@@ -17,10 +17,10 @@ import (
 	"karpenter/internal/state/dump"
 )
 
-// deleted is what the crowd comes to when objects are deleted.
 // kinds are those of node classes.
 var kinds = func() []*cloud.Kind { kind := aws.Kind(); return []*cloud.Kind{&kind} }()
 
+// deleted is what the crowd comes to when objects are deleted.
 func deleted(t *testing.T, names ...string) (*Change, *Outcome, error) {
 	t.Helper()
 	s := crowd(t, rand.New(rand.NewPCG(1, 1)))
