@@ -45,22 +45,22 @@ type Kind struct {
 // Is says whether a reference is to a class of this kind.
 func (k *Kind) Is(ref *karpv1.NodeClassReference) bool { return ref.Is(k.GroupKind()) }
 
-// Class is a node class with its kind.
-type Class struct {
+// KnownClass is a node class with its kind.
+type KnownClass struct {
 	Kind *Kind
 	NodeClass
 }
 
 // Is says whether a reference is to this class.
-func (c Class) Is(ref *karpv1.NodeClassReference) bool {
+func (c KnownClass) Is(ref *karpv1.NodeClassReference) bool {
 	return c.Kind.Is(ref) && ref.Name == c.GetName()
 }
 
 // Hash tells apart what nodes are made from.
-func (c Class) Hash() string { return c.Kind.Hash(c.NodeClass) }
+func (c KnownClass) Hash() string { return c.Kind.Hash(c.NodeClass) }
 
 // Ready is the condition that sums the class up.
-func (c Class) Ready() karpv1.Condition { return c.Kind.Ready(c.NodeClass) }
+func (c KnownClass) Ready() karpv1.Condition { return c.Kind.Ready(c.NodeClass) }
 
 // MarshalJSON writes the class as it is.
-func (c Class) MarshalJSON() ([]byte, error) { return json.Marshal(c.NodeClass) }
+func (c KnownClass) MarshalJSON() ([]byte, error) { return json.Marshal(c.NodeClass) }

@@ -16,8 +16,8 @@ import (
 // known are the providers that commands know of by themselves; the first is that of whatever names none.
 var known = builtin.Clouds()
 
-// kinds are their kinds of node classes.
-func kinds() []*cloud.Kind {
+// classKinds are their kinds of node classes.
+func classKinds() []*cloud.Kind {
 	var all []*cloud.Kind
 	for i := range known {
 		all = append(all, known[i].Kind)
@@ -28,7 +28,7 @@ func kinds() []*cloud.Kind {
 // knownLabels says which labels providers resolve, and under which other keys they know them.
 var knownLabels = func() state.Options {
 	o := state.Options{Aliases: map[string]string{}, NodeOverlays: true}
-	for _, k := range kinds() {
+	for _, k := range classKinds() {
 		maps.Copy(o.Aliases, k.Aliases)
 		o.ProviderDomains = append(o.ProviderDomains, k.Domains...)
 	}
@@ -39,7 +39,7 @@ var knownLabels = func() state.Options {
 // class.
 func kindNamed(apiVersion, kind string) *cloud.Kind {
 	gv, err := schema.ParseGroupVersion(apiVersion)
-	for _, k := range kinds() {
+	for _, k := range classKinds() {
 		if k.GroupVersionKind.Kind == kind && (apiVersion == "" || err == nil && gv.Group == k.Group) {
 			return k
 		}
@@ -48,8 +48,8 @@ func kindNamed(apiVersion, kind string) *cloud.Kind {
 }
 
 // readClass reads a node class.
-func readClass(kind *cloud.Kind, raw []byte) (cloud.Class, error) {
-	class := cloud.Class{Kind: kind, NodeClass: kind.New()}
+func readClass(kind *cloud.Kind, raw []byte) (cloud.KnownClass, error) {
+	class := cloud.KnownClass{Kind: kind, NodeClass: kind.New()}
 	if err := json.Unmarshal(raw, class.NodeClass); err != nil {
 		return class, fmt.Errorf("%s %q: %w", kind.GroupVersionKind.Kind, class.GetName(), err)
 	}

@@ -148,8 +148,8 @@ func (r *replaying) change(cmd *cobra.Command, recording *ledger.Recording, repo
 		return nil, err
 	}
 	c := &forecast.Change{
-		Objects: objects, Classes: recording.Classes, Kinds: kinds(), Now: recording.At,
-		Launchable: func(list []cloud.Class) (map[string]*dump.Catalog, error) {
+		Objects: objects, Classes: recording.Classes, Kinds: classKinds(), Now: recording.At,
+		Launchable: func(list []cloud.KnownClass) (map[string]*dump.Catalog, error) {
 			return launchable(context.WithoutCancel(cmd.Context()), recording.Classes, list)
 		},
 	}

@@ -91,7 +91,7 @@ type Loaded struct {
 	// reached is the controller that answered, if any.
 	reached *endpoint
 	// nodeClasses lists the cluster's node classes; nil where they cannot be had.
-	nodeClasses func(context.Context) ([]cloud.Class, error)
+	nodeClasses func(context.Context) ([]cloud.KnownClass, error)
 	// policies lists the cluster's LimitRanges and ResourceQuotas; nil where they cannot be had.
 	policies func(context.Context) (forecast.Policies, error)
 }
@@ -224,7 +224,7 @@ func (s *Source) fromList(ctx context.Context, data []byte, name string) (*Loade
 	r := ledger.NewRecording(s.clock(), knownLabels)
 	r.Objects = data
 	loaded := &Loaded{
-		Recording: r, From: name, plain: true, nodeClasses: func(context.Context) ([]cloud.Class, error) { return listedClasses(data) },
+		Recording: r, From: name, plain: true, nodeClasses: func(context.Context) ([]cloud.KnownClass, error) { return listedClasses(data) },
 		policies: func(context.Context) (forecast.Policies, error) { return listedPolicies(data) },
 	}
 	var err error

@@ -29,7 +29,7 @@ type facts struct {
 	guessed bool
 	zones   []string
 	// classes are those of the list, of which there are listed, and then plain ones for names that it does not explain.
-	classes []cloud.Class
+	classes []cloud.KnownClass
 	listed  int
 }
 
@@ -44,7 +44,7 @@ func kindOfRef(ref *karpv1.NodeClassReference) *cloud.Kind {
 	if ref.Kind == "" {
 		return known[0].Kind
 	}
-	for _, k := range kinds() {
+	for _, k := range classKinds() {
 		if k.Is(ref) {
 			return k
 		}
@@ -106,7 +106,7 @@ func readFacts(list []byte) (*facts, error) {
 	}
 	for _, name := range slices.SortedFunc(maps.Keys(names), func(a, b className) int { return cmp.Compare(a.name, b.name) }) {
 		if name.name != "" && name.kind != nil {
-			plain := cloud.Class{Kind: name.kind, NodeClass: name.kind.New()}
+			plain := cloud.KnownClass{Kind: name.kind, NodeClass: name.kind.New()}
 			plain.SetName(name.name)
 			f.classes = append(f.classes, plain)
 		}
@@ -116,7 +116,7 @@ func readFacts(list []byte) (*facts, error) {
 }
 
 // listedClasses are the node classes of a Kubernetes List.
-func listedClasses(list []byte) ([]cloud.Class, error) {
+func listedClasses(list []byte) ([]cloud.KnownClass, error) {
 	f, err := readFacts(list)
 	if err != nil {
 		return nil, err
@@ -204,7 +204,7 @@ func (c *builtInCache) load(ctx context.Context, f *facts) (catalogues map[strin
 	var built *builtin.Catalogue
 	var unsold []string // classes that only a controller knows
 	for i := range known {
-		of := slices.DeleteFunc(slices.Clone(f.classes), func(c cloud.Class) bool { return c.Kind != known[i].Kind })
+		of := slices.DeleteFunc(slices.Clone(f.classes), func(c cloud.KnownClass) bool { return c.Kind != known[i].Kind })
 		if len(of) == 0 {
 			continue
 		}

@@ -60,7 +60,7 @@ type listed struct {
 // listedKinds are all of them, node classes included.
 func listedKinds() []listed {
 	all := slices.Clone(listedAlways)
-	for i, k := range kinds() {
+	for i, k := range classKinds() {
 		all = slices.Insert(all, 3+i, listed{k.GroupVersion().String(), k.GroupVersionKind.Kind, classPath(k), false})
 	}
 	return all
@@ -121,11 +121,11 @@ func (c *cluster) list(ctx context.Context, workloads bool) ([]byte, error) {
 }
 
 // nodeClasses lists the cluster's node classes, of the kinds that it has.
-func (c *cluster) nodeClasses(ctx context.Context) ([]cloud.Class, error) {
-	var out []cloud.Class
+func (c *cluster) nodeClasses(ctx context.Context) ([]cloud.KnownClass, error) {
+	var out []cloud.KnownClass
 	var missing error
 	served := false
-	for _, kind := range kinds() {
+	for _, kind := range classKinds() {
 		items, err := c.items(ctx, classPath(kind), url.Values{})
 		var status *statusError
 		if errors.As(err, &status) && status.code == http.StatusNotFound {

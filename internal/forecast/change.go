@@ -28,11 +28,11 @@ type Change struct {
 	// Kinds are the kinds of node classes that manifests may be of; the first is that of whatever names none.
 	Kinds []*cloud.Kind
 	// NodeClasses are those that the cluster has, as far as they are known.
-	NodeClasses []cloud.Class
+	NodeClasses []cloud.KnownClass
 	// Policies are the cluster's, as far as they are known.
 	Policies Policies
 	// Launchable works out what node classes can launch that are new or different.
-	Launchable func([]cloud.Class) (map[string]*dump.Catalog, error)
+	Launchable func([]cloud.KnownClass) (map[string]*dump.Catalog, error)
 	// Delete names objects that are deleted before any manifest is applied, as KIND/NAME or KIND/NAMESPACE/NAME.
 	Delete []string
 
@@ -50,7 +50,7 @@ type Change struct {
 	Drift []Drifted
 
 	pools   map[string]bool // that were changed
-	classes []cloud.Class
+	classes []cloud.KnownClass
 	// touched are pods that were added or removed; disruption budgets that cover them are counted again.
 	touched []podLabels
 }
@@ -269,17 +269,17 @@ func (c *Change) kindOf(ref *v1.NodeClassReference) *cloud.Kind {
 
 // changed says whether the class of a reference is new or different.
 func (c *Change) changed(ref *v1.NodeClassReference) bool {
-	return slices.ContainsFunc(c.classes, func(n cloud.Class) bool { return n.Is(ref) })
+	return slices.ContainsFunc(c.classes, func(n cloud.KnownClass) bool { return n.Is(ref) })
 }
 
 // class applies a node class.
 func (c *Change) class(m map[string]any, id identity, kind *cloud.Kind) error {
 	m = withDefaults(m)
-	n := cloud.Class{Kind: kind, NodeClass: kind.New()}
+	n := cloud.KnownClass{Kind: kind, NodeClass: kind.New()}
 	if err := decode(m, n.NodeClass, id); err != nil {
 		return err
 	}
-	at := slices.IndexFunc(c.NodeClasses, func(o cloud.Class) bool { return o.Kind == kind && o.GetName() == n.GetName() })
+	at := slices.IndexFunc(c.NodeClasses, func(o cloud.KnownClass) bool { return o.Kind == kind && o.GetName() == n.GetName() })
 	switch {
 	case at < 0 && c.Classes[n.GetName()] == nil:
 		c.say("%s is new", id)
@@ -304,7 +304,7 @@ func (c *Change) class(m map[string]any, id identity, kind *cloud.Kind) error {
 }
 
 // parts are the fields of a class as the API shows them.
-func parts(class cloud.Class) map[string]any {
+func parts(class cloud.KnownClass) map[string]any {
 	out := map[string]any{}
 	if data, err := json.Marshal(class); err == nil {
 		_ = json.Unmarshal(data, &out)

@@ -72,7 +72,7 @@ func (c *Change) differs(claim *v1.NodeClaim, pool *v1.NodePool) (*Drifted, erro
 
 // classDrifts says whether the changed class makes nodes of the old one drift: whether the fields differ that its hash counts.
 func (c *Change) classDrifts(ref *v1.NodeClassReference) bool {
-	of := func(n cloud.Class) bool { return n.Is(ref) }
+	of := func(n cloud.KnownClass) bool { return n.Is(ref) }
 	now, was := slices.IndexFunc(c.classes, of), slices.IndexFunc(c.NodeClasses, of)
 	return now >= 0 && was >= 0 && c.classes[now].Hash() != c.NodeClasses[was].Hash()
 }

@@ -88,7 +88,7 @@ func (c *Change) classReady(ref *v1.NodeClassReference) (cond v1.Condition, know
 	if c.changed(ref) {
 		return cond, true
 	}
-	at := slices.IndexFunc(c.NodeClasses, func(n cloud.Class) bool { return n.Is(ref) })
+	at := slices.IndexFunc(c.NodeClasses, func(n cloud.KnownClass) bool { return n.Is(ref) })
 	if at < 0 {
 		if len(c.NodeClasses) == 0 || c.Classes[ref.Name] != nil {
 			return cond, false

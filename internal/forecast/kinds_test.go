@@ -41,7 +41,7 @@ func TestClassesOfAnyKind(t *testing.T) {
 	change := func(m map[string]any) *Change {
 		c := &Change{
 			Objects: objects, Kinds: append(slices.Clone(kinds), paper), Now: noon,
-			NodeClasses: []cloud.Class{{Kind: paper, NodeClass: &unstructured.Unstructured{Object: manifest(1)}}},
+			NodeClasses: []cloud.KnownClass{{Kind: paper, NodeClass: &unstructured.Unstructured{Object: manifest(1)}}},
 		}
 		if err := c.Apply([]map[string]any{m}); err != nil {
 			t.Fatal(err)

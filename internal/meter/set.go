@@ -57,6 +57,8 @@ func (m Metric) Full() string {
 // Set counts. It is safe for concurrent use; a nil Set does nothing.
 type Set struct {
 	families map[Name]*family
+	// order is that of the table.
+	order []Name
 	// kept collects all but live gauges.
 	kept *prometheus.Registry
 	// tracked are the kinds whose conditions are measured; wellKnown and snaked the labels of nodes, as nodes and metrics have them.
@@ -70,7 +72,7 @@ func New(reg prometheus.Registerer, c Cloud) *Set {
 	s := &Set{families: map[Name]*family{}, kept: prometheus.NewRegistry(), tracked: c.tracked(), wellKnown: c.WellKnown(), snaked: snakes(c.WellKnown())}
 	for _, m := range Table(c) {
 		f := newFamily(m)
-		s.families[m.Name] = f
+		s.families[m.Name], s.order = f, append(s.order, m.Name)
 		reg.MustRegister(f)
 		s.kept.MustRegister(keptOnly{f})
 	}

@@ -123,3 +123,8 @@ func cloudMetrics() []Metric {
 		{Name: BatchSize, Kind: Histogram, ID: "aws-7.5", Labels: []string{"batcher"}, Buckets: batchSizes(), Help: "Requests that one call was made for."},
 	}
 }
+
+// batchSizes are 1 to 1,000.
+func batchSizes() []float64 {
+	return []float64{1, 2, 4, 5, 10, 15, 20, 25, 30, 40, 50, 75, 100, 150, 200, 250, 300, 350, 400, 450, 500, 550, 600, 700, 800, 900, 1000}
+}

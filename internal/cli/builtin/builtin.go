@@ -45,7 +45,7 @@ type Query struct {
 	Region string
 	Zones  []string
 	// Classes are the node classes, with their status as far as they have one.
-	Classes []cloud.Class
+	Classes []cloud.KnownClass
 }
 
 // Load works out what node classes can launch, without network, credentials or cluster. Of a region that the catalogue lacks,

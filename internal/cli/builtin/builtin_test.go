@@ -15,7 +15,7 @@ func TestTheBuiltInCatalogueNeedsNobody(t *testing.T) {
 	begin := time.Now()
 	built, err := Load(t.Context(), Query{
 		Region: "us-west-2", Zones: []string{"us-west-2a", "us-west-2b"},
-		Classes: []cloud.Class{{NodeClass: &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}}}},
+		Classes: []cloud.KnownClass{{NodeClass: &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}}}},
 	})
 	if err != nil {
 		t.Fatal(err)

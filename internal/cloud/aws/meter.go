@@ -49,8 +49,3 @@ func growing() []float64 {
 	}
 	return buckets
 }
-
-// batchSizes are 1 to 1,000.
-func batchSizes() []float64 {
-	return []float64{1, 2, 4, 5, 10, 15, 20, 25, 30, 40, 50, 75, 100, 150, 200, 250, 300, 350, 400, 450, 500, 550, 600, 700, 800, 900, 1000}
-}
