@@ -1,6 +1,7 @@
 package cloudtest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -130,8 +131,9 @@ func (s *suite) drift() {
 }
 
 func (s *suite) tags() {
-	id := s.ids(s.settle(s.Provider, s.batch("b1", 1, s.Spec)))[0]
+	id := s.ids(s.settle(s.Provider, s.batch("b1", 2, s.Spec)))[0]
 	s.Advance(visible)
+	first, second := cmp.Or(s.TagKeys[0], "test-first"), cmp.Or(s.TagKeys[1], "test-second")
 	put := func(tags map[string]string) (err error) {
 		for range tries {
 			if err = s.Tag(s.ctx, id, tags); err == nil || errors.Is(err, errors.ErrUnsupported) {
@@ -141,14 +143,14 @@ func (s *suite) tags() {
 		}
 		return err
 	}
-	err := put(map[string]string{"test-first": "1"})
+	err := put(map[string]string{first: "1"})
 	if can := !errors.Is(err, errors.ErrUnsupported); can == (s.Cannot[Tags] != "") {
 		s.Fatalf("tags work %t (%v), and Harness.Cannot says %q: make them agree", can, err, s.Cannot[Tags])
 	} else if !can {
 		s.Skip(s.Cannot[Tags])
 	}
 	if err == nil {
-		err = put(map[string]string{"test-first": "2", "test-second": "2"})
+		err = put(map[string]string{first: "2", second: "2"})
 	}
 	if err != nil {
 		s.Fatal(err)
@@ -156,7 +158,7 @@ func (s *suite) tags() {
 	s.Advance(visible)
 	s.persist("get", func() error {
 		in, err := s.Get(s.ctx, id)
-		if err == nil && (in.Tags["test-first"] != "1" || in.Tags["test-second"] != "2") {
+		if err == nil && (in.Tags[first] != "1" || in.Tags[second] != "2") {
 			s.Errorf("tags are %v", in.Tags)
 		}
 		return err

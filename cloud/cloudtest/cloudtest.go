@@ -34,6 +34,8 @@ type Harness struct {
 	Left func(n int)
 	// Change changes the class, so that what was made from it before has drifted.
 	Change func()
+	// TagKeys are keys of tags that may be put on an instance, where not every key may.
+	TagKeys [2]string
 	// Cannot says why this provider or its cloud cannot do something that most can. What it does not name must work.
 	Cannot map[Ability]string
 	// Now is the cloud's time, and Advance moves it.

@@ -46,7 +46,7 @@ type objectKey struct {
 // out of date.
 func NewConditions(set *Set, now func() time.Time) *Conditions {
 	c := &Conditions{set: set, now: now, seen: map[objectKey]Object{}}
-	for _, t := range set.tracked {
+	for _, t := range set.kinds() {
 		c.live(t.kind)
 	}
 	c.live("")
@@ -176,7 +176,7 @@ func (c *Conditions) each(o Object, suffix string, v float64, measure func(*Set,
 
 // describe returns the labels that tell what an object is, in its kind's own metrics and in the older ones.
 func (c *Conditions) describe(o Object) (own, older []string) {
-	for _, t := range c.set.tracked {
+	for _, t := range c.set.kinds() {
 		if t.kind != o.Kind {
 			continue
 		}

@@ -42,6 +42,9 @@ func snakes(keys []string) []string {
 // NodeLabels returns the pairs that describe a node in the metrics by node (O12), from the node's own labels. Pairs of
 // the caller, such as "node_name" and its value, come first.
 func (s *Set) NodeLabels(labels map[string]string, pairs ...string) []string {
+	if s == nil {
+		return pairs
+	}
 	all := make([]string, len(pairs), len(pairs)+2*len(s.wellKnown))
 	copy(all, pairs)
 	for i, key := range s.wellKnown {

@@ -90,6 +90,14 @@ func New(reg prometheus.Registerer, c Cloud) *Set {
 	return s
 }
 
+// kinds are those whose conditions are measured.
+func (s *Set) kinds() []trackedKind {
+	if s == nil {
+		return nil
+	}
+	return s.tracked
+}
+
 // Add adds to a counter. labels are key, value pairs; those that are missing are empty.
 func (s *Set) Add(name Name, v float64, labels ...string) { s.do(name, v, labels, Counter) }
 

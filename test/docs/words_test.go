@@ -25,7 +25,7 @@ var words = []struct {
 	{`definitions?`, "CRDs", ""},
 	{`markets?`, "capacity type", "`market`"},
 	{`pocket AWS`, "AWS simulator", ""},
-	{`machines?`, "instance for the cloud's, node for Kubernetes', computer for the reader's", "virtual machine|machine image|`Machine`|^machine$"},
+	{`machines?`, "instance for the cloud's, node for Kubernetes', computer for the reader's", "virtual machine|machine image|`Machine`|^machine$|resources: \\[machines\\]"},
 	{`(?:takes?|taken|took) away|(?:goes?|going) away|(?:nodes?|instances?|claims?) (?:comes?|goes|leaves?)`, "is launched, is removed, is deleted, is disrupted", ""},
 	{`in vain|pods? (?:that )?(?:want|wants|wait|waits|have waited)|wait(?:s|ed)? for a node`, "pending, unschedulable", ""},
 	{`without a place|(?:finds?|found) no place`, "unschedulable, does not fit", ""},

@@ -7,13 +7,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	awsv1 "karpenter/api/aws/v1"
 	"karpenter/cloud"
 	"karpenter/cloud/cloudtest"
 	"karpenter/internal/cloud/simaws"
 )
 
 func (w *testWorld) harness() cloudtest.Harness {
-	spec := w.claim("x", typeIs("m5.large", "c5.large", "m5.xlarge")).Spec
+	spec := w.claim("x", onDemandOnly, typeIs("m5.large", "c5.large", "m5.xlarge")).Spec
 	impossible := spec.DeepCopy()
 	impossible.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100000")}
 	return cloudtest.Harness{
@@ -25,6 +26,7 @@ func (w *testWorld) harness() cloudtest.Harness {
 				w.must(w.sim.SetStock(simaws.StockRule{Type: "m5.large", Zone: "us-west-2a", CapacityType: "on-demand", Count: n}))
 			}
 		},
+		TagKeys: [2]string{"Name", awsv1.TagNodeClaim}, // others the shipped policies do not allow
 		Change: func() {
 			class := w.class("default").DeepCopy()
 			for i := range class.Status.AMIs {
