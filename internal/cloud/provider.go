@@ -23,7 +23,7 @@ type Provider interface {
 	Catalogue
 	Judge
 	Rebooter
-	// Name is the provider's name in logs and metrics, for example aws.
+	// Name is the provider's name in logs and metrics: one word.
 	Name() string
 }
 
@@ -45,6 +45,8 @@ type Result struct {
 
 // Fleet finds and ends instances of this cluster.
 type Fleet interface {
+	// InstanceID reads the id of an instance out of a node's or claim's provider ID. It does no I/O.
+	InstanceID(providerID string) (id string, err error)
 	// Get looks one instance up at the cloud itself, whatever tags it has. NotFound means that the cloud does not list it now,
 	// which alone is no proof that it is gone unless the reason is ReasonTerminated.
 	Get(ctx context.Context, id string) (*Instance, error)
@@ -69,6 +71,12 @@ type Catalogue interface {
 	// Types returns what the node class of that name can launch now, types that are out of stock included. The value is
 	// shared and never changes; a later call may return a newer one. It does no I/O.
 	Types(class string) (*Types, error)
+}
+
+// KubeletCatalogue is a Catalogue whose nodes have more or less room if a claim has kubelet settings of its own, as those of v1beta1 may.
+type KubeletCatalogue interface {
+	// TypesWith is Types for claims with these settings, in the text of convert.KubeletAnnotation; none if it is empty.
+	TypesWith(class, kubelet string) (*Types, error)
 }
 
 // Judge compares instances with what their class asks for today.
