@@ -75,3 +75,19 @@ func RepairPolicies() []cloud.RepairPolicy {
 	}
 	return out
 }
+
+// Ended says why the Machine of a claim has ended or is ending, or "": somebody else deletes it, or it has failed for good. A Machine that
+// is not shown at all is a matter of garbage collection, which asks for more proof.
+func (p *Provider) Ended(claim *karpv1.NodeClaim) (why string) {
+	m := p.store.byProviderID(claim.Status.ProviderID)
+	if m == nil {
+		return ""
+	}
+	if !m.DeletionTimestamp.IsZero() {
+		return "Machine " + id(m) + " is being deleted by somebody else"
+	}
+	if reason, failed := m.Status.Failed(); failed {
+		return "Machine " + id(m) + " has failed: " + reason
+	}
+	return ""
+}

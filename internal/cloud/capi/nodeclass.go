@@ -9,10 +9,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"karpenter/api/capi/v1alpha1"
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/cloud"
@@ -119,7 +120,7 @@ func (p *Provider) RefreshTemplates(ctx context.Context) error {
 // template reads status.capacity and status.nodeInfo of an infrastructure template. What it does not say is left empty.
 func (p *Provider) template(ctx context.Context, t templateKey) (out templateStatus, err error) {
 	op := fmt.Sprintf("read %s %s/%s", t.kind, t.namespace, t.name)
-	mapping, err := p.opt.Management.RESTMapper().RESTMapping(schemaGroupKind(t))
+	mapping, err := p.opt.Management.RESTMapper().RESTMapping(schema.GroupKind{Group: t.group, Kind: t.kind})
 	if meta.IsNoMatchError(err) {
 		return out, &cloud.Error{Class: cloud.NotFound, Op: op, Reason: "KindNotFound", Err: err}
 	}

@@ -156,3 +156,6 @@ func (k *keyed) lock(clock Clock, name key) (unlock func()) {
 		}
 	}
 }
+
+// Outages are scalable resources that are left alone for a while, because nothing could be made from them.
+func (p *Provider) Outages() []kit.Outage { return p.stock.Outages() }

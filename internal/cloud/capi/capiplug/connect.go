@@ -1,18 +1,17 @@
-package capi
+package capiplug
 
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"karpenter/internal/cloud/capi/kinds"
 )
@@ -21,8 +20,8 @@ func schemaGroupKind(t templateKey) schema.GroupKind {
 	return schema.GroupKind{Group: t.group, Kind: t.kind}
 }
 
-// Kubeconfig reads how to reach a management cluster of its own.
-func Kubeconfig(path string) (*rest.Config, error) {
+// kubeconfig reads how to reach a management cluster of its own.
+func kubeconfig(path string) (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", path)
 	if err != nil {
 		return nil, fmt.Errorf("--cluster-api-kubeconfig %s: %w; give a kubeconfig file of the management cluster", path, err)
@@ -30,8 +29,8 @@ func Kubeconfig(path string) (*rest.Config, error) {
 	return config, nil
 }
 
-// Scheme knows Cluster API's kinds in the version that the management cluster serves. An error says what is wrong with that cluster.
-func Scheme(config *rest.Config) (*runtime.Scheme, error) {
+// schemeOf knows Cluster API's kinds in the version that the management cluster serves. An error says what is wrong with that cluster.
+func schemeOf(config *rest.Config) (*runtime.Scheme, error) {
 	d, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("management cluster %s: %w", config.Host, err)
@@ -50,7 +49,7 @@ func Scheme(config *rest.Config) (*runtime.Scheme, error) {
 		for _, r := range list.APIResources {
 			served[r.Kind] = true
 		}
-		for _, kind := range []string{"Cluster", kindDeployment, kindSet, "Machine"} {
+		for _, kind := range []string{"Cluster", "MachineDeployment", "MachineSet", "Machine"} {
 			if !served[kind] {
 				return nil, fmt.Errorf("management cluster %s serves %s/%s without %s; install Cluster API's core provider completely", config.Host, kinds.Group, version, kind)
 			}
@@ -64,8 +63,8 @@ func Scheme(config *rest.Config) (*runtime.Scheme, error) {
 // maxPriceFile bounds a price file; one with every instance type of a large cloud is smaller.
 const maxPriceFile = 1 << 20
 
-// ReadPrices reads a price file: YAML or JSON with dollars an hour by instance type.
-func ReadPrices(path string) (map[string]float64, error) {
+// readPrices reads a price file: YAML or JSON with dollars an hour by instance type.
+func readPrices(path string) (map[string]float64, error) {
 	data, err := os.ReadFile(path)
 	if err == nil && len(data) > maxPriceFile {
 		err = errors.New("it has more than 1 MiB")
@@ -78,7 +77,7 @@ func ReadPrices(path string) (map[string]float64, error) {
 		return nil, fmt.Errorf("--cluster-api-price-file %s: %w; give a map of instance types to dollars an hour, such as \"large: 0.42\"", path, err)
 	}
 	for name, price := range prices {
-		if _, err := parsePrice(fmt.Sprint(price)); err != nil {
+		if price < 0 || math.IsNaN(price) || math.IsInf(price, 0) {
 			return nil, fmt.Errorf("--cluster-api-price-file %s: the price of %s is %v; give dollars an hour of 0 or more", path, name, price)
 		}
 	}
