@@ -25,6 +25,8 @@ type Provider interface {
 	Rebooter
 	// Name is the provider's name in logs and metrics: one word.
 	Name() string
+	// InstanceID reads the id of an instance out of a node's or claim's provider ID. It does no I/O.
+	InstanceID(providerID string) (id string, err error)
 }
 
 // Launcher makes instances.
@@ -46,8 +48,6 @@ type Result struct {
 
 // Fleet finds and ends instances of this cluster.
 type Fleet interface {
-	// InstanceID reads the id of an instance out of a node's or claim's provider ID. It does no I/O.
-	InstanceID(providerID string) (id string, err error)
 	// Get looks one instance up at the cloud itself, whatever tags it has. NotFound means that the cloud does not list it now,
 	// which alone is no proof that it is gone unless the reason is ReasonTerminated.
 	Get(ctx context.Context, id string) (*Instance, error)
