@@ -23,15 +23,18 @@ type Provider interface {
 	Catalogue
 	Judge
 	Rebooter
-	// Name is the provider's name in logs and metrics, for example aws.
+	// Name is the provider's name in logs and metrics: one word.
 	Name() string
+	// InstanceID reads the id of an instance out of a node's or claim's provider ID. It does no I/O.
+	InstanceID(providerID string) (id string, err error)
 }
 
 // Launcher makes instances.
 type Launcher interface {
 	// Launch gives every claim of the batch an instance, or says for each why not. Calling it again with the same batch, in
 	// this process or a later one, never makes a second instance for a claim: what an earlier call made is found and
-	// returned. Results are in the order of the claims.
+	// returned. Results are in the order of the claims. An instance that is still being made may have no provider ID: it is written down as
+	// far as it is known, and Launch is called again for its claim.
 	Launch(ctx context.Context, batch Batch) []Result
 }
 
@@ -69,6 +72,12 @@ type Catalogue interface {
 	// Types returns what the node class of that name can launch now, types that are out of stock included. The value is
 	// shared and never changes; a later call may return a newer one. It does no I/O.
 	Types(class string) (*Types, error)
+}
+
+// KubeletCatalogue is a Catalogue whose nodes have more or less room if a claim has kubelet settings of its own, as those of v1beta1 may.
+type KubeletCatalogue interface {
+	// TypesWith is Types for claims with these settings, in the text of convert.KubeletAnnotation; none if it is empty.
+	TypesWith(class, kubelet string) (*Types, error)
 }
 
 // Judge compares instances with what their class asks for today.
