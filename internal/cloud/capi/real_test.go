@@ -46,6 +46,7 @@ func TestCAPI_RealControllers(t *testing.T) {
 	cluster := harness.Start(t, harness.Options{Controllers: true})
 	clusterapi.Start(t, cluster, boot)
 	t.Run("conformance", func(t *testing.T) {
+		t.Parallel()
 		cloudtest.Run(t, func(t *testing.T) cloudtest.Harness { return newWorld(t, cluster).harness() })
 	})
 	for name, test := range map[string]func(*testing.T, *world){
@@ -59,7 +60,10 @@ func TestCAPI_RealControllers(t *testing.T) {
 		"min and max size hold":                                                     sizes,
 		"one hundred Machines are asked for within ten seconds":                     hundred,
 	} {
-		t.Run(name, func(t *testing.T) { test(t, newWorld(t, cluster)) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // they wait for Cluster API most of the time
+			test(t, newWorld(t, cluster))
+		})
 	}
 }
 
