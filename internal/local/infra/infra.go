@@ -29,7 +29,7 @@ import (
 
 // Group and Version are those of the simulated kinds.
 const (
-	Group   = "infrastructure.sim.karpenter.sh"
+	Group   = "infrastructure.cluster.x-k8s.io"
 	Version = "v1alpha1"
 )
 
