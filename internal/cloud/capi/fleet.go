@@ -3,7 +3,6 @@ package capi
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,8 +27,8 @@ const waitingPrefix = "launching:"
 // InstanceID is the id of the instance with a provider ID: the namespace and name of its Machine. One that no Machine has stands for
 // itself.
 func (p *Provider) InstanceID(providerID string) (string, error) {
-	if providerID == "" {
-		return "", errors.New("there is no provider ID")
+	if !strings.Contains(providerID, "://") {
+		return "", fmt.Errorf("%q is no provider ID; one has the form provider://id", providerID)
 	}
 	if m := p.store.byProviderID(providerID); m != nil {
 		return id(m), nil

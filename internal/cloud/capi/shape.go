@@ -63,16 +63,19 @@ func replicas(o *kinds.Scalable) int32 {
 // limitsOf reads the annotations for the least and the most replicas.
 func limitsOf(o *kinds.Scalable) (limits, error) {
 	out := limits{max: maxReplicas}
-	for annotation, at := range map[string]*int32{kinds.MinSizeAnnotation: &out.min, kinds.MaxSizeAnnotation: &out.max} {
-		text, given := o.Annotations[annotation]
+	for _, a := range []struct {
+		annotation string
+		at         *int32
+	}{{kinds.MinSizeAnnotation, &out.min}, {kinds.MaxSizeAnnotation, &out.max}} {
+		text, given := o.Annotations[a.annotation]
 		if !given {
 			continue
 		}
 		n, err := strconv.ParseInt(text, 10, 32)
 		if err != nil || n < 0 {
-			return limits{}, fmt.Errorf("annotation %s is %q; give a whole number of 0 or more", annotation, text)
+			return limits{}, fmt.Errorf("annotation %s is %q; give a whole number of 0 or more", a.annotation, text)
 		}
-		*at = int32(n)
+		*a.at = int32(n)
 	}
 	if out.min > out.max {
 		return limits{}, fmt.Errorf("annotation %s is %d and %s is %d; the first must not be larger", kinds.MinSizeAnnotation, out.min, kinds.MaxSizeAnnotation, out.max)
@@ -191,9 +194,9 @@ func (s *shape) readCapacity(o *kinds.Scalable, template templateStatus) error {
 		}
 		s.capacity[corev1.ResourceName(kind)] = count
 	}
-	for what, name := range map[string]corev1.ResourceName{"cpu": corev1.ResourceCPU, "memory": corev1.ResourceMemory} {
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 		if q := s.capacity[name]; q.Sign() <= 0 {
-			return fmt.Errorf("it does not say how much %s a node has; give the annotation %s%s, or an infrastructure template with status.capacity", name, kinds.CapacityPrefix, what)
+			return fmt.Errorf("it does not say how much %s a node has; give the annotation %s%s, or an infrastructure template with status.capacity", name, kinds.CapacityPrefix, name)
 		}
 	}
 	if _, ok := s.capacity[corev1.ResourcePods]; !ok {
@@ -284,7 +287,7 @@ func (s *shape) readLabels(o *kinds.Scalable, template templateStatus) error {
 		return fmt.Errorf("annotation %s has %s=%s; give %s or %s", what, karpv1.CapacityTypeLabelKey, s.purchase, karpv1.CapacityTypeOnDemand, karpv1.CapacityTypeSpot)
 	}
 	delete(s.labels, karpv1.CapacityTypeLabelKey)
-	for k := range s.labels {
+	for _, k := range slices.Sorted(maps.Keys(s.labels)) {
 		if domain, _, _ := strings.Cut(k, "/"); domain == karpv1.Group || domain == v1alpha1.Group {
 			return fmt.Errorf("annotation %s has the label %s, which Karpenter sets; remove it", what, k)
 		}

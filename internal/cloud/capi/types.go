@@ -268,7 +268,7 @@ func offer(shapes []shape, names []string, stock *kit.StockView) (list []*world.
 			list = append(list, t)
 		}
 		t := list[len(list)-1]
-		here := world.Offering{Zone: s.zone, CapacityType: s.purchase, Price: s.price, Available: !s.full && !stock.Out[s.pool()]}
+		here := world.Offering{Zone: s.zone, CapacityType: s.purchase, Price: s.price, Estimated: s.priceSource == v1alpha1.PriceEstimated, Available: !s.full && !stock.Out[s.pool()]}
 		if n := len(t.Offerings); n > 0 && t.Offerings[n-1].Zone == here.Zone && t.Offerings[n-1].CapacityType == here.CapacityType {
 			if last := &t.Offerings[n-1]; !last.Available { // of several scalable resources in one place, the cheapest that has some
 				*last = here
