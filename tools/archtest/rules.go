@@ -248,7 +248,7 @@ var Rules = []Rule{
 		Reason: "starts processes; the test harness uses it without the rest of local",
 	},
 	{
-		Package: "internal/local/infra", Imports: imports(kubernetes, clients, []string{"internal/local/plane"}),
+		Package: "internal/local/infra", Imports: imports(kubernetes, clients, []string{"internal/local/plane", "github.com/go-logr/logr"}),
 		Reason: "the kinds of an infrastructure provider of Cluster API: tests use it without the rest of local",
 	},
 	{
