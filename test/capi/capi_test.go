@@ -53,7 +53,9 @@ func machines(t *testing.T, kube client.Client, deployment string) []unstructure
 	if err := kube.List(t.Context(), list, client.InNamespace(clusterapi.Namespace), client.MatchingLabels{"cluster.x-k8s.io/deployment-name": deployment}); err != nil {
 		t.Fatal(err)
 	}
-	slices.SortFunc(list.Items, func(a, b unstructured.Unstructured) int { return slices.Compare([]string{a.GetName()}, []string{b.GetName()}) })
+	slices.SortFunc(list.Items, func(a, b unstructured.Unstructured) int {
+		return slices.Compare([]string{a.GetName()}, []string{b.GetName()})
+	})
 	return list.Items
 }
 

@@ -248,6 +248,10 @@ var Rules = []Rule{
 		Reason: "starts processes; the test harness uses it without the rest of local",
 	},
 	{
+		Package: "internal/local/infra", Imports: imports(kubernetes, clients, []string{"internal/local/plane", "github.com/go-logr/logr"}),
+		Reason: "the kinds of an infrastructure provider of Cluster API: tests use it without the rest of local",
+	},
+	{
 		Package: "internal/local/scenario",
 		Imports: imports(kubernetes, clients, []string{"internal/local/plane", "internal/cloud/simaws", "internal/cloud/simaws/catalog", "api/..."}),
 		Reason:  "a script knows a cluster by what it is given of it",

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -29,7 +31,7 @@ import (
 
 // Group and Version are those of the simulated kinds.
 const (
-	Group   = "infrastructure.sim.karpenter.sh"
+	Group   = "infrastructure.cluster.x-k8s.io"
 	Version = "v1alpha1"
 )
 
@@ -87,7 +89,8 @@ func Kinds() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 
 // Start runs the controllers until Stop. The kinds must be installed.
 func Start(ctx context.Context, opts Options) (*Infra, error) {
-	skipName := true // several may run in one process
+	skipName := true              // several may run in one process
+	log.SetLogger(logr.Discard()) // what goes wrong is tried again, and shows on the objects
 	m, err := manager.New(opts.Management, manager.Options{
 		Metrics: server.Options{BindAddress: "0"}, HealthProbeBindAddress: "0", Scheme: clientgoscheme.Scheme,
 		Client:     client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}, Unstructured: true}},

@@ -36,7 +36,7 @@ func (p *Plane) StartClusterAPI(ctx context.Context, files ClusterAPI) error {
 	defer cancel()
 	for _, file := range []string{files.Manager, files.Manifest} {
 		if _, err := os.Stat(file); err != nil {
-			return fmt.Errorf("Cluster API's controllers are missing (make capi builds them): %w", err)
+			return fmt.Errorf("the controllers of Cluster API are missing (make capi builds them): %w", err)
 		}
 	}
 	ports, err := Ports(p.opts.Dir, clusterAPIName+"-webhook", clusterAPIName+"-health")

@@ -16,10 +16,6 @@ import (
 	"karpenter/internal/cloud/capi/kinds"
 )
 
-func schemaGroupKind(t templateKey) schema.GroupKind {
-	return schema.GroupKind{Group: t.group, Kind: t.kind}
-}
-
 // kubeconfig reads how to reach a management cluster of its own.
 func kubeconfig(path string) (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", path)
