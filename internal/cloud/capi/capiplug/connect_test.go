@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"karpenter/internal/plug"
+	"karpenter/cloud/plug"
 )
 
 func file(t *testing.T, text string) string {
