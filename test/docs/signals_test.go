@@ -120,7 +120,7 @@ func TestO49_EventsAndTheirPageAreTheSame(t *testing.T) {
 		}
 	}
 	api := map[string]bool{}
-	for _, dir := range []string{"api/karpenter/v1", "api/aws/v1"} {
+	for _, dir := range []string{"api/karpenter/v1", "api/aws/v1", "api/capi/v1alpha1"} {
 		for _, value := range constants(t, filepath.Join(root, filepath.FromSlash(dir))) {
 			api[value] = true
 		}
