@@ -42,7 +42,7 @@ func TestC13_ClassOf(t *testing.T) {
 }
 
 func TestL4_EveryClassHasAResponse(t *testing.T) {
-	for _, class := range []Class{Throttled, NoCapacity, NotReady, Denied, Invalid, NotFound, Transient, Unknown} {
+	for _, class := range []Class{Throttled, NoCapacity, NotReady, Denied, Invalid, NotFound, Transient, InProgress, Unknown} {
 		r, ok := responses[class]
 		if !ok || r.GiveUp == (r.First > 0) || r.First > r.Most {
 			t.Errorf("%s: response %+v", class, r)

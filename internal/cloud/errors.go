@@ -26,6 +26,8 @@ const (
 	NotFound Class = "NotFound"
 	// Transient failures happened before anything took effect.
 	Transient Class = "Transient"
+	// InProgress means that what was asked for has been accepted and is not there yet: ask again.
+	InProgress Class = "InProgress"
 	// Unknown means that the call may have taken effect: look, then decide. Never repeat it under another token.
 	Unknown Class = "Unknown"
 )
@@ -127,6 +129,7 @@ var responses = map[Class]Response{
 	Invalid:    {First: 5 * time.Second, Most: time.Minute},
 	NotFound:   {First: time.Second, Most: time.Minute},
 	Transient:  {First: time.Second, Most: time.Minute},
+	InProgress: {First: 500 * time.Millisecond, Most: 5 * time.Second},
 	Unknown:    {First: 500 * time.Millisecond, Most: 15 * time.Second},
 }
 

@@ -33,7 +33,8 @@ type Provider interface {
 type Launcher interface {
 	// Launch gives every claim of the batch an instance, or says for each why not. Calling it again with the same batch, in
 	// this process or a later one, never makes a second instance for a claim: what an earlier call made is found and
-	// returned. Results are in the order of the claims.
+	// returned. Results are in the order of the claims. An instance that is still being made may have no provider ID: it is written down as
+	// far as it is known, and Launch is called again for its claim.
 	Launch(ctx context.Context, batch Batch) []Result
 }
 

@@ -3,10 +3,11 @@ package clouds
 
 import (
 	"karpenter/internal/cloud/aws/awsplug"
+	"karpenter/internal/cloud/capi/capiplug"
 	"karpenter/internal/plug"
 )
 
 // Plugins are the providers; the first is the one that is taken unless another is named.
 func Plugins() []plug.Plugin {
-	return []plug.Plugin{awsplug.Plugin()}
+	return []plug.Plugin{awsplug.Plugin(), capiplug.Plugin()}
 }

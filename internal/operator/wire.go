@@ -232,6 +232,9 @@ func (w *wiring) staticPools(context.Context) error {
 func (w *wiring) limits() life.Limits {
 	limits := life.DefaultLimits
 	limits.Initialize = w.options.InitializationTimeout
+	if w.cloud.LaunchTimeout > 0 {
+		limits.Launch = w.cloud.LaunchTimeout
+	}
 	return limits
 }
 

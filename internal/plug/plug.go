@@ -83,6 +83,8 @@ type Wired struct {
 	About func() About
 	// Report, if any, is called once, when this process is to show metrics of what can be bought.
 	Report func()
+	// LaunchTimeout is how long a claim may wait for the provider ID of its instance; zero stands for the usual time.
+	LaunchTimeout time.Duration
 	// Hooks are asked before a node counts as registered.
 	Hooks []claim.Hook
 	// Refreshes keep current what the provider knows, on every replica. Reconcilers and Loops run where this process leads.

@@ -172,6 +172,27 @@ var Rules = []Rule{
 		Reason:  "the only importer of the AWS SDK",
 	},
 	{
+		Package: "internal/cloud/capi/kinds", Imports: imports(kubernetes), Bans: bans(banClock, banRandom, banEnv, banContext),
+		Reason: "what is read of Cluster API's objects; its own module would be far larger",
+	},
+	{
+		Package: "internal/cloud/capi/class",
+		Imports: imports(kubernetes, clients, []string{"internal/control/...", "internal/cloud/capi/kinds", "internal/engine/why", "internal/ledger", "internal/meter", "api/..."}),
+		Bans:    bans(banClock, banRandom, banEnv, banContext),
+		Reason:  "reconcilers of what is Cluster API's own",
+	},
+	{
+		Package: "internal/cloud/capi/capiplug",
+		Imports: imports(kubernetes, clients, []string{"internal/plug", "internal/setting", "internal/wait", "internal/cloud/capi", "internal/cloud/capi/class", "internal/cloud/capi/kinds", "api/...", "sigs.k8s.io/yaml"}),
+		Reason:  "wiring of the Cluster API provider: kubeconfig and price file are read here",
+	},
+	{
+		Package: "internal/cloud/capi",
+		Imports: imports(kubernetes, clients, []string{"internal/wait", "internal/cloud", "internal/cloud/kit", "internal/cloud/capi/kinds", "internal/engine/world", "internal/engine/req", "api/..."}),
+		Bans:    bans(banClock, banRandom, banEnv, banContext),
+		Reason:  "the only one that scales what Cluster API has",
+	},
+	{
 		Package: "internal/cloud/...", Imports: imports(kubernetes, []string{"internal/cloud", "internal/engine/world", "internal/engine/req", "api/..."}),
 		Bans:   bans(banClock, banRandom, banEnv),
 		Reason: "the conformance suite knows the interface only",
@@ -209,7 +230,7 @@ var Rules = []Rule{
 		Reason:  "the socket that providers are plugged into knows none of them",
 	},
 	{
-		Package: "internal/clouds", Imports: []string{"internal/plug", "internal/cloud/aws/awsplug"},
+		Package: "internal/clouds", Imports: []string{"internal/plug", "internal/cloud/aws/awsplug", "internal/cloud/capi/capiplug"},
 		Reason: "which providers our programs hold",
 	},
 	{
@@ -225,6 +246,10 @@ var Rules = []Rule{
 	{
 		Package: "internal/local/plane", Imports: imports(kubernetes, clients),
 		Reason: "starts processes; the test harness uses it without the rest of local",
+	},
+	{
+		Package: "internal/local/infra", Imports: imports(kubernetes, clients, []string{"internal/local/plane", "github.com/go-logr/logr"}),
+		Reason: "the kinds of an infrastructure provider of Cluster API: tests use it without the rest of local",
 	},
 	{
 		Package: "internal/local/scenario",

@@ -101,7 +101,7 @@ func (s *suite) settle(p cloud.Provider, b cloud.Batch) []cloud.Result {
 			if (r.Instance == nil) == (r.Err == nil) {
 				s.Fatalf("a result must have either an instance or an error: %+v", r)
 			}
-			retry = retry || r.Err != nil && !cloud.ClassOf(r.Err).Response().GiveUp
+			retry = retry || r.Err != nil && !cloud.ClassOf(r.Err).Response().GiveUp || r.Instance != nil && r.Instance.ProviderID == ""
 		}
 		if !retry {
 			return results

@@ -97,6 +97,8 @@ type Offering struct {
 	Price     float64
 	ListPrice float64
 	PricedBy  string
+	// Estimated says that the price is not known: it is worked out from what a node has, so that whatever wastes least is cheapest.
+	Estimated bool
 	// Available says that it is sold now. A reservation that is full is available: it is there, and others have it (N3).
 	Available bool
 	// Reservation names a capacity reservation, of which Remaining instances are left.
