@@ -29,10 +29,17 @@ type Plugin struct {
 	Help, Example string
 	// Kind is the kind of node class that it serves.
 	Kind cloud.Kind
-	// Meter is what it adds to the table of metrics.
+	// Meter is what it adds to the table of metrics, besides those of its kind.
 	Meter meter.Cloud
 	// New makes a provider for a process, with settings that nobody has read yet.
 	New func() Cloud
+}
+
+// Metrics is all that the provider adds to the table of metrics.
+func (p Plugin) Metrics() meter.Cloud {
+	c := p.Meter
+	c.Group, c.Kind = p.Kind.Group, p.Kind.GroupVersionKind.Kind
+	return c
 }
 
 // Cloud is a provider on its way into a controller. Its methods are called in their order, each once except Find.

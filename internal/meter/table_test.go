@@ -18,7 +18,7 @@ import (
 var update = flag.Bool("update", false, "rewrite docs/reference/metrics.md")
 
 // own is the part of the provider whose names dashboards have relied on for longest.
-var own = clouds.Plugins()[0].Meter
+var own = clouds.Plugins()[0].Metrics()
 
 func snakes() []string {
 	var all []string
@@ -218,7 +218,7 @@ func render() string {
 			fmt.Fprintf(&b, "\n## With `PROVIDER=%s`\n\n", p.Name)
 		}
 		b.WriteString(heading)
-		for _, m := range meter.Table(p.Meter) {
+		for _, m := range meter.Table(p.Metrics()) {
 			if !known[m.Name] {
 				known[m.Name] = true
 				row(&b, m)

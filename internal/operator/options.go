@@ -82,7 +82,7 @@ func ParseOptions(from Source, providers ...plug.Plugin) (*Options, error) {
 	err := from.Read(o.settings(providers))
 	for _, p := range providers {
 		if p.Name == o.Provider {
-			o.Kind, o.Meter, o.Cloud = p.Kind, p.Meter, p.New()
+			o.Kind, o.Meter, o.Cloud = p.Kind, p.Metrics(), p.New()
 			err = errors.Join(err, from.Read(o.Cloud.Settings(o.warn)))
 		}
 	}

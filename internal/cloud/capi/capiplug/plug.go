@@ -35,7 +35,10 @@ const (
 
 // Plugin is the Cluster API provider.
 func Plugin() plug.Plugin {
-	return plug.Plugin{Name: "cluster-api", Kind: capi.Kind(), New: func() plug.Cloud { return &Cloud{} }}
+	return plug.Plugin{
+		Name: "cluster-api", Kind: capi.Kind(), New: func() plug.Cloud { return &Cloud{} },
+		Help: "With provider cluster-api it reaches the management cluster by the file that CLUSTER_API_KUBECONFIG names, or takes this cluster for it.", Example: "PROVIDER=cluster-api",
+	}
 }
 
 // Options are what the provider's settings say.
