@@ -136,6 +136,21 @@ var Leaks = []Leak{
 			{"internal/state/toworld/volume.go", regexp.MustCompile(`^AWSElasticBlockStore$|^kubernetes\.io/aws-ebs$|^ebs\.csi\.aws\.com$`), "names of Kubernetes' own: volumes of plugins that CSI drivers have taken over"},
 		},
 	},
+	{
+		Name: regexp.MustCompile(`ClusterAPI|Cluster API|cluster-api|CLUSTER_API|cluster\.x-k8s\.io|\bcapi`),
+		Homes: []Home{
+			{"internal/cloud/capi/...", "the Cluster API provider"},
+			{"api/capi/...", "its kinds"},
+			{"internal/clouds", "the list of providers that programs hold"},
+			{"internal/cli/builtin", "what commands know of providers by themselves"},
+			{"internal/local/...", "a local cluster can run with it"},
+			{"test/...", "tests run with it"},
+			{"tools/...", "tools make the charts"},
+		},
+		Allowed: []Allowed{
+			{"api/karpenter/v1/labels.go", regexp.MustCompile(`^node\.cluster\.x-k8s\.io/uninitialized$`), "a taint of nodes that are still starting, as those of cloud providers in general"},
+		},
+	},
 }
 
 var all = regexp.MustCompile(`(?s).*`)

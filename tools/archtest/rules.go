@@ -281,7 +281,7 @@ var Rules = []Rule{
 		Reason: "carries decisions out on copies of objects, and nowhere else",
 	},
 	{
-		Package: "internal/cli/builtin", Imports: imports(kubernetes, []string{"cloud", "internal/cloud/aws", "internal/cloud/simaws", "internal/control", "internal/engine/life", "api/...", "github.com/aws"}),
+		Package: "internal/cli/builtin", Imports: imports(kubernetes, []string{"cloud", "internal/cloud/aws", "internal/cloud/capi", "internal/cloud/simaws", "internal/control", "internal/engine/life", "api/...", "github.com/aws"}),
 		Bans:   bans(banClock, banRandom, banEnv, banContext),
 		Reason: "what the AWS simulator sells, worked out by the real provider: for commands without network, and no part of the controller",
 	},

@@ -5,6 +5,7 @@ import (
 
 	"karpenter/cloud"
 	"karpenter/internal/cloud/aws"
+	"karpenter/internal/cloud/capi"
 	"karpenter/internal/control"
 	"karpenter/internal/engine/life"
 )
@@ -20,6 +21,6 @@ type Cloud struct {
 
 // Clouds are the providers that commands know; the first is that of whatever names none.
 func Clouds() []Cloud {
-	kind := aws.Kind()
-	return []Cloud{{Kind: &kind, Repair: control.RepairPolicies(aws.RepairPolicies(false)), Load: Load}}
+	first, second := aws.Kind(), capi.Kind()
+	return []Cloud{{Kind: &first, Repair: control.RepairPolicies(aws.RepairPolicies(false)), Load: Load}, {Kind: &second}}
 }
