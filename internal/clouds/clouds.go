@@ -2,9 +2,9 @@
 package clouds
 
 import (
+	"karpenter/cloud/plug"
 	"karpenter/internal/cloud/aws/awsplug"
 	"karpenter/internal/cloud/capi/capiplug"
-	"karpenter/internal/plug"
 )
 
 // Plugins are the providers; the first is the one that is taken unless another is named.

@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/utils/clock"
 
-	"karpenter/internal/plug"
+	"karpenter/cloud/plug"
 )
 
 // Waits between attempts at what must succeed before anything else can be done.

@@ -12,7 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
+	"karpenter/cloud/plug"
 	"karpenter/internal/control"
 	"karpenter/internal/control/buffer"
 	"karpenter/internal/control/claim"
@@ -26,7 +27,6 @@ import (
 	"karpenter/internal/engine/life"
 	"karpenter/internal/engine/pack"
 	"karpenter/internal/ledger"
-	"karpenter/internal/plug"
 	"karpenter/internal/state"
 )
 

@@ -91,7 +91,7 @@ func TestNamesInCode(t *testing.T) {
 			}
 		}
 	}
-	each(t, []string{"internal", "cmd", "api", "test"}, func(set *token.FileSet, file *ast.File) {
+	each(t, []string{"internal", "cloud", "cmd", "api", "examples", "test"}, func(set *token.FileSet, file *ast.File) {
 		ast.Inspect(file, func(n ast.Node) bool {
 			switch x := n.(type) {
 			case *ast.FuncDecl:
@@ -145,7 +145,7 @@ func lines(t *testing.T) []text {
 // literals are the strings of the program: help, events, logs, conditions, answers.
 func literals(t *testing.T) (out []text) {
 	t.Helper()
-	each(t, []string{"internal", "cmd", "api"}, func(set *token.FileSet, file *ast.File) {
+	each(t, []string{"internal", "cloud", "cmd", "api", "examples"}, func(set *token.FileSet, file *ast.File) {
 		if strings.HasSuffix(set.Position(file.Pos()).Filename, "_test.go") {
 			return
 		}

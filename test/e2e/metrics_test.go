@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/cloud/aws"
 	"karpenter/internal/cloud/simaws"
 	"karpenter/internal/meter"
 	"karpenter/test/harness"
@@ -305,7 +306,7 @@ func (s *scraper) awaitAll(butChecks bool) {
 
 // missing are metrics, and series that have to be seen apart, that have not moved.
 func (s *scraper) missing() (list []string) {
-	for _, m := range meter.Table() {
+	for _, m := range meter.Table(aws.Meter()) {
 		if shown(m) && !s.moved(m.Name) {
 			list = append(list, m.Full())
 		}
@@ -326,7 +327,7 @@ func (s *scraper) missing() (list []string) {
 func (s *scraper) check() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, m := range meter.Table() {
+	for _, m := range meter.Table(aws.Meter()) {
 		series := s.series[m.Full()]
 		if why := still[m.Name]; why != "" && len(series) > 0 {
 			s.w.t.Errorf("%s moves, though %s: %v", m.Full(), why, slices.Sorted(maps.Keys(series)))

@@ -9,7 +9,7 @@ import (
 
 	"karpenter/api/capi/v1alpha1"
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 	"karpenter/internal/cloud/capi/kinds"
 )
 

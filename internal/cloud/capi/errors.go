@@ -6,7 +6,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 )
 
 // Reasons of errors.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -13,7 +14,7 @@ import (
 
 	"karpenter/api/capi/v1alpha1"
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 	"karpenter/internal/cloud/capi/kinds"
 )
 
@@ -43,7 +44,7 @@ func (p *Provider) instance(m *kinds.Machine) *cloud.Instance {
 		Claim: m.Annotations[v1alpha1.ClaimAnnotationKey], Batch: m.Annotations[v1alpha1.BatchAnnotationKey],
 		Pool: m.Annotations[v1alpha1.PoolAnnotationKey], Class: m.Annotations[v1alpha1.ClassAnnotationKey],
 		ImageID:  m.Spec.InfrastructureRef.Kind + "/" + m.Spec.InfrastructureRef.Name,
-		Unmarked: m.Annotations[v1alpha1.ClaimUIDAnnotationKey] == "",
+		Unmarked: m.Annotations[v1alpha1.ClaimUIDAnnotationKey] == "", Tags: maps.Clone(m.Annotations),
 	}
 	switch {
 	case !m.DeletionTimestamp.IsZero():

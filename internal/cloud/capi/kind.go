@@ -3,7 +3,7 @@ package capi
 import (
 	"karpenter/api/capi/v1alpha1"
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 )
 
 // Kind is ClusterAPINodeClass. Its spec says where Machines come from and nothing of what they are, so that nodes drift from the templates

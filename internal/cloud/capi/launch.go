@@ -17,9 +17,9 @@ import (
 
 	"karpenter/api/capi/v1alpha1"
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
+	"karpenter/cloud/kit"
 	"karpenter/internal/cloud/capi/kinds"
-	"karpenter/internal/cloud/kit"
 	"karpenter/internal/engine/world"
 )
 
@@ -205,9 +205,6 @@ func (p *Provider) order(ctx context.Context, batch cloud.Batch, claims []*karpv
 		}
 		for _, uid := range served {
 			raised[uid] = s.key
-		}
-		if len(served) < len(left) {
-			p.stock.Empty(s.pool())
 		}
 	}
 	if len(raised) < len(claims) {

@@ -23,9 +23,9 @@ import (
 
 	"karpenter/api/capi/v1alpha1"
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
+	"karpenter/cloud/kit"
 	"karpenter/internal/cloud/capi/kinds"
-	"karpenter/internal/cloud/kit"
 	"karpenter/internal/wait"
 )
 

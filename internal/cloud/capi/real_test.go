@@ -24,10 +24,10 @@ import (
 
 	"karpenter/api/capi/v1alpha1"
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
+	"karpenter/cloud/cloudtest"
 	"karpenter/internal/cloud/capi"
 	"karpenter/internal/cloud/capi/kinds"
-	"karpenter/internal/cloud/cloudtest"
 	"karpenter/internal/local/infra"
 	"karpenter/test/harness"
 	"karpenter/test/harness/clusterapi"
@@ -46,6 +46,7 @@ func TestCAPI_RealControllers(t *testing.T) {
 	cluster := harness.Start(t, harness.Options{Controllers: true})
 	clusterapi.Start(t, cluster, boot)
 	t.Run("conformance", func(t *testing.T) {
+		t.Parallel()
 		cloudtest.Run(t, func(t *testing.T) cloudtest.Harness { return newWorld(t, cluster).harness() })
 	})
 	for name, test := range map[string]func(*testing.T, *world){
@@ -59,7 +60,10 @@ func TestCAPI_RealControllers(t *testing.T) {
 		"min and max size hold":                                                     sizes,
 		"one hundred Machines are asked for within ten seconds":                     hundred,
 	} {
-		t.Run(name, func(t *testing.T) { test(t, newWorld(t, cluster)) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // they wait for Cluster API most of the time
+			test(t, newWorld(t, cluster))
+		})
 	}
 }
 
@@ -176,7 +180,36 @@ func (w *world) harness() cloudtest.Harness {
 	return cloudtest.Harness{
 		Start: func() cloud.Provider { return w.start(nil) }, Class: "default", Spec: w.spec("1"), Impossible: w.spec("100000"),
 		Now: time.Now, Advance: func(d time.Duration) { time.Sleep(min(d, 500*time.Millisecond)) },
+		Left: w.left, Change: w.change, Cannot: map[cloudtest.Ability]string{cloudtest.Reboots: "Cluster API has no reboot"},
 	}
+}
+
+// left has room for n more small nodes and for no large ones, or for any number.
+func (w *world) left(n int) {
+	for name, more := range map[string]int{"large": 0, "small": n} {
+		var most any
+		if n >= 0 {
+			most = fmt.Sprint(w.replicas(name) + more)
+		}
+		w.patch(name, map[string]any{"metadata": map[string]any{"annotations": map[string]any{kinds.MaxSizeAnnotation: most}}})
+	}
+	time.Sleep(time.Second) // until every cache shows it
+}
+
+// change changes the template of all MachineDeployments, and waits until Cluster API has seen it.
+func (w *world) change() {
+	for _, name := range []string{"large", "small"} {
+		w.patch(name, map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"version": "v1.35.0"}}}})
+		w.until("Machines of "+name+" are outdated", func() bool {
+			for _, m := range w.machines(name) {
+				if m.Status.Condition(kinds.ConditionUpToDate).Reason != kinds.ReasonNotUpToDate {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	time.Sleep(time.Second) // until every cache shows it
 }
 
 // batch is n claims that fit on large nodes alone.

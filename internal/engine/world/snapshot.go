@@ -157,14 +157,19 @@ func (n *Node) Zone() string {
 }
 
 // CapacityType is how the node is paid for; empty while a node of ours does not say. Of a node that no pool made it is what the
-// labels of EKS or the usual one say, and on-demand otherwise: that is what an instance is if nobody has asked for anything else.
+// labels of its node group or the usual one say, and on-demand otherwise: that is what an instance is if nobody has asked for anything else.
 func (n *Node) CapacityType() string {
 	if t, ok := n.Labels.Get(LabelCapacityType); ok || n.Claim != "" || n.Pool != "" {
 		return t
 	}
-	eks, _ := n.Labels.Get(labelEKSCapacityType)
+	group := ""
+	for _, l := range n.Labels {
+		if strings.HasSuffix(l.Key, nameCapacityType) {
+			group = l.Value
+		}
+	}
 	usual, _ := n.Labels.Get(labelLifecycle)
-	if strings.EqualFold(eks, CapacitySpot) || eks == "" && strings.Contains(strings.ToLower(usual), CapacitySpot) {
+	if strings.EqualFold(group, CapacitySpot) || group == "" && strings.Contains(strings.ToLower(usual), CapacitySpot) {
 		return CapacitySpot
 	}
 	return CapacityOnDemand

@@ -15,11 +15,11 @@ import (
 
 	"karpenter/api/capi/v1alpha1"
 	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/cloud/plug"
+	"karpenter/cloud/setting"
 	"karpenter/internal/cloud/capi"
 	"karpenter/internal/cloud/capi/class"
 	"karpenter/internal/cloud/capi/kinds"
-	"karpenter/internal/plug"
-	"karpenter/internal/setting"
 	"karpenter/internal/wait"
 )
 

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 	"karpenter/internal/wait"
 )
 

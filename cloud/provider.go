@@ -57,6 +57,7 @@ type Fleet interface {
 	// NotFound means that there is nothing left to end, and ReasonNotOurs that it is another cluster's.
 	Delete(ctx context.Context, id string) error
 	// Tag puts tags on an instance that a claim has on record. A tag that the instance has keeps its value: it may be the user's own.
+	// Where instances have no tags the error is errors.ErrUnsupported.
 	Tag(ctx context.Context, id string, tags map[string]string) error
 }
 

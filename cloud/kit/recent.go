@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 )
 
 // maxRecent bounds the memory of launches; beyond it the oldest knowledge is given up.

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 )
 
 // maxAttempts bounds how many batches are remembered. To forget one costs a repeated refusal, nothing else.

@@ -1,6 +1,8 @@
 package cloud
 
 import (
+	"encoding/json"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -42,3 +44,23 @@ type Kind struct {
 
 // Is says whether a reference is to a class of this kind.
 func (k *Kind) Is(ref *karpv1.NodeClassReference) bool { return ref.Is(k.GroupKind()) }
+
+// Class is a node class with its kind.
+type Class struct {
+	Kind *Kind
+	NodeClass
+}
+
+// Is says whether a reference is to this class.
+func (c Class) Is(ref *karpv1.NodeClassReference) bool {
+	return c.Kind.Is(ref) && ref.Name == c.GetName()
+}
+
+// Hash tells apart what nodes are made from.
+func (c Class) Hash() string { return c.Kind.Hash(c.NodeClass) }
+
+// Ready is the condition that sums the class up.
+func (c Class) Ready() karpv1.Condition { return c.Kind.Ready(c.NodeClass) }
+
+// MarshalJSON writes the class as it is.
+func (c Class) MarshalJSON() ([]byte, error) { return json.Marshal(c.NodeClass) }

@@ -12,21 +12,25 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"karpenter/internal/cloud"
-	"karpenter/internal/cloud/kit"
+	"karpenter/cloud"
+	"karpenter/cloud/kit"
+	"karpenter/cloud/setting"
 	"karpenter/internal/control"
 	"karpenter/internal/control/claim"
 	"karpenter/internal/ledger"
 	"karpenter/internal/meter"
-	"karpenter/internal/setting"
 )
 
 // Plugin is a provider that the controller can be run with.
 type Plugin struct {
 	// Name is what the setting PROVIDER calls it.
 	Name string
+	// Help says in a sentence how it reaches its cloud, and Example is what of that a command line needs at least.
+	Help, Example string
 	// Kind is the kind of node class that it serves.
 	Kind cloud.Kind
+	// Meter is what it adds to the table of metrics.
+	Meter meter.Cloud
 	// New makes a provider for a process, with settings that nobody has read yet.
 	New func() Cloud
 }

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 	"karpenter/internal/engine/world"
 )
 
@@ -29,10 +29,32 @@ type Harness struct {
 	Spec  karpv1.NodeClaimSpec
 	// Impossible is a spec that the cloud has no instance for.
 	Impossible karpv1.NodeClaimSpec
+	// Left makes the cloud have room for no more than n instances of Spec besides those that there are; as many as anybody wants if n is
+	// negative.
+	Left func(n int)
+	// Change changes the class, so that what was made from it before has drifted.
+	Change func()
+	// Cannot says why this provider or its cloud cannot do something that most can. What it does not name must work.
+	Cannot map[Ability]string
 	// Now is the cloud's time, and Advance moves it.
 	Now     func() time.Time
 	Advance func(time.Duration)
 }
+
+// Ability is something that a provider may be unable to do, if it says so.
+type Ability string
+
+// The abilities.
+const (
+	// Reboots are reboots that keep the instance.
+	Reboots Ability = "reboots"
+	// Tags are tags on an instance that exists.
+	Tags Ability = "tags"
+	// Shortage is a cloud that can run out of something, Harness.Left.
+	Shortage Ability = "shortage"
+	// Drift is a class that can change, Harness.Change.
+	Drift Ability = "drift"
+)
 
 // tries bounds how often a call is repeated; a fault that lasts longer is a failure.
 const tries = 50
@@ -59,6 +81,11 @@ func Run(t *testing.T, start func(t *testing.T) Harness) {
 		{"R3 claims that differ are refused", (*suite).differ},
 		{"L4 what the cloud has not got ends in NoCapacity", (*suite).impossible},
 		{"C3 C4 instances are found by id and in the list", (*suite).find},
+		{"C3 what has just been launched is not called absent, and what has ended is", (*suite).absence},
+		{"L4 of a batch that is too large what there is is made, once", (*suite).partial},
+		{"L4 what is out of stock is not launched, and is again when it is back", (*suite).stock},
+		{"C6 an instance drifts when its class changes, and not before", (*suite).drift},
+		{"C8 tags are put on an instance, and those that it has stay", (*suite).tags},
 		{"C2 deletion can be repeated and ends in NotFound", (*suite).remove},
 		{"C5 types are sorted, complete and shared", (*suite).types},
 		{"C7 repair policies name conditions and times", (*suite).repair},
@@ -170,6 +197,12 @@ func (s *suite) launch() {
 		if text == "" {
 			s.Errorf("the instance has no %s", what)
 		}
+	}
+	if id, err := s.InstanceID(in.ProviderID); err != nil || id != in.ID {
+		s.Errorf("the id of provider ID %s is %q, %v; want %s", in.ProviderID, id, err, in.ID)
+	}
+	if id, err := s.InstanceID("no-provider-id"); err == nil {
+		s.Errorf("the id of what is no provider ID is %q", id)
 	}
 	for name, quantity := range r.Instance.Capacity {
 		left, ok := r.Instance.Allocatable[name]
@@ -336,8 +369,10 @@ func (s *suite) reboot() {
 	claim.Status.ProviderID = r.Instance.ProviderID
 	var missing *cloud.NodeRebootNotImplementedError
 	for range 2 {
-		if errors.As(s.Reboot(s.ctx, claim, "operation"), &missing) {
-			return // the cloud cannot, and says so
+		if can := !errors.As(s.Reboot(s.ctx, claim, "operation"), &missing); can == (s.Cannot[Reboots] != "") {
+			s.Fatalf("reboots work %t, and Harness.Cannot says %q: make them agree", can, s.Cannot[Reboots])
+		} else if !can {
+			s.Skip(s.Cannot[Reboots])
 		}
 		s.persist("reboot", func() error { return s.Reboot(s.ctx, claim, "operation") })
 	}

@@ -46,7 +46,7 @@ type Choice struct {
 	Options      []Option
 }
 
-// Rules are what only the provider knows about a choice.
+// Rules are what only the provider knows about a choice; each may be nil.
 type Rules struct {
 	// Reserved keeps, of reserved offerings, those that one request may name.
 	Reserved func([]Option) []Option
@@ -60,10 +60,14 @@ func Choose(list []*world.InstanceType, w *Wish, rules Rules) (Choice, error) {
 	if err != nil {
 		return Choice{}, err
 	}
-	options = rules.Reserved(options)
+	if rules.Reserved != nil {
+		options = rules.Reserved(options)
+	}
 	options = onePerReservedPool(options)
 	if !w.Flexible {
-		options = ordinary(options, rules.Exotic)
+		if rules.Exotic != nil {
+			options = ordinary(options, rules.Exotic)
+		}
 		options = worthwhile(options)
 	}
 	capacityType := bestCapacityType(options)
