@@ -230,11 +230,13 @@ func (c *Cluster) startNodes(ctx context.Context) error {
 	return together(
 		func() error { return awaitSystem(ctx, c.Client) },
 		func() error {
-			if c.opts.NoKarpenter || c.opts.NoDefaults {
+			switch {
+			case c.opts.NoDefaults:
 				return nil
-			}
-			if c.opts.Provider == ProviderClusterAPI {
-				return c.createClusterAPIDefaults(ctx)
+			case c.opts.Provider == ProviderClusterAPI:
+				return c.createMachineDefaults(ctx)
+			case c.opts.NoKarpenter:
+				return nil
 			}
 			c.tell("creating NodePool default and EC2NodeClass default")
 			// The API server holds up the first objects of a new kind for 2 s.
@@ -248,11 +250,15 @@ func (c *Cluster) launchSystem(ctx context.Context) error {
 	if err := c.nodes.catchUp(ctx, c.aws); err != nil {
 		return err
 	}
-	nodes := 1
-	if c.opts.NoKarpenter { // the chart's two replicas do not share a node
-		nodes = 2
+	return c.aws.atOnce(func() error { return c.aws.launchSystem(c.aws.cluster, c.systemNodes()) })
+}
+
+// systemNodes is how many nodes the cluster's own pods need: the chart's two replicas do not share one.
+func (c *Cluster) systemNodes() int {
+	if c.opts.NoKarpenter {
+		return 2
 	}
-	return c.aws.atOnce(func() error { return c.aws.launchSystem(c.aws.cluster, nodes) })
+	return 1
 }
 
 func (c *Cluster) awaitKarpenter(ctx context.Context) error {

@@ -135,7 +135,11 @@ func (t *teller) restart() {
 
 func (f *flags) greet(out io.Writer, cluster *Cluster) {
 	if f.NoKarpenter {
-		fmt.Fprintf(out, greetWithout, cluster.Kubeconfig, filepath.Dir(f.Binary), f.ClusterName, cluster.AWSURL, f.Dir)
+		values, simulator := fmt.Sprintf("settings.clusterName=%[1]s --set settings.interruptionQueue=%[1]s", f.ClusterName), "The AWS simulator is at\n"+cluster.AWSURL+"."
+		if f.Provider == ProviderClusterAPI {
+			values, simulator = "settings.provider=cluster-api", "Cluster API and its MachineDeployments are\nthere already."
+		}
+		fmt.Fprintf(out, greetWithout, cluster.Kubeconfig, filepath.Dir(f.Binary), values, simulator, f.Dir)
 		return
 	}
 	if f.Provider == ProviderClusterAPI {
@@ -214,11 +218,10 @@ const greetWithout = `
 Karpenter is not in this cluster yet. In another terminal:
 
   export KUBECONFIG=%s PATH=%s:$PATH
-  helm upgrade --install karpenter charts/karpenter --namespace kube-system --set settings.clusterName=%s --set settings.interruptionQueue=%[3]s --wait
+  helm upgrade --install karpenter charts/karpenter --namespace kube-system --set %s --wait
   kubectl get pods -n kube-system -l app.kubernetes.io/name=karpenter
 
-docs/start/helm.md goes on from there. The AWS simulator is at
-%s.
+docs/start/helm.md goes on from there. %s
 Ctrl-C stops the cluster and keeps it in %s.
 
 `

@@ -37,8 +37,8 @@ const (
 const (
 	// machinesNamespace is where the objects of Cluster API are.
 	machinesNamespace = metav1.NamespaceDefault
-	// systemNode is the node of the cluster's own pods, which no Machine is behind.
-	systemNode = "control-plane-0"
+	// systemNode begins the names of the nodes of the cluster's own pods, which no Machine is behind.
+	systemNode = "control-plane-"
 )
 
 // zones are the failure domains of the simulated infrastructure.
@@ -158,20 +158,26 @@ func (c *Cluster) machineSettings() map[string]string {
 	return settings
 }
 
-// joinSystem registers the node that the cluster's own pods run on.
+// joinSystem registers the nodes that the cluster's own pods run on.
 func (c *Cluster) joinSystem(ctx context.Context) error {
 	capacity := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("16Gi"), corev1.ResourcePods: resource.MustParse("110")}
-	return kubelets{c.nodes}.Join(ctx, &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: systemNode, Labels: map[string]string{
-			corev1.LabelHostname: systemNode, corev1.LabelOSStable: string(corev1.Linux), corev1.LabelArchStable: "amd64", corev1.LabelTopologyZone: zones[0],
-			corev1.LabelInstanceTypeStable: "control-plane", "node-role.kubernetes.io/control-plane": "",
-		}},
-		Spec: corev1.NodeSpec{
-			ProviderID: "sim:///" + zones[0] + "/" + systemNode,
-			Taints:     []corev1.Taint{{Key: "CriticalAddonsOnly", Value: "true", Effect: corev1.TaintEffectNoSchedule}},
-		},
-		Status: corev1.NodeStatus{Capacity: capacity, Allocatable: capacity.DeepCopy()},
-	})
+	for i := range c.systemNodes() {
+		name, zone := fmt.Sprint(systemNode, i), zones[i]
+		if err := (kubelets{c.nodes}).Join(ctx, &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
+				corev1.LabelHostname: name, corev1.LabelOSStable: string(corev1.Linux), corev1.LabelArchStable: "amd64", corev1.LabelTopologyZone: zone,
+				corev1.LabelInstanceTypeStable: "control-plane", "node-role.kubernetes.io/control-plane": "",
+			}},
+			Spec: corev1.NodeSpec{
+				ProviderID: "sim:///" + zone + "/" + name,
+				Taints:     []corev1.Taint{{Key: "CriticalAddonsOnly", Value: "true", Effect: corev1.TaintEffectNoSchedule}},
+			},
+			Status: corev1.NodeStatus{Capacity: capacity, Allocatable: capacity.DeepCopy()},
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // The annotations by which scalable resources say what their nodes have and cost.
@@ -195,9 +201,9 @@ var deployments = []struct {
 	{"xlarge-c", "zone-c", "xlarge", "16", "64Gi", "0.72", false},
 }
 
-// createClusterAPIDefaults makes the MachineDeployments, the NodePool and the class to start with.
-func (c *Cluster) createClusterAPIDefaults(ctx context.Context) error {
-	c.tell("creating NodePool default, ClusterAPINodeClass default and %d MachineDeployments", len(deployments))
+// createMachineDefaults makes the MachineDeployments to start with, and for Karpenter the pool and the class.
+func (c *Cluster) createMachineDefaults(ctx context.Context) error {
+	c.tell("creating %d MachineDeployments", len(deployments))
 	for _, d := range deployments {
 		annotations := map[string]string{
 			capiv1alpha1.PriceAnnotationKey: d.price, sizeAnnotation + "min-size": "0", sizeAnnotation + "max-size": "50",
@@ -213,6 +219,10 @@ func (c *Cluster) createClusterAPIDefaults(ctx context.Context) error {
 			return err
 		}
 	}
+	if c.opts.NoKarpenter {
+		return nil
+	}
+	c.tell("creating NodePool default and ClusterAPINodeClass default")
 	return createDefaults(ctx, c.Client, defaultsCAPIManifest)
 }
 
