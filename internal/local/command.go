@@ -36,7 +36,7 @@ func NewCommand() *cobra.Command {
 that launches instances, kwok as the kubelet of each, and Karpenter. Nodes and their pods are only simulated: nothing is
 computed on them, and all else is the real thing. Ctrl-C stops it; what is in the cluster is kept for the next time.
 
-With --provider cluster-api, nodes come from Cluster API: its real controllers run in the cluster, on simulated infrastructure, with
+With --provider cluster-api, Cluster API makes the nodes: its real controllers run in the cluster, on simulated infrastructure, with
 MachineDeployments of several sizes to scale.
 
 With --scenario it plays a script of workload changes and faults on a cluster of its own, prints what happened, and

@@ -75,7 +75,7 @@ func TestWords(t *testing.T) {
 }
 
 // ofClusterAPI are the folders in which a Machine is Cluster API's kind.
-var ofClusterAPI = regexp.MustCompile(`/(?:capi|clusterapi|infra)/|/clusterapi\.go$`)
+var ofClusterAPI = regexp.MustCompile(`/(?:capi|clusterapi|infra)/|/clusterapi\.go$|internal/local/(?:machines|command)\.go$`)
 
 // TestNamesInCode holds the names of declarations against those of the table that are about code.
 func TestNamesInCode(t *testing.T) {
