@@ -50,8 +50,12 @@ var topColumns = []topColumn{
 	{title: "CAPACITY", width: 9, rank: 10, text: func(n *model.FleetNode, _ *model.Fleet) string { return n.CapacityType }},
 	{title: "AGE", width: 4, rank: 9, right: true, text: func(n *model.FleetNode, m *model.Fleet) string { return topAge(n.Created, m.At) }},
 	{title: priceTitle, width: 7, rank: 6, right: true, text: func(n *model.FleetNode, _ *model.Fleet) string { return topPrice(n.Price) }},
-	{title: "CPU", width: 8, rank: 3, text: func(n *model.FleetNode, _ *model.Fleet) string { return topBar(n.CPU.Share(), spareShare(model.SpareSum(n.Spare).CPU, n.CPU), 4) }},
-	{title: "MEMORY", width: 8, rank: 4, text: func(n *model.FleetNode, _ *model.Fleet) string { return topBar(n.Memory.Share(), spareShare(model.SpareSum(n.Spare).Memory, n.Memory), 4) }},
+	{title: "CPU", width: 8, rank: 3, text: func(n *model.FleetNode, _ *model.Fleet) string {
+		return topBar(n.CPU.Share(), spareShare(model.SpareSum(n.Spare).CPU, n.CPU), 4)
+	}},
+	{title: "MEMORY", width: 8, rank: 4, text: func(n *model.FleetNode, _ *model.Fleet) string {
+		return topBar(n.Memory.Share(), spareShare(model.SpareSum(n.Spare).Memory, n.Memory), 4)
+	}},
 	{title: "PODS", width: podsWidth, rank: 7, right: true, text: func(n *model.FleetNode, _ *model.Fleet) string { return topPods(n) }},
 	{title: "STATE", width: 9, rank: 5, text: func(n *model.FleetNode, _ *model.Fleet) string { return n.Word() }},
 	{title: "REMOVE", width: 6, rank: 8, text: func(n *model.FleetNode, m *model.Fleet) string { return topRemovable(n, m) }},

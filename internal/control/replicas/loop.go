@@ -47,15 +47,11 @@ type Mirror interface {
 	Synced() bool
 	// Leaving counts a claim as going from now on, before any watch has shown it.
 	Leaving(claim string)
-	// Wrote shows the mirror an object as the API server has it now.
-	Wrote(obj state.Object)
 }
 
 // Loop scales static pools.
 type Loop struct {
-	Client client.Client
-	// Live reads from the API server itself.
-	Live    client.Reader
+	Client  client.Client
 	Mirror  Mirror
 	Creator *provision.Creator
 	// Options are those of every decision, and Reading how objects are read.
@@ -270,18 +266,14 @@ func (l *Loop) shrink(ctx context.Context, view *state.View, s *disrupt.Scaling)
 	return ok
 }
 
-// remove deletes a claim, and shows the mirror that it is being deleted: the next look may come before the watch.
+// remove deletes a claim, and tells the mirror that it goes: the next look may come before the watch. Should the watch take longer than the mirror
+// believes that, the API server is asked before anything is decided anyway.
 func (l *Loop) remove(ctx context.Context, claim *karpv1.NodeClaim) error {
 	deleted, err := control.Delete(ctx, l.Client, claim.DeepCopy())
-	if err != nil || !deleted {
-		return err
+	if err == nil && deleted {
+		l.Mirror.Leaving(claim.Name)
 	}
-	l.Mirror.Leaving(claim.Name)
-	now := &karpv1.NodeClaim{}
-	if l.Live.Get(ctx, client.ObjectKeyFromObject(claim), now) == nil && now.UID == claim.UID {
-		l.Mirror.Wrote(now)
-	}
-	return nil
+	return err
 }
 
 // removed tells that a node is removed because replicas is lower (O3, O4).

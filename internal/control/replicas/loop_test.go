@@ -311,8 +311,8 @@ func TestP103_P105_DecisionsAreReplayed(t *testing.T) {
 	b.pool("other", 2, atMost("1"))
 	b.pass()
 	b.launch()
-	b.must(b.client.Delete(t.Context(), b.claims()[0])) // and the mirror is not shown that
 	b.scale("base", 6)
+	b.must(b.client.Delete(t.Context(), b.claims()[0])) // and the mirror is not shown that
 	b.pass()
 	b.launch()
 	b.loop.Gate = paused{b.clock.Now().Add(time.Hour)}
