@@ -208,6 +208,16 @@ func lines(a *ledger.Answer) []string {
 		}
 		say("all nodes cost %s before and %s after", why.Money(d.Before), why.Money(d.After))
 	}
+	for i := range a.Static {
+		s := &a.Static[i]
+		say("static pool %s", strings.TrimSuffix(s.StaticPool.Words()+": "+s.Words(), ": "))
+		for k := range s.Add {
+			say("new node of pool %s: %s", s.Pool, s.Add[k].Words())
+		}
+		for _, k := range s.Remove {
+			say("node %s is removed: %s", k.Node, k.Why.Line())
+		}
+	}
 	return out
 }
 

@@ -223,7 +223,7 @@ func (w *wiring) staticPools(context.Context) error {
 		return nil
 	}
 	return w.add(&replicas.Loop{
-		Client: w.m.GetClient(), Live: w.m.GetAPIReader(), Mirror: w.mirror, Creator: w.creator, Options: disrupt.Options{Pack: w.packing()}, Gate: w.health,
+		Client: w.m.GetClient(), Mirror: w.mirror, Creator: w.creator, Options: disrupt.Options{Pack: w.packing()}, Reading: w.reading(), Gate: w.health,
 		Clock: w.clock, Log: w.log.With("controller", "static.scaling"), Recorder: w.recorder, Meter: w.set, Beat: w.dog.Beat, Ledger: w.ledger,
 	})
 }

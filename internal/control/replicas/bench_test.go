@@ -99,9 +99,11 @@ func (b *bench) restart() {
 		Types: func(string) ([]string, []*world.InstanceType, uint64, error) { return b.names, b.types, 1, nil },
 	})
 	b.mirror.SetSynced()
+	b.ledger.KeepRecordings(ledger.DefaultRecordings, "test")
 	log := slog.New(slog.NewTextHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	b.loop = &Loop{
-		Client: b.client, Live: b.client, Mirror: b.mirror, Clock: b.clock, Log: log, Recorder: control.NewRecorder(b.events, b.clock.Now), Meter: b.meter, Ledger: b.ledger,
+		Client: b.client, Mirror: b.mirror, Clock: b.clock, Log: log, Recorder: control.NewRecorder(b.events, b.clock.Now), Meter: b.meter, Ledger: b.ledger,
+		Reading: state.Options{ProviderDomains: []string{awsv1.Group}},
 		Creator: &provision.Creator{Client: b.client, Live: b.client, Mirror: b.mirror, Clock: b.clock, Log: log, Meter: b.meter},
 	}
 	b.loop.prepare()
