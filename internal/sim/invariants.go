@@ -46,9 +46,9 @@ type rules struct {
 	// report is told of breaches.
 	report func(*Breach)
 
-	lag                time.Duration // how late watches are at most
-	dirty              bool          // something has changed since the invariants were looked at
-	calmed             time.Time     // since when nothing goes wrong
+	lag                time.Duration   // how late watches are at most
+	dirty              bool            // something has changed since the invariants were looked at
+	calmed             time.Time       // since when nothing goes wrong
 	budgets            map[string]int  // by pool
 	killed, foreigners map[string]bool // instances
 	foreignNodes       int

@@ -144,7 +144,7 @@ func (j *Judge) leads(process, what string) {
 func (j *Judge) End(at, calmed time.Time) []Found {
 	j.at, j.calmed = at, calmed
 	j.check()
-	if b := j.settled(); b != nil {
+	if b := j.settled(); b != nil && !j.restored {
 		j.report(b)
 	}
 	return j.Breaches
