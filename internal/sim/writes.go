@@ -153,7 +153,8 @@ func (w *rules) kept(op *kube.Op) {
 	if op.Old == nil || op.New == nil {
 		return
 	}
-	if op.Old.GetAnnotations()[foreignKey] != op.New.GetAnnotations()[foreignKey] || op.Old.GetLabels()[foreignKey] != op.New.GetLabels()[foreignKey] {
+	lost := func(old, now map[string]string) bool { return old[foreignKey] != "" && old[foreignKey] != now[foreignKey] }
+	if lost(op.Old.GetAnnotations(), op.New.GetAnnotations()) || lost(op.Old.GetLabels(), op.New.GetLabels()) {
 		w.breached("S14", "%s of %s %s has lost what somebody else has put on it", op.Verb, op.Kind.Kind, op.Key.Name)
 	}
 	if usersSpec(op.Old) && op.Old.GetGeneration() != op.New.GetGeneration() {

@@ -5,21 +5,29 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/cloud/aws"
 	"karpenter/internal/cloud/simaws"
 )
+
+func TestMain(m *testing.M) {
+	log.SetLogger(logr.Discard()) // controller-runtime's own; without one it complains
+	os.Exit(m.Run())
+}
 
 // foreignKey is what somebody else puts on our objects; the rules know it.
 const foreignKey = "example.com/foreign"
