@@ -7,14 +7,21 @@ import (
 	"log/slog"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
+	awsv1 "karpenter/api/aws/v1"
+	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/cloud/aws"
 )
 
@@ -42,6 +49,20 @@ func (p *process) persist(ctx context.Context, part string, try func(context.Con
 			return fmt.Errorf("%s: %w", part, context.Cause(ctx))
 		}
 	}
+}
+
+// knownKinds has the manager ask for what the API server serves of each group before anything depends on the answer: one that is lost is
+// no reason to end.
+func knownKinds(mapper meta.RESTMapper) error {
+	for _, kind := range []schema.GroupVersionKind{
+		corev1.SchemeGroupVersion.WithKind("Pod"), appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"),
+		storagev1.SchemeGroupVersion.WithKind("StorageClass"), karpv1.SchemeGroupVersion.WithKind("NodePool"), awsv1.SchemeGroupVersion.WithKind(awsv1.EC2NodeClassKind),
+	} {
+		if _, err := mapper.RESTMapping(kind.GroupKind(), kind.Version); err != nil {
+			return fmt.Errorf("asking the API server for kind %s: %w", kind.Kind, err)
+		}
+	}
+	return nil
 }
 
 // sleep returns false if the context ends first.

@@ -111,7 +111,16 @@ var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // NewWorld makes a cluster without nodes, pools or pods; everything that happens in it follows from the seed.
 func NewWorld(seed uint64, history io.Writer) (*World, error) {
-	w := &World{Seed: seed, draw: rand.New(rand.NewPCG(seed, 1)), history: history, api: map[string]float64{}, lost: map[types.UID]time.Time{}, rules: newRules()}
+	sold, err := few()
+	if err != nil {
+		return nil, fmt.Errorf("making a world: %w", err)
+	}
+	return newWorld(seed, history, sold)
+}
+
+// newWorld makes a cluster whose AWS has these instance types.
+func newWorld(seed uint64, history io.Writer, sold *catalog.Catalog) (*World, error) {
+	w := &World{types: sold, Seed: seed, draw: rand.New(rand.NewPCG(seed, 1)), history: history, api: map[string]float64{}, lost: map[types.UID]time.Time{}, rules: newRules()}
 	w.loop = newLoop(epoch, w.draw)
 	w.log = slog.New(slog.DiscardHandler)
 	if history != nil {
@@ -129,9 +138,6 @@ func NewWorld(seed uint64, history io.Writer) (*World, error) {
 	w.server = kube.NewServer(w.scheme, func() time.Time { return w.loop.now }, kube.Seed(seed), kube.WithoutValidation())
 	w.server.Hook = w.requested
 	w.kubelet, w.scheduler, w.owner = w.server.Client("kubelet"), w.server.Client("kube-scheduler"), w.server.Client("user")
-	if w.types, err = few(); err != nil {
-		return nil, fmt.Errorf("making a world: %w", err)
-	}
 	w.aws, err = simaws.New(simaws.Options{
 		Catalog: w.types,
 		Clock:   simClock{w.loop, nil}, Seed: seed, Region: region, OnCall: w.called, Watcher: (*kubelets)(w), SteadySpot: true, Queue: clusterName, KubernetesVersions: []string{"1.37"},

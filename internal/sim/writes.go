@@ -153,7 +153,9 @@ func (w *rules) kept(op *kube.Op) {
 	if op.Old == nil || op.New == nil {
 		return
 	}
-	lost := func(old, now map[string]string) bool { return old[foreignKey] != "" && old[foreignKey] != now[foreignKey] }
+	lost := func(old, now map[string]string) bool {
+		return old[foreignKey] != "" && old[foreignKey] != now[foreignKey]
+	}
 	if lost(op.Old.GetAnnotations(), op.New.GetAnnotations()) || lost(op.Old.GetLabels(), op.New.GetLabels()) {
 		w.breached("S14", "%s of %s %s has lost what somebody else has put on it", op.Verb, op.Kind.Kind, op.Key.Name)
 	}

@@ -98,7 +98,9 @@ type history struct {
 	last   map[string]string // states of instances
 	// seen is how many events the judge has seen; writes and calls are the controller's own.
 	seen, writes, calls int
-	effects             []effect
+	// unknown is how many calls were of a process that had ended when they were looked at.
+	unknown int
+	effects []effect
 	// conflicts are how often in a row a write to an object was in conflict, attempts how often writes were tried that were done then.
 	conflicts map[string]int
 	attempts  []int
@@ -251,6 +253,9 @@ func (h *history) call(asked *asked, instances []simaws.Glimpse) {
 	h.events = append(h.events, e)
 	if asked.writes() {
 		h.calls++
+		if asked.process == "" {
+			h.unknown++
+		}
 		h.effects = append(h.effects, effect{e.At, e.Process})
 	}
 }

@@ -2,6 +2,7 @@ package robust
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -131,6 +132,12 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(http.StatusServiceUnavailable, p.broken)
 		return
 	case "unanswered":
+		if r.URL.Query().Get("watch") != "" { // it is cut off in the middle
+			ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second)
+			defer cancel()
+			r = r.WithContext(ctx)
+			break
+		}
 		w = lost{http.Header{}}
 		defer func() { panic(http.ErrAbortHandler) }()
 	}

@@ -38,6 +38,7 @@ var some = trouble{delay: 50 * time.Millisecond, unsent: 0.01, unanswered: 0.01,
 // TestT1_Killed kills the controller while load swings, claims are deleted, and a share of its requests to the API server and to AWS is
 // late, cut off or refused: no instance is left over or launched twice, and soon after the last time everything is in order.
 func TestT1_Killed(t *testing.T) {
+	t.Parallel()
 	kills, most := length(20, 1000), 60
 	if *long {
 		most = 300
@@ -84,6 +85,7 @@ func (w *world) ask(n int) {
 // TestT20_LeaderKilledAndStopped kills the leader of three processes, and stops it for longer than its lease lasts, so that it wakes up
 // when another leads: nothing is done by who does not lead, and the next one takes over soon.
 func TestT20_LeaderKilledAndStopped(t *testing.T) {
+	t.Parallel()
 	kills, stops, asleep := length(1, 200), length(1, 200), 25*time.Second
 	if *long && *share >= 1 {
 		asleep = time.Minute
@@ -126,6 +128,7 @@ func TestT20_LeaderKilledAndStopped(t *testing.T) {
 // TestT13_APIServerAway takes the API server away again and again, has it refuse every connection, and makes it stutter: none of it is
 // a reason to end an instance or the controller.
 func TestT13_APIServerAway(t *testing.T) {
+	t.Parallel()
 	times, away := length(2, 20), time.Duration(length(12, 600))*time.Second
 	w := newWorld(t, options{replicas: 1, elect: true, after: karpv1.NeverDuration(), limit: "400"})
 	w.scale(20)
@@ -185,6 +188,7 @@ func (w *world) restarts() (n int) {
 // TestT8_NothingIsListed has AWS show no instances, then the API server forget the claims as a restored backup does, then a cluster of the same
 // name begin beside this one: no instance is ended.
 func TestT8_NothingIsListed(t *testing.T) {
+	t.Parallel()
 	pods, wait := length(24, 480), time.Duration(length(15, 600))*time.Second
 	w := newWorld(t, options{after: karpv1.NeverDuration(), limit: "1000"})
 	w.scale(pods)
@@ -264,6 +268,7 @@ func (w *world) foreignInstance() (string, error) {
 // TestT16_Rewritten has somebody write on every object of ours five times a second, while load goes up and down: it goes on, what they
 // write stays, and hardly a write is tried more than three times.
 func TestT16_Rewritten(t *testing.T) {
+	t.Parallel()
 	rounds := length(1, 20)
 	w := newWorld(t, options{after: karpv1.NewNillableDuration(0), limit: "200"})
 	ctx, end := context.WithCancel(t.Context())

@@ -85,9 +85,14 @@ type options struct {
 	limit string
 }
 
+// slots has room for as many clusters as run at once: each takes about a core while it starts.
+var slots = make(chan struct{}, 2)
+
 // newWorld starts a cluster and begins to judge what happens in it.
 func newWorld(t *testing.T, opts options) *world {
 	t.Helper()
+	slots <- struct{}{}
+	t.Cleanup(func() { <-slots })
 	root, err := harness.Root()
 	if err != nil {
 		t.Fatal(err)
@@ -356,6 +361,9 @@ func (w *world) judged() {
 		w.t.Errorf("%s %v", b.At.Format("15:04:05.000"), b)
 	}
 	w.t.Logf("history: %d events, %d writes and %d calls of the controller; %s; API server %s; AWS %s; %d breaches", h.seen, h.writes, h.calls, h.judge.Summary(), w.kube.counts(), w.cloud.counts(), len(found))
+	if h.unknown > 0 {
+		w.t.Logf("of %d calls it is not known which process made them", h.unknown)
+	}
 	if h.writes == 0 || h.calls == 0 {
 		w.t.Error("the history has nothing of the controller: nothing was judged")
 	}
