@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apitypes "k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "karpenter/api/karpenter/v1"
@@ -31,11 +32,10 @@ const (
 	evictionsPerDay, costPerBest = 0.2, 1.03
 )
 
-// lineage is what a node replaced, and when.
+// lineage is what a node has replaced, and when.
 type lineage struct {
 	kind string
 	at   time.Time
-	from []*lineage
 }
 
 // TestT26_Days plays days in which the load goes up and down and pods come and go: what is moved pays, nothing is moved back and forth, and a
@@ -54,12 +54,12 @@ func TestT26_Days(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	byName, back := map[string]*lineage{}, 0
+	came, back := map[string][]lineage{}, 0
 	hook := p.server.Hook
 	p.server.Hook = func(op *kube.Op) error {
 		err := hook(op)
 		if c, ok := op.Old.(*karpv1.NodeClaim); ok && op.Done && op.Verb == "delete" && strings.HasPrefix(op.User, replicaPrefix) {
-			back += follow(byName, c, p.loop.now)
+			back += p.follow(came, c)
 		}
 		return err
 	}
@@ -81,12 +81,10 @@ func TestT26_Days(t *testing.T) {
 	}
 	steps := int(24 * time.Hour / dayStep)
 	best, sum, podDays := make([]float64, steps), 0.0, 0.0
-	prices := make([][]float64, 0, *days)
 	p.evictions, p.claims, p.removals = 0, 0, 0
 	began := time.Now()
 	for day := range *days {
 		evicted := p.evictions
-		prices = append(prices, nil)
 		for step := range steps {
 			stage := at(24 * float64(step) / float64(steps))
 			if err := p.scaleTo(stage); err != nil {
@@ -98,9 +96,7 @@ func TestT26_Days(t *testing.T) {
 			if err := p.Run(dayStep); err != nil {
 				t.Fatalf("day %d: %v", day, err)
 			}
-			nodes, price := p.fleet()
-			_ = nodes
-			prices[day] = append(prices[day], price)
+			_, price := p.fleet()
 			if sum += price; best[step] == 0 || price < best[step] {
 				best[step] = price
 			}
@@ -125,35 +121,30 @@ func TestT26_Days(t *testing.T) {
 	t.Logf("| T26 days, %d pods ± %.0f %% | %d | evictions per pod and day %.3f; cost by best seen %.3f; there and back %d |", dayPods, 100*daySwing, *days, perDay, sum/least, back)
 }
 
-// follow notes which node replaces which, and counts those that come back to what there was before.
-func follow(byName map[string]*lineage, c *karpv1.NodeClaim, now time.Time) (back int) {
-	kind := c.Labels[corev1.LabelInstanceTypeStable] + " " + c.Labels[corev1.LabelTopologyZone]
-	own := byName[c.Name]
-	if own == nil {
-		own = &lineage{}
+// follow notes which node replaces which, and counts those that are replaced by what they have replaced.
+func (p *stagePlay) follow(came map[string][]lineage, c *karpv1.NodeClaim) (back int) {
+	kindOf := func(c *karpv1.NodeClaim) string {
+		return c.Labels[corev1.LabelInstanceTypeStable] + " " + c.Labels[corev1.LabelTopologyZone]
 	}
-	own.kind = kind
 	for _, field := range strings.Fields(c.Annotations[karpv1.MoveAnnotationKey]) {
 		names, ok := strings.CutPrefix(field, "to=")
 		if !ok || names == "" {
 			continue
 		}
 		for _, name := range strings.Split(names, ",") {
-			if byName[name] == nil {
-				byName[name] = &lineage{}
+			to, _ := p.server.Look(&karpv1.NodeClaim{}, apitypes.NamespacedName{Name: name}).(*karpv1.NodeClaim)
+			if to == nil {
+				continue
 			}
-			byName[name].from = append(byName[name].from, &lineage{kind: kind, at: now, from: own.from})
-		}
-	}
-	// c goes now; what replaces it is known by name only, so it is judged when that goes, or here by what it replaced itself.
-	for _, before := range own.from {
-		for _, first := range before.from {
-			if first.kind == kind && before.kind != kind && now.Sub(first.at) < payback {
-				back++
+			came[name] = append(came[name], lineage{kindOf(c), p.loop.now})
+			for _, before := range came[c.Name] {
+				if before.kind == kindOf(to) && kindOf(c) != kindOf(to) && p.loop.now.Sub(before.at) < payback {
+					back++
+				}
 			}
 		}
 	}
-	delete(byName, c.Name)
+	delete(came, c.Name)
 	return back
 }
 
