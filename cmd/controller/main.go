@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"karpenter/internal/clouds"
 	"karpenter/internal/operator"
 )
 
@@ -44,6 +45,6 @@ func command() *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(operator.NewCommand(version))
+	root.AddCommand(operator.NewCommand(version, clouds.Plugins()...))
 	return root
 }

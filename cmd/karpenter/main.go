@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"karpenter/internal/cli"
+	"karpenter/internal/clouds"
 	"karpenter/internal/local"
 	"karpenter/internal/operator"
 )
@@ -53,7 +54,7 @@ the kubeconfig as kubectl does, and change nothing.`,
 	}
 	root.AddCommand(
 		cli.NewAWSSim(),
-		operator.NewCommand(version),
+		operator.NewCommand(version, clouds.Plugins()...),
 		cli.NewConvert(),
 		cli.NewDashboard(),
 		cli.NewDecisions(),

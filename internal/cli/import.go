@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"karpenter/internal/operator"
+	"karpenter/internal/cloud/aws/awsplug"
 )
 
 // Where node groups are read from.
@@ -23,17 +23,17 @@ type importing struct {
 	snapshot, catalog string
 	plan              bool
 	// groups asks AWS for the node groups of a cluster.
-	groups func(ctx context.Context, cluster string) ([]operator.NodeGroup, error)
+	groups func(ctx context.Context, cluster string) ([]awsplug.NodeGroup, error)
 }
 
 // NewImport returns the command that proposes pools for node groups. version is the program's.
 func NewImport(version string) *cobra.Command {
-	return newImport(func(ctx context.Context, cluster string) ([]operator.NodeGroup, error) {
-		return operator.ReadNodeGroups(ctx, cluster, version)
+	return newImport(func(ctx context.Context, cluster string) ([]awsplug.NodeGroup, error) {
+		return awsplug.ReadNodeGroups(ctx, cluster, version)
 	})
 }
 
-func newImport(groups func(context.Context, string) ([]operator.NodeGroup, error)) *cobra.Command {
+func newImport(groups func(context.Context, string) ([]awsplug.NodeGroup, error)) *cobra.Command {
 	m := &importing{groups: groups}
 	cmd := &cobra.Command{
 		Use:   "import --cluster-name NAME [--from aws|cluster-autoscaler] [--snapshot FILE|-]",
@@ -89,7 +89,7 @@ func (m *importing) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	var groups []operator.NodeGroup
+	var groups []awsplug.NodeGroup
 	if m.from == fromAWS {
 		groups, err = m.groups(cmd.Context(), m.cluster)
 	} else {

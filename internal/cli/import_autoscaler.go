@@ -12,7 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
-	"karpenter/internal/operator"
+	"karpenter/internal/cloud/aws/awsplug"
 )
 
 // clusterFacts is what a snapshot says about node groups and who scales them.
@@ -154,7 +154,7 @@ func parseNodes(value string) (sizedGroup, error) {
 }
 
 // scales reports whether Cluster Autoscaler sets the size of a group.
-func (a *autoscaler) scales(g *operator.NodeGroup) bool {
+func (a *autoscaler) scales(g *awsplug.NodeGroup) bool {
 	if slices.ContainsFunc(a.groups, func(s sizedGroup) bool { return s.name == g.ScalingGroup || s.name == g.Name }) {
 		return true
 	}
@@ -168,7 +168,7 @@ func (a *autoscaler) scales(g *operator.NodeGroup) bool {
 }
 
 // warnings say what would go wrong if the pools were applied now.
-func (c *clusterFacts) warnings(groups []operator.NodeGroup) []string {
+func (c *clusterFacts) warnings(groups []awsplug.NodeGroup) []string {
 	var out []string
 	for _, a := range c.autoscalers {
 		for _, problem := range a.problems {

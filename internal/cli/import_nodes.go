@@ -13,7 +13,7 @@ import (
 
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/operator"
+	"karpenter/internal/cloud/aws/awsplug"
 )
 
 // groupLabels name the node group that a node is of.
@@ -36,7 +36,7 @@ func instanceOf(node *corev1.Node) string {
 
 // nodeGroups are those that Cluster Autoscaler's flags name, and those that it finds by tags and that have nodes. What they are
 // made of is what their nodes are.
-func (c *clusterFacts) nodeGroups(cluster string) ([]operator.NodeGroup, error) {
+func (c *clusterFacts) nodeGroups(cluster string) ([]awsplug.NodeGroup, error) {
 	if len(c.autoscalers) == 0 {
 		return nil, errors.New("the snapshot has no Deployment of Cluster Autoscaler; make it by: kubectl get deployments,nodes,pods -A -o json")
 	}
@@ -46,7 +46,7 @@ func (c *clusterFacts) nodeGroups(cluster string) ([]operator.NodeGroup, error) 
 			byGroup[name] = append(byGroup[name], n)
 		}
 	}
-	var groups []operator.NodeGroup
+	var groups []awsplug.NodeGroup
 	used := map[string]bool{}
 	discovers := false
 	for _, a := range c.autoscalers {
@@ -54,14 +54,14 @@ func (c *clusterFacts) nodeGroups(cluster string) ([]operator.NodeGroup, error) 
 		for _, s := range a.groups {
 			name := labelOfGroup(s.name, slices.Sorted(maps.Keys(byGroup)))
 			used[name] = true
-			g := operator.NodeGroup{Name: cmp.Or(name, shortName(s.name)), Kind: "node group of Cluster Autoscaler", ScalingGroup: s.name, Min: s.min, Max: s.max}
+			g := awsplug.NodeGroup{Name: cmp.Or(name, shortName(s.name)), Kind: "node group of Cluster Autoscaler", ScalingGroup: s.name, Min: s.min, Max: s.max}
 			describe(&g, byGroup[name], cluster)
 			groups = append(groups, g)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(byGroup)) {
 		if discovers && !used[name] {
-			g := operator.NodeGroup{Name: name, Kind: "node group of Cluster Autoscaler", ScalingGroup: name}
+			g := awsplug.NodeGroup{Name: name, Kind: "node group of Cluster Autoscaler", ScalingGroup: name}
 			g.Left = append(g.Left, "sizes: Cluster Autoscaler finds the group by tags, which the snapshot does not have; set spec.limits, or import --from aws")
 			describe(&g, byGroup[name], cluster)
 			groups = append(groups, g)
@@ -94,7 +94,7 @@ func shortName(scaling string) string {
 }
 
 // describe fills in what can be seen on the nodes of a group.
-func describe(g *operator.NodeGroup, nodes []*corev1.Node, cluster string) {
+func describe(g *awsplug.NodeGroup, nodes []*corev1.Node, cluster string) {
 	discovery := map[string]string{"karpenter.sh/discovery": cluster}
 	g.Class = awsv1.EC2NodeClassSpec{
 		Role:                       "KarpenterNodeRole-" + cluster,

@@ -10,10 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/cloud/aws/awsplug"
 	"karpenter/internal/engine/pack"
 	"karpenter/internal/engine/why"
 	"karpenter/internal/model"
-	"karpenter/internal/operator"
 	"karpenter/internal/state"
 	"karpenter/internal/state/dump"
 )
@@ -108,7 +108,7 @@ func (m *importing) prices(ctx context.Context, facts *clusterFacts) (*dump.Cata
 }
 
 // ofGroup reports whether a node is an instance of a group.
-func ofGroup(node *corev1.Node, g *operator.NodeGroup) bool {
+func ofGroup(node *corev1.Node, g *awsplug.NodeGroup) bool {
 	if node.Labels[karpv1.NodePoolLabelKey] != "" {
 		return false
 	}

@@ -8,7 +8,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"karpenter/internal/operator"
+	"karpenter/internal/cloud/aws/awsplug"
 )
 
 // printProposals writes YAML that can be applied, with comments that say what each object stands for.
@@ -65,7 +65,7 @@ func (p *proposal) comment(b *strings.Builder) {
 	}
 }
 
-func sizes(g *operator.NodeGroup) string {
+func sizes(g *awsplug.NodeGroup) string {
 	if g.Max == 0 {
 		return count(int(g.Now), "node", "nodes") + " now"
 	}

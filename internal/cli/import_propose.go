@@ -14,12 +14,12 @@ import (
 
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/operator"
+	"karpenter/internal/cloud/aws/awsplug"
 )
 
 // proposal is a pool and its class, for one group or for several that are alike.
 type proposal struct {
-	groups []operator.NodeGroup
+	groups []awsplug.NodeGroup
 	pool   *karpv1.NodePool
 	class  *awsv1.EC2NodeClass
 	// shared says that an earlier proposal has the class.
@@ -29,7 +29,7 @@ type proposal struct {
 
 // propose makes a pool for every set of groups that differ only in their sizes and subnets. Classes that are the same are
 // proposed once.
-func propose(groups []operator.NodeGroup, facts *clusterFacts) []*proposal {
+func propose(groups []awsplug.NodeGroup, facts *clusterFacts) []*proposal {
 	var out []*proposal
 	index, names := map[string]*proposal{}, map[string]bool{}
 	for _, g := range groups {
@@ -38,7 +38,7 @@ func propose(groups []operator.NodeGroup, facts *clusterFacts) []*proposal {
 			p.groups = append(p.groups, g)
 			continue
 		}
-		index[key] = &proposal{groups: []operator.NodeGroup{g}}
+		index[key] = &proposal{groups: []awsplug.NodeGroup{g}}
 		out = append(out, index[key])
 	}
 	classes := map[string]*awsv1.EC2NodeClass{}
@@ -65,14 +65,14 @@ func text(v any) string {
 }
 
 // likeness is equal for groups that one pool can stand for.
-func likeness(g *operator.NodeGroup) string {
+func likeness(g *awsplug.NodeGroup) string {
 	class := g.Class
 	class.SubnetSelectorTerms = nil
 	return text([]any{g.Kind, g.Types, g.Requirements, g.CapacityTypes, g.Arch, keptLabels(g.Labels), g.Labels[lifecycleLabel], g.Taints, g.Lifetime, class})
 }
 
 // objectName is the name of a group, or what the names of several begin with, as Kubernetes allows it.
-func objectName(groups []operator.NodeGroup) string {
+func objectName(groups []awsplug.NodeGroup) string {
 	name := groups[0].Name
 	for _, g := range groups[1:] {
 		n := 0
@@ -167,7 +167,7 @@ func (p *proposal) fillClass() {
 	}
 }
 
-func requirements(g *operator.NodeGroup, class *awsv1.EC2NodeClass) []karpv1.NodeSelectorRequirementWithMinValues {
+func requirements(g *awsplug.NodeGroup, class *awsv1.EC2NodeClass) []karpv1.NodeSelectorRequirementWithMinValues {
 	in := func(key string, values ...string) karpv1.NodeSelectorRequirementWithMinValues {
 		return karpv1.NodeSelectorRequirementWithMinValues{Key: key, Operator: corev1.NodeSelectorOpIn, Values: values}
 	}
@@ -220,7 +220,7 @@ const (
 
 // labels are those of the pool's nodes. Pods select by labels that say spot or on-demand: one that people have put there goes with
 // the pool while it stays true, and what does not is named.
-func (p *proposal) labels(g *operator.NodeGroup) map[string]string {
+func (p *proposal) labels(g *awsplug.NodeGroup) map[string]string {
 	kept := keptLabels(g.Labels)
 	one := len(g.CapacityTypes) == 1
 	if value := g.Labels[lifecycleLabel]; value != "" && one {

@@ -17,15 +17,15 @@ import (
 
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/operator"
+	"karpenter/internal/cloud/aws/awsplug"
 )
 
 var updateImport = flag.Bool("update-import", false, "rewrite testdata/import")
 
 // runImport runs the command; AWS has the groups given.
-func runImport(t *testing.T, groups []operator.NodeGroup, args ...string) (out, warnings string, err error) {
+func runImport(t *testing.T, groups []awsplug.NodeGroup, args ...string) (out, warnings string, err error) {
 	t.Helper()
-	cmd := newImport(func(context.Context, string) ([]operator.NodeGroup, error) {
+	cmd := newImport(func(context.Context, string) ([]awsplug.NodeGroup, error) {
 		if groups == nil {
 			return nil, errors.New("AWS was asked")
 		}
@@ -92,8 +92,8 @@ func TestImport_Plan(t *testing.T) {
 }
 
 // group is one of AWS, with everything that is carried over.
-func importGroup(name string, edit func(*operator.NodeGroup)) operator.NodeGroup {
-	g := operator.NodeGroup{
+func importGroup(name string, edit func(*awsplug.NodeGroup)) awsplug.NodeGroup {
+	g := awsplug.NodeGroup{
 		Name: name, Kind: "Auto Scaling group", ScalingGroup: name, Min: 1, Max: 4, Now: 2,
 		Types: []string{"m5.large", "m5a.large"}, CapacityTypes: []string{karpv1.CapacityTypeSpot, karpv1.CapacityTypeOnDemand},
 		Largest: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("8Gi")},
@@ -112,9 +112,9 @@ func importGroup(name string, edit func(*operator.NodeGroup)) operator.NodeGroup
 }
 
 func TestImport_FromAWS(t *testing.T) {
-	out, warnings, err := runImport(t, []operator.NodeGroup{
-		importGroup("Web_a", nil), importGroup("Web_b", func(g *operator.NodeGroup) { g.Max = 6 }),
-		importGroup("batch", func(g *operator.NodeGroup) {
+	out, warnings, err := runImport(t, []awsplug.NodeGroup{
+		importGroup("Web_a", nil), importGroup("Web_b", func(g *awsplug.NodeGroup) { g.Max = 6 }),
+		importGroup("batch", func(g *awsplug.NodeGroup) {
 			g.Types, g.Arch, g.Lifetime, g.Labels = nil, "arm64", 24*time.Hour, nil
 			g.Class.SubnetSelectorTerms = []awsv1.SubnetSelectorTerm{{ID: "subnet-Web_a"}, {ID: "subnet-Web_b"}}
 			g.Left = []string{"memory of 2 to 4 GiB for each vCPU"}
@@ -153,7 +153,7 @@ func TestImport_BothAct(t *testing.T) {
 		{"scaled to zero", "0", all, false},
 		{"not an Auto Scaling group", "1", "--node-group-auto-discovery=mig:namePrefix=x", false},
 	} {
-		out, warnings, err := runImport(t, []operator.NodeGroup{importGroup("web", nil)}, "--snapshot", snapshot(c.replicas, c.flag))
+		out, warnings, err := runImport(t, []awsplug.NodeGroup{importGroup("web", nil)}, "--snapshot", snapshot(c.replicas, c.flag))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -193,19 +193,19 @@ func TestImport_BadInput(t *testing.T) {
 			t.Errorf("%v: got %v, want %q", c.args, err, c.want)
 		}
 	}
-	if _, _, err := runImport(t, []operator.NodeGroup{}); err == nil || !strings.Contains(err.Error(), "no node group to import") {
+	if _, _, err := runImport(t, []awsplug.NodeGroup{}); err == nil || !strings.Contains(err.Error(), "no node group to import") {
 		t.Errorf("no groups: %v", err)
 	}
 }
 
 // TestImport_LifecycleLabels: pods select spot and on-demand by labels; a pool has them, or the comments say what to select by.
 func TestImport_LifecycleLabels(t *testing.T) {
-	group := func(name, kind string, labels map[string]string, capacity ...string) operator.NodeGroup {
-		return operator.NodeGroup{Name: name, Kind: kind, Labels: labels, CapacityTypes: capacity, Types: []string{"m5.large"}, Max: 2}
+	group := func(name, kind string, labels map[string]string, capacity ...string) awsplug.NodeGroup {
+		return awsplug.NodeGroup{Name: name, Kind: kind, Labels: labels, CapacityTypes: capacity, Types: []string{"m5.large"}, Max: 2}
 	}
 	const instead = "pods that select by it select by karpenter.sh/capacity-type instead"
 	for name, c := range map[string]struct {
-		group         operator.NodeGroup
+		group         awsplug.NodeGroup
 		has, comments []string
 	}{
 		"the usual label": {
@@ -225,7 +225,7 @@ func TestImport_LifecycleLabels(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			out, _, err := runImport(t, []operator.NodeGroup{c.group}, "--from", "aws")
+			out, _, err := runImport(t, []awsplug.NodeGroup{c.group}, "--from", "aws")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -245,7 +245,7 @@ func TestImport_LifecycleLabels(t *testing.T) {
 		})
 	}
 	// Groups that differ in nothing but the label are no one pool: it would have the label of one of them.
-	out, _, err := runImport(t, []operator.NodeGroup{
+	out, _, err := runImport(t, []awsplug.NodeGroup{
 		group("web-a", "Auto Scaling group", map[string]string{"node.kubernetes.io/lifecycle": "spot"}, "spot"),
 		group("web-b", "Auto Scaling group", map[string]string{"node.kubernetes.io/lifecycle": "Ec2Spot"}, "spot"),
 	}, "--from", "aws")

@@ -8,11 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"karpenter/internal/cli/builtin"
 	"karpenter/internal/engine/disrupt"
 	"karpenter/internal/engine/why"
 	"karpenter/internal/engine/world"
 	"karpenter/internal/model"
-	"karpenter/internal/operator"
 )
 
 // consolidation is the moves as they are printed.
@@ -37,7 +37,7 @@ func (p *planning) consolidate(cmd *cobra.Command, in *inputs) error {
 	now := recording.At
 	view, more := recording.Rebuild(in.objects)
 	if in.loaded.plain {
-		recording.Facts.Repair = operator.RepairPolicies()
+		recording.Facts.Repair = builtin.RepairPolicies()
 	}
 	loaded := p.now()
 	facts := recording.Input(view)

@@ -44,7 +44,7 @@ func BatchID(claim *karpv1.NodeClaim) string {
 	return string(claim.UID)
 }
 
-// Token is the client token of an attempt at a batch in a cluster: at most 64 ASCII characters, as EC2 wants it. The cloud makes
+// Token is the client token of an attempt at a batch in a cluster: at most 64 ASCII characters. The cloud makes
 // at most one fleet for a token, so the attempt may be raised only after an answer which says that the one before made
 // nothing; after no answer it must stay.
 func Token(cluster, batch string, attempt int) string {

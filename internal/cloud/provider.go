@@ -23,8 +23,10 @@ type Provider interface {
 	Catalogue
 	Judge
 	Rebooter
-	// Name is the provider's name in logs and metrics, for example aws.
+	// Name is the provider's name in logs and metrics: one word.
 	Name() string
+	// InstanceID reads the id of an instance out of a node's or claim's provider ID. It does no I/O.
+	InstanceID(providerID string) (id string, err error)
 }
 
 // Launcher makes instances.
@@ -69,6 +71,12 @@ type Catalogue interface {
 	// Types returns what the node class of that name can launch now, types that are out of stock included. The value is
 	// shared and never changes; a later call may return a newer one. It does no I/O.
 	Types(class string) (*Types, error)
+}
+
+// KubeletCatalogue is a Catalogue whose nodes have more or less room if a claim has kubelet settings of its own, as those of v1beta1 may.
+type KubeletCatalogue interface {
+	// TypesWith is Types for claims with these settings, in the text of convert.KubeletAnnotation; none if it is empty.
+	TypesWith(class, kubelet string) (*Types, error)
 }
 
 // Judge compares instances with what their class asks for today.

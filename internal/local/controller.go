@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"karpenter/internal/clouds"
 	"karpenter/internal/local/kubelet"
 	"karpenter/internal/local/plane"
 	"karpenter/internal/operator"
@@ -125,7 +126,7 @@ func settingsIn(environment []string) map[string]string {
 	found := map[string]string{}
 	for _, pair := range environment {
 		name, value, _ := strings.Cut(pair, "=")
-		known := slices.ContainsFunc(operator.Settings(), func(s operator.Setting) bool { return s.Env == name }) && !slices.Contains(fixed, name)
+		known := slices.ContainsFunc(operator.Settings(clouds.Plugins()...), func(s operator.Setting) bool { return s.Env == name }) && !slices.Contains(fixed, name)
 		if known || slices.Contains([]string{"GOGC", "GOMEMLIMIT", "GOMAXPROCS", "GODEBUG"}, name) {
 			found[name] = value
 		}

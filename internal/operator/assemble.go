@@ -4,26 +4,24 @@ import (
 	"context"
 	"log/slog"
 
-	sdkaws "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"karpenter/internal/cloud/aws"
 	"karpenter/internal/control"
 	"karpenter/internal/meter"
 )
 
-// World is what the controller runs in where Run does not make it: a simulation.
+// World is what the controller runs in where Run does not make it: a simulation. Its provider has been connected already.
 type World struct {
 	Options *Options
 	Manager manager.Manager
 	// Paced is a client with a pace of its own, for what must hold up nothing else.
-	Paced   client.Client
-	SDK     sdkaws.Config
-	Cluster aws.Cluster
+	Paced client.Client
+	// Version is the API server's.
+	Version string
 	Events  record.EventRecorder
 	Clock   control.Clock
 	Log     *slog.Logger
@@ -33,11 +31,11 @@ type World struct {
 // port.
 func Assemble(ctx context.Context, world World) error {
 	p := &process{
-		options: world.Options, sdk: world.SDK, clock: world.Clock, log: world.Log, set: meter.New(prometheus.NewRegistry()),
+		options: world.Options, version: world.Version, clock: world.Clock, log: world.Log, set: meter.New(prometheus.NewRegistry()),
 		dog: NewWatchdog(world.Clock, nil), ready: newReadiness(partCaches), began: world.Clock.Now(), shared: true,
 	}
 	w := &wiring{
-		process: p, m: world.Manager, clients: aws.NewClients(p.sdk), cluster: world.Cluster, recorder: control.NewRecorder(world.Events, world.Clock.Now),
+		process: p, m: world.Manager, recorder: control.NewRecorder(world.Events, world.Clock.Now),
 		paced: func(string, int) (client.Client, error) { return world.Paced, nil },
 	}
 	w.openLedger()

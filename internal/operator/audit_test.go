@@ -19,6 +19,7 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"karpenter/internal/cloud/aws"
 	"karpenter/internal/meter"
 	"karpenter/internal/state"
 )
@@ -97,7 +98,7 @@ func newAuditPod(i int, node string) *corev1.Pod {
 
 // newAuditor is one over a mirror that has what the API has.
 func newAuditor(tb testing.TB, api *pages) (*auditor, *testingclock.FakeClock) {
-	scheme, err := NewScheme()
+	scheme, err := NewScheme(aws.Kind())
 	if err != nil {
 		tb.Fatal(err)
 	}

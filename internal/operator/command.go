@@ -9,10 +9,13 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/utils/clock"
+
+	"karpenter/internal/plug"
 )
 
-// NewCommand returns the command that runs the controller. version is the program's.
-func NewCommand(version string) *cobra.Command {
+// NewCommand returns the command that runs the controller with one of the providers. version is the program's; the first provider is
+// the one that is taken unless another is named.
+func NewCommand(version string, providers ...plug.Plugin) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "controller",
 		Short: "Run the controller against the cluster that KUBECONFIG names, or that it runs in",
@@ -23,7 +26,11 @@ the environment, in capitals and with underscores; the flag wins.`,
 		Args:    cobra.NoArgs,
 	}
 	flags := cmd.Flags()
-	for _, s := range Settings() {
+	settings := Settings(providers...)
+	for _, s := range settings {
+		if flags.Lookup(s.Flag()) != nil {
+			continue // providers share it
+		}
 		flags.String(s.Flag(), s.Default, s.Help+" ("+s.Env+")")
 		if s.Bool {
 			flags.Lookup(s.Flag()).NoOptDefVal = "true"
@@ -31,12 +38,12 @@ the environment, in capitals and with underscores; the flag wins.`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		given := map[string]string{}
-		for _, s := range Settings() {
+		for _, s := range settings {
 			if flags.Changed(s.Flag()) {
 				given[s.Flag()] = flags.Lookup(s.Flag()).Value.String()
 			}
 		}
-		options, err := ParseOptions(Source{Flags: given, Getenv: os.Getenv})
+		options, err := ParseOptions(Source{Flags: given, Getenv: os.Getenv}, providers...)
 		if err != nil {
 			return err
 		}

@@ -1,16 +1,11 @@
 package operator
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"sync/atomic"
 	"time"
-
-	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
-	"github.com/aws/smithy-go/middleware"
 )
 
 // errNotLeading is the answer to a write by a process that may not lead any more.
@@ -65,33 +60,6 @@ func (f *fence) guard(next http.RoundTripper) http.RoundTripper {
 }
 
 func reading(method string) bool { return method == http.MethodGet || method == http.MethodHead }
-
-// guardCalls refuses calls to AWS that change something.
-func (f *fence) guardCalls(stack *middleware.Stack) error {
-	err := stack.Finalize.Add(middleware.FinalizeMiddlewareFunc("LeaderFence",
-		func(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (middleware.FinalizeOutput, middleware.Metadata, error) {
-			if action := awsmiddleware.GetOperationName(ctx); !asking(action) {
-				if err := f.check(); err != nil {
-					return middleware.FinalizeOutput{}, middleware.Metadata{}, fmt.Errorf("%s: %w", action, err)
-				}
-			}
-			return next.HandleFinalize(ctx, in)
-		}), middleware.After)
-	if err != nil {
-		return fmt.Errorf("fencing calls to AWS: %w", err)
-	}
-	return nil
-}
-
-// asking says of an action of AWS that it changes nothing.
-func asking(action string) bool {
-	for _, verb := range []string{"Describe", "Get", "List", "Receive", "Assume"} {
-		if strings.HasPrefix(action, verb) {
-			return true
-		}
-	}
-	return false
-}
 
 type transport func(*http.Request) (*http.Response, error)
 

@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
@@ -23,9 +22,9 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	bufferv1 "karpenter/api/autoscaling/v1beta1"
-	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/api/karpenter/v1alpha1"
+	"karpenter/internal/cloud"
 	"karpenter/internal/meter"
 )
 
@@ -66,10 +65,10 @@ func leaseConfig(config *rest.Config, agent string) *rest.Config {
 	return c
 }
 
-// NewScheme knows Kubernetes' own kinds, definitions of kinds, and ours.
-func NewScheme() (*runtime.Scheme, error) {
+// NewScheme knows Kubernetes' own kinds, definitions of kinds, ours, and a provider's kind of node class.
+func NewScheme(class cloud.Kind) (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, karpv1.AddToScheme, awsv1.AddToScheme, v1alpha1.AddToScheme, bufferv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, karpv1.AddToScheme, class.AddToScheme, v1alpha1.AddToScheme, bufferv1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("building the scheme: %w", err)
 		}
@@ -77,17 +76,12 @@ func NewScheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// ourKinds are the kinds without which nothing can be done.
-func ourKinds() []schema.GroupVersionKind {
-	return []schema.GroupVersionKind{
-		karpv1.SchemeGroupVersion.WithKind(karpv1.NodePoolKind), karpv1.SchemeGroupVersion.WithKind(karpv1.NodeClaimKind), awsv1.SchemeGroupVersion.WithKind(awsv1.EC2NodeClassKind),
-	}
-}
-
-// missingKinds returns an error that names the kinds of ours that the API server does not serve.
-func missingKinds(client discovery.DiscoveryInterface) error {
+// missingKinds returns an error that names the kinds without which nothing can be done and that the API server does not serve.
+func missingKinds(client discovery.DiscoveryInterface, class cloud.Kind) error {
 	var missing []string
-	for _, kind := range ourKinds() {
+	for _, kind := range []schema.GroupVersionKind{
+		karpv1.SchemeGroupVersion.WithKind(karpv1.NodePoolKind), karpv1.SchemeGroupVersion.WithKind(karpv1.NodeClaimKind), class.GroupVersionKind,
+	} {
 		list, err := client.ServerResourcesForGroupVersion(kind.GroupVersion().String())
 		found := false
 		switch {
@@ -106,18 +100,6 @@ func missingKinds(client discovery.DiscoveryInterface) error {
 		return fmt.Errorf("the API server does not serve %s: install the CustomResourceDefinitions", strings.Join(missing, ", "))
 	}
 	return nil
-}
-
-// authority is the certificate authority of the API server that this process talks to, in base64.
-func authority(config *rest.Config) (string, error) {
-	data := config.CAData
-	if len(data) == 0 && config.CAFile != "" {
-		var err error
-		if data, err = os.ReadFile(config.CAFile); err != nil {
-			return "", fmt.Errorf("reading the API server's certificate authority: %w", err)
-		}
-	}
-	return base64.StdEncoding.EncodeToString(data), nil
 }
 
 // eventsKnown is how many events are remembered in order to count those that are alike. What we tell is not told again for minutes
@@ -218,13 +200,4 @@ func describeRequest(request *http.Request) []string {
 		subresource = parts[2]
 	}
 	return []string{"verb", verb, "group", group, "version", version, "kind", kind, "subresource", subresource}
-}
-
-// serverVersion is the API server's version as major.minor.
-func serverVersion(client discovery.ServerVersionInterface) (string, error) {
-	info, err := client.ServerVersion()
-	if err != nil {
-		return "", fmt.Errorf("asking the API server for its version: %w", err)
-	}
-	return info.Major + "." + strings.TrimRight(info.Minor, "+"), nil
 }

@@ -15,7 +15,7 @@ const (
 	coresMost                 = 60
 )
 
-// workers is how many objects a controller looks at side by side. They mostly wait for AWS and the API server.
+// workers is how many objects a controller looks at side by side. They mostly wait for the cloud and the API server.
 func workers(milliCPU int64) int {
 	cores := float64(milliCPU) / 1000
 	share := min(max((cores-1)/(coresMost-1), 0), 1)

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"karpenter/internal/cloud/simaws"
+	"karpenter/internal/clouds"
 	"karpenter/internal/operator"
 	"karpenter/test/harness"
 )
@@ -44,7 +45,7 @@ func TestMain(m *testing.M) {
 func controllerMain() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	cmd := operator.NewCommand("1.2.3")
+	cmd := operator.NewCommand("1.2.3", clouds.Plugins()...)
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true
 	cmd.SetArgs(os.Args[1:])
 	if err := cmd.ExecuteContext(ctx); err != nil {

@@ -29,7 +29,10 @@ func (w *wiring) observability(context.Context) error {
 			return fmt.Errorf("memory: %w", err)
 		}
 	}
-	watching := &observer{informers: w.m.GetCache(), begin: func() { w.provider.Report(w.classes.Names) }}
+	watching := &observer{informers: w.m.GetCache(), begin: func() {}}
+	if w.cloud.Report != nil {
+		watching.begin = w.cloud.Report
+	}
 	if !w.options.DisableClusterStateObservability {
 		w.observeCluster(watching)
 	}
@@ -45,7 +48,7 @@ func (w *wiring) observeCluster(watching *observer) {
 	pods := newPodGauges(w.set, w.clock.Now)
 	nodes := &nodeGauges{view: w.mirror.View, now: w.clock.Now}
 	watching.handlers = []handling{{&corev1.Node{}, pods.nodeHandler()}, {&corev1.Pod{}, pods.handler()}}
-	for _, kind := range trackedKinds(w.options.Gates, w.buffer != nil && w.buffersServed() == nil) {
+	for _, kind := range w.trackedKinds(w.buffer != nil && w.buffersServed() == nil) {
 		status := &statusWatch{conditions: conditions, recorder: w.recorder, kind: kind}
 		watching.handlers = append(watching.handlers, handling{kind.object, status.handler()})
 	}

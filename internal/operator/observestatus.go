@@ -2,13 +2,13 @@ package operator
 
 import (
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	bufferv1 "karpenter/api/autoscaling/v1beta1"
-	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/api/karpenter/v1alpha1"
 	"karpenter/internal/control"
@@ -27,7 +27,8 @@ type trackedKind struct {
 }
 
 // trackedKinds are the kinds whose conditions are shown; buffers says whether there are CapacityBuffers.
-func trackedKinds(gates Gates, buffers bool) []trackedKind {
+func (w *wiring) trackedKinds(buffers bool) []trackedKind {
+	class := w.options.Kind
 	ours := func(list []karpv1.Condition) []meter.Condition {
 		found := make([]meter.Condition, 0, len(list))
 		for _, c := range list {
@@ -38,7 +39,7 @@ func trackedKinds(gates Gates, buffers bool) []trackedKind {
 	kinds := []trackedKind{
 		{meter.NodeClaim, &karpv1.NodeClaim{}, karpv1.TerminationFinalizer, func(o client.Object) []meter.Condition { return ours(o.(*karpv1.NodeClaim).Status.Conditions) }},
 		{meter.NodePool, &karpv1.NodePool{}, karpv1.TerminationFinalizer, func(o client.Object) []meter.Condition { return ours(o.(*karpv1.NodePool).Status.Conditions) }},
-		{meter.EC2NodeClass, &awsv1.EC2NodeClass{}, awsv1.TerminationFinalizer, func(o client.Object) []meter.Condition { return ours(o.(*awsv1.EC2NodeClass).Status.Conditions) }},
+		{meter.Tracked(strings.ToLower(class.GroupVersionKind.Kind)), class.New(), class.Finalizer, func(o client.Object) []meter.Condition { return ours(class.Conditions(o)) }},
 		{meter.Node, &corev1.Node{}, karpv1.TerminationFinalizer, func(o client.Object) []meter.Condition {
 			var found []meter.Condition
 			for _, c := range o.(*corev1.Node).Status.Conditions {
@@ -47,7 +48,7 @@ func trackedKinds(gates Gates, buffers bool) []trackedKind {
 			return found
 		}},
 	}
-	if gates.NodeOverlay {
+	if w.options.Gates.NodeOverlay {
 		kinds = append(kinds, trackedKind{meter.NodeOverlay, &v1alpha1.NodeOverlay{}, karpv1.TerminationFinalizer, func(o client.Object) []meter.Condition {
 			return ours(o.(*v1alpha1.NodeOverlay).Status.Conditions)
 		}})

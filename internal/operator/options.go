@@ -6,6 +6,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"karpenter/internal/cloud"
+	"karpenter/internal/plug"
+	"karpenter/internal/setting"
 )
 
 // PreferencePolicy says what is made of preferred affinities and the like.
@@ -46,60 +50,70 @@ type Options struct {
 	DecisionAPI                 bool
 	DashboardAddress, LedgerDir string
 
-	DisableLeaderElection                     bool
-	LeaderElectionName                        string
-	LeaderElectionNamespace                   string
-	DisableControllerWarmup                   bool
-	DisableClusterStateObservability          bool
-	LogLevel, LogEncoding                     string
-	LogOutputPaths, LogErrorOutputPaths       []string
-	KarpenterService, SystemNamespace         string
-	DisableWebhook                            bool
-	WebhookPort, WebhookServicePort           int
-	ClusterName, ClusterEndpoint, CABundle    string
-	IsolatedVPC, EKSControlPlane              bool
-	VMMemoryOverheadPercent                   float64
-	InterruptionQueue                         string
-	ReservedENIs                              int64
-	DisableDryRun, EnableZonalShift           bool
-	AMIRefreshInterval, SubnetRefreshInterval time.Duration
-	SecurityGroupRefreshInterval              time.Duration
-	AWSGates                                  AWSGates
+	DisableLeaderElection               bool
+	LeaderElectionName                  string
+	LeaderElectionNamespace             string
+	DisableControllerWarmup             bool
+	DisableClusterStateObservability    bool
+	LogLevel, LogEncoding               string
+	LogOutputPaths, LogErrorOutputPaths []string
+	KarpenterService, SystemNamespace   string
+	DisableWebhook                      bool
+	WebhookPort, WebhookServicePort     int
+
+	// Provider is who makes nodes, Kind its kind of node class, and Cloud what its settings were read into.
+	Provider string
+	Kind     cloud.Kind
+	Cloud    plug.Cloud
 
 	// Warnings tell of settings that are understood and have no effect.
 	Warnings []string
 }
 
 // Source is where settings come from: flags that were given, by their name without dashes, and the environment.
-type Source struct {
-	Flags  map[string]string
-	Getenv func(string) string
-}
+type Source = setting.Source
 
-// ParseOptions reads every setting: a flag beats a variable of the environment, which beats the default. An empty variable
-// is one that is not set. The error names everything that is wrong, one line each.
-func ParseOptions(from Source) (*Options, error) {
+// ParseOptions reads every setting of the controller and of the provider that is chosen among those given. The error names everything
+// that is wrong, one line each.
+func ParseOptions(from Source, providers ...plug.Plugin) (*Options, error) {
 	o := &Options{}
-	var wrong []error
-	for _, s := range Settings() {
-		value, name := s.Default, s.Env
-		if env := from.Getenv(s.Env); env != "" {
-			value = env
-		}
-		if given, ok := from.Flags[s.Flag()]; ok {
-			value, name = given, "--"+s.Flag()
-		}
-		if err := s.set(o, value); err != nil {
-			wrong = append(wrong, fmt.Errorf("%s=%q: %w", name, value, err))
+	err := from.Read(o.settings(providers))
+	for _, p := range providers {
+		if p.Name == o.Provider {
+			o.Kind, o.Cloud = p.Kind, p.New()
+			err = errors.Join(err, from.Read(o.Cloud.Settings(o.warn)))
 		}
 	}
-	if len(wrong) == 0 {
-		wrong = o.contradictions()
+	err = errors.Join(err, o.strangers(from, providers))
+	if err == nil {
+		err = errors.Join(o.contradictions()...)
 	}
-	if len(wrong) > 0 {
-		return nil, errors.Join(wrong...)
+	if err != nil {
+		return nil, err
 	}
 	return o, nil
+}
+
+func (o *Options) warn(text string) { o.Warnings = append(o.Warnings, text) }
+
+// strangers refuses flags of providers that are not chosen.
+func (o *Options) strangers(from Source, providers []plug.Plugin) error {
+	if o.Cloud == nil {
+		return nil // that is wrong already
+	}
+	known := map[string]bool{}
+	for _, s := range append(o.settings(providers), o.Cloud.Settings(func(string) {})...) {
+		known[s.Flag()] = true
+	}
+	var wrong []error
+	for _, p := range providers {
+		for _, s := range p.New().Settings(func(string) {}) {
+			if _, given := from.Flags[s.Flag()]; given && !known[s.Flag()] {
+				wrong = append(wrong, fmt.Errorf("--%s is a setting of provider %s, and PROVIDER is %s: leave it out, or set PROVIDER=%s", s.Flag(), p.Name, o.Provider, p.Name))
+			}
+		}
+	}
+	return errors.Join(wrong...)
 }
 
 // contradictions are settings that are right each by itself and wrong together.

@@ -12,9 +12,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	awsv1 "karpenter/api/aws/v1"
 	"karpenter/internal/cloud"
 	"karpenter/internal/cloud/aws"
+	"karpenter/internal/cloud/aws/awsplug"
+	"karpenter/internal/clouds"
 	"karpenter/internal/engine/life"
+	"karpenter/internal/plug"
+	"karpenter/internal/setting"
 )
 
 var update = flag.Bool("update", false, "rewrite docs/reference/flags.md")
@@ -24,7 +29,7 @@ func parse(env, flags map[string]string) (*Options, error) {
 	for name, value := range env {
 		all[name] = value
 	}
-	return ParseOptions(Source{Flags: flags, Getenv: func(name string) string { return all[name] }})
+	return ParseOptions(Source{Flags: flags, Getenv: func(name string) string { return all[name] }}, clouds.Plugins()...)
 }
 
 func TestO60_O73_Defaults(t *testing.T) {
@@ -37,8 +42,16 @@ func TestO60_O73_Defaults(t *testing.T) {
 		Gates: Gates{ReservedCapacity: true, StaticCapacity: true, CapacityBuffer: true}, IgnoreDRARequests: true, NominatePods: true, CPURequests: 1000, MemoryLimitBytes: -1, KubeClientQPS: 200, KubeClientBurst: 300,
 		MetricsPort: 8080, HealthProbePort: 8081, DecisionAPI: true, LeaderElectionName: "karpenter-leader-election", DisableControllerWarmup: true,
 		LogLevel: "info", LogEncoding: "json", LogOutputPaths: []string{"stdout"}, LogErrorOutputPaths: []string{"stderr"}, SystemNamespace: "kube-system",
-		WebhookPort: 8443, ClusterName: "c", VMMemoryOverheadPercent: 0.075, AMIRefreshInterval: time.Minute, SubnetRefreshInterval: time.Minute, SecurityGroupRefreshInterval: time.Minute,
+		WebhookPort: 8443, Provider: "aws",
 	}
+	wantOwn := awsplug.Options{ClusterName: "c", VMMemoryOverheadPercent: 0.075, AMIRefreshInterval: time.Minute, SubnetRefreshInterval: time.Minute, SecurityGroupRefreshInterval: time.Minute}
+	if diff := cmp.Diff(wantOwn, got.Cloud.(*awsplug.Cloud).Options); diff != "" {
+		t.Errorf("defaults of the provider (-want +got):\n%s", diff)
+	}
+	if got.Kind.GroupKind() != awsv1.EC2NodeClassGroupKind {
+		t.Errorf("the kind of node class is %v", got.Kind.GroupKind())
+	}
+	got.Cloud, got.Kind = nil, cloud.Kind{}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("defaults (-want +got):\n%s", diff)
 	}
@@ -134,6 +147,39 @@ func TestO74_WrongSettingsAreNamed(t *testing.T) {
 	}
 }
 
+// A provider that there is not, and a flag of one that is not chosen, are refused with what there is.
+func TestProviders(t *testing.T) {
+	if _, err := parse(map[string]string{"PROVIDER": "azure"}, nil); err == nil || !strings.Contains(err.Error(), `PROVIDER="azure": must be aws`) {
+		t.Errorf("got %v", err)
+	}
+	from := Source{Flags: map[string]string{"provider": "paper", "isolated-vpc": "true", "cluster-name": "c"}, Getenv: func(string) string { return "" }}
+	from.Flags["disable-leader-election"] = "true"
+	_, err := ParseOptions(from, append(clouds.Plugins(), plug.Plugin{Name: "paper", New: func() plug.Cloud { return &paper{} }})...)
+	if err == nil || err.Error() != "--isolated-vpc is a setting of provider aws, and PROVIDER is paper: leave it out, or set PROVIDER=aws" {
+		t.Errorf("got %v", err)
+	}
+	delete(from.Flags, "isolated-vpc")
+	o, err := ParseOptions(from, append(clouds.Plugins(), plug.Plugin{Name: "paper", New: func() plug.Cloud { return &paper{} }})...)
+	if err != nil || o.Cloud.(*paper).name != "c" {
+		t.Errorf("got %+v, %v", o, err)
+	}
+	flags := NewCommand("1", append(clouds.Plugins(), plug.Plugin{Name: "paper", New: func() plug.Cloud { return &paper{} }})...).Flags()
+	if flags.Lookup("cluster-name") == nil || flags.Lookup("sheets") == nil || !strings.Contains(flags.Lookup("provider").Usage, "aws or paper") {
+		t.Error("the command lacks flags of a provider")
+	}
+}
+
+// paper is a provider that has settings and nothing else.
+type paper struct {
+	plug.Cloud
+	name   string
+	sheets bool
+}
+
+func (p *paper) Settings(func(string)) []Setting {
+	return []Setting{{Env: "CLUSTER_NAME", Set: setting.Text(&p.name)}, {Env: "SHEETS", Default: "false", Set: setting.Bool(&p.sheets)}}
+}
+
 func TestO63_Gates(t *testing.T) {
 	got, err := parse(map[string]string{"FEATURE_GATES": " NodeRepair=true, ReservedCapacity=false,Flying=true,NodeOverlay=true", "AWS_FEATURE_GATES": "Other=true,NodeClassCEL=true,DRANVIDIAGPU=true,DRAEFA=false"}, nil)
 	if err != nil {
@@ -142,7 +188,7 @@ func TestO63_Gates(t *testing.T) {
 	if diff := cmp.Diff(Gates{NodeRepair: true, NodeOverlay: true, StaticCapacity: true, CapacityBuffer: true}, got.Gates); diff != "" {
 		t.Errorf("gates (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(AWSGates{NodeClassCEL: true, DRANVIDIAGPU: true}, got.AWSGates); diff != "" {
+	if diff := cmp.Diff(awsplug.Gates{NodeClassCEL: true, DRANVIDIAGPU: true}, got.Cloud.(*awsplug.Cloud).Gates); diff != "" {
 		t.Errorf("AWS gates (-want +got):\n%s", diff)
 	}
 	want := []string{
@@ -254,13 +300,20 @@ func TestFlagsPage(t *testing.T) {
 		t.Fatalf("%s has no line %q", path, begin)
 	}
 	var b strings.Builder
-	b.WriteString("| variable | flag | default | meaning |\n| --- | --- | --- | --- |\n")
-	for _, s := range Settings() {
-		value := ""
-		if s.Default != "" {
-			value = "`" + s.Default + "`"
+	table := func(list []Setting) {
+		b.WriteString("| variable | flag | default | meaning |\n| --- | --- | --- | --- |\n")
+		for _, s := range list {
+			value := ""
+			if s.Default != "" {
+				value = "`" + s.Default + "`"
+			}
+			fmt.Fprintf(&b, "| `%s` | `--%s` | %s | %s |\n", s.Env, s.Flag(), strings.ReplaceAll(value, ",", ", "), s.Help)
 		}
-		fmt.Fprintf(&b, "| `%s` | `--%s` | %s | %s |\n", s.Env, s.Flag(), strings.ReplaceAll(value, ",", ", "), s.Help)
+	}
+	table((&Options{}).settings(clouds.Plugins()))
+	for _, p := range clouds.Plugins() {
+		fmt.Fprintf(&b, "\n## With `PROVIDER=%s`\n\n", p.Name)
+		table(p.New().Settings(func(string) {}))
 	}
 	want := head + begin + b.String()
 	if *update {

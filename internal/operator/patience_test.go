@@ -14,6 +14,8 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"karpenter/internal/cloud"
 )
 
 // scriptedLock answers what it is told to.
@@ -83,6 +85,7 @@ func TestT13_LeaseOutlastsTheAPIServer(t *testing.T) {
 
 // TestT13_AnAPIServerThatIsBusyLacksNothing: an answer that is none is not taken for CRDs that are not there.
 func TestT13_AnAPIServerThatIsBusyLacksNothing(t *testing.T) {
+	class := cloud.Kind{GroupVersionKind: schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "NodeClass"}}
 	status := http.StatusServiceUnavailable
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
 	defer server.Close()
@@ -90,11 +93,11 @@ func TestT13_AnAPIServerThatIsBusyLacksNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := missingKinds(client); err == nil || strings.Contains(err.Error(), "install") {
+	if err := missingKinds(client, class); err == nil || strings.Contains(err.Error(), "install") {
 		t.Errorf("busy: %v", err)
 	}
 	status = http.StatusNotFound
-	if err := missingKinds(client); err == nil || !strings.Contains(err.Error(), "install the CustomResourceDefinitions") {
+	if err := missingKinds(client, class); err == nil || !strings.Contains(err.Error(), "install the CustomResourceDefinitions") {
 		t.Errorf("not installed: %v", err)
 	}
 }

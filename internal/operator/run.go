@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"time"
 
-	sdkaws "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,10 +26,10 @@ import (
 	crmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"karpenter/internal/cloud/aws"
 	"karpenter/internal/control"
 	"karpenter/internal/meter"
 	"karpenter/internal/operator/webhook"
+	"karpenter/internal/plug"
 )
 
 const (
@@ -57,7 +56,6 @@ type process struct {
 	options *Options
 	build   Build
 	config  *rest.Config
-	sdk     sdkaws.Config
 	clock   control.Clock
 	log     *slog.Logger
 	set     *meter.Set
@@ -68,6 +66,8 @@ type process struct {
 	shared bool
 	// fence is nil where there is no lease.
 	fence *fence
+	// version is that of the API server.
+	version string
 	// api is where decisions are served, on the port of metrics; nil if they are not.
 	api *leaderProxy
 }
@@ -107,19 +107,22 @@ func Run(ctx context.Context, given Process) error {
 	}
 	defer stopHealth()
 	p.config = tuned(given.Config, p.options, p.agent(), p.set)
-	if p.sdk, err = loadAWS(ctx, p.build.Version, p.set, p.log); err != nil {
-		return err
-	}
 	lease := leaseConfig(given.Config, p.agent()+" lease")
 	if !p.options.DisableLeaderElection {
 		p.fence = newFence(p.clock.Now)
 		lease.Wrap(p.fence.watch)
-		p.sdk.APIOptions = append(p.sdk.APIOptions, p.fence.guardCalls)
+	}
+	kube, err := kubernetes.NewForConfig(p.config)
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	if err := p.options.Cloud.Connect(ctx, p.forCloud(kube)); err != nil {
+		return err
 	}
 	for _, warning := range p.options.Warnings {
 		p.log.Warn("setting without effect", "setting", warning)
 	}
-	err = p.run(ctx, lease)
+	err = p.run(ctx, kube, lease)
 	if ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) {
 		p.log.Info("stopped")
 		return nil
@@ -127,32 +130,33 @@ func Run(ctx context.Context, given Process) error {
 	return err
 }
 
+// forCloud is what a provider may know of the process.
+func (p *process) forCloud(kube kubernetes.Interface) plug.Process {
+	return plug.Process{
+		Version: p.build.Version, Config: p.config, Kube: kube, Fence: p.fence.check, ReservedCapacity: p.options.Gates.ReservedCapacity,
+		Clock: p.clock, Log: p.log, Meter: p.set,
+	}
+}
+
 func (p *process) agent() string { return "karpenter/" + p.build.Version }
 
 // run waits for what must be there, wires the reconcilers and runs them.
-func (p *process) run(ctx context.Context, lease *rest.Config) error {
+func (p *process) run(ctx context.Context, kube kubernetes.Interface, lease *rest.Config) error {
 	ctrllog.SetLogger(logr.FromSlogHandler(quiet{p.log.Handler()}))
-	kube, err := kubernetes.NewForConfig(p.config)
-	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
-	}
-	if err := p.persist(ctx, partKinds, func(context.Context) error { return missingKinds(kube.Discovery()) }); err != nil {
-		return err
-	}
-	clients := aws.NewClients(p.sdk)
-	find := &finder{options: p.options, config: p.config, kube: kube, clients: clients, log: p.log}
-	var cluster aws.Cluster
-	err = p.persist(ctx, partCloud, func(ctx context.Context) (err error) {
-		if cluster, err = find.cluster(ctx); err != nil {
+	err := p.persist(ctx, partKinds, func(context.Context) (err error) {
+		if err := missingKinds(kube.Discovery(), p.options.Kind); err != nil {
 			return err
 		}
-		return aws.New(p.awsOptions(clients, cluster)).Reach(ctx)
+		p.version, err = plug.ServerVersion(kube.Discovery())
+		return err
 	})
 	if err != nil {
 		return err
 	}
-	p.log.Info("found the cluster", "cluster", cluster.Name, "endpoint", cluster.Endpoint, "version", cluster.Version, "region", p.sdk.Region)
-	scheme, err := NewScheme()
+	if err := p.persist(ctx, partCloud, p.options.Cloud.Find); err != nil {
+		return err
+	}
+	scheme, err := NewScheme(p.options.Kind)
 	if err != nil {
 		return err
 	}
@@ -169,11 +173,11 @@ func (p *process) run(ctx context.Context, lease *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	if err := p.persist(ctx, partKinds, func(context.Context) error { return knownKinds(m.GetRESTMapper()) }); err != nil {
+	if err := p.persist(ctx, partKinds, func(context.Context) error { return knownKinds(m.GetRESTMapper(), p.options.Kind) }); err != nil {
 		return err
 	}
 	w := &wiring{
-		process: p, m: m, clients: clients, cluster: cluster, recorder: control.NewRecorder(events, p.clock.Now),
+		process: p, m: m, kube: kube, recorder: control.NewRecorder(events, p.clock.Now),
 		paced: func(purpose string, perSecond int) (client.Client, error) { return pacedClient(m, purpose, perSecond) },
 	}
 	closeLedger := w.openLedger()

@@ -18,7 +18,7 @@ type schedulerConfig struct {
 	} `json:"podTopologySpread"`
 }
 
-func setSchedulerConfig(o *Options, v string) (err error) {
+func (o *Options) setSchedulerConfig(v string) (err error) {
 	o.DefaultSpread, err = ParseSchedulerConfig(v)
 	return err
 }

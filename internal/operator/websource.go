@@ -121,10 +121,10 @@ func (s *source) Explain() *explain.Cluster {
 
 // About implements web.Source.
 func (s *source) About() web.About {
-	known := s.w.provider.Known()
-	about := web.About{
-		Version: s.w.build.Version, Cluster: s.w.cluster.Name, Region: s.w.sdk.Region, Started: s.w.began,
-		Prices: []web.PriceList{{Name: known.OnDemandName(), At: known.OnDemandAt}, {Name: "spot", At: known.SpotAt}},
+	known := s.w.cloud.About()
+	about := web.About{Version: s.w.build.Version, Cluster: known.Cluster, Region: known.Region, Started: s.w.began}
+	for _, list := range known.Prices {
+		about.Prices = append(about.Prices, web.PriceList{Name: list.Name, At: list.At})
 	}
 	for _, o := range known.Outages {
 		about.StockOuts = append(about.StockOuts, web.StockOut{Type: o.Type, Zone: o.Zone, CapacityType: o.CapacityType, Until: o.Until})

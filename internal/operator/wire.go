@@ -5,18 +5,17 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	semver "k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	awsv1 "karpenter/api/aws/v1"
 	"karpenter/internal/cloud"
-	"karpenter/internal/cloud/aws"
 	"karpenter/internal/control"
 	"karpenter/internal/control/buffer"
 	"karpenter/internal/control/claim"
-	"karpenter/internal/control/class"
 	"karpenter/internal/control/disruption"
 	"karpenter/internal/control/drain"
 	"karpenter/internal/control/pool"
@@ -27,6 +26,7 @@ import (
 	"karpenter/internal/engine/life"
 	"karpenter/internal/engine/pack"
 	"karpenter/internal/ledger"
+	"karpenter/internal/plug"
 	"karpenter/internal/state"
 )
 
@@ -35,15 +35,14 @@ import (
 type wiring struct {
 	*process
 	m        manager.Manager
-	clients  aws.Clients
-	cluster  aws.Cluster
+	kube     kubernetes.Interface
 	recorder *control.Recorder
 	// paced is a client with a pace of its own, so that what it writes holds up nothing else.
 	paced func(purpose string, perSecond int) (client.Client, error)
 
-	classes  *classes
-	provider *aws.Provider
-	// asked are closed when AWS has answered for the first time, or has failed to.
+	// cloud is the provider, and what runs for it.
+	cloud *plug.Wired
+	// asked are closed when the cloud has answered for the first time, or has failed to.
 	asked  []<-chan struct{}
 	mirror *state.Mirror
 	quota  *control.Quota
@@ -63,30 +62,24 @@ type wiring struct {
 }
 
 // served is the kind of node class that this process serves.
-var served = awsv1.EC2NodeClassGroupKind
-
-// registered is a reconciler.
-type registered interface {
-	Register(m manager.Manager) error
-}
+func (w *wiring) served() schema.GroupKind { return w.options.Kind.GroupKind() }
 
 // all wires everything, in the order in which things need each other.
 func (w *wiring) all(ctx context.Context) error {
-	w.quota, w.health = control.NewQuota(w.clock.Now), pool.NewHealth(w.m.GetClient(), w.clock)
+	w.quota, w.health = control.NewQuota(w.clock.Now), pool.NewHealth(w.m.GetClient(), w.served(), w.clock)
 	for _, part := range []struct {
 		name string
 		wire func(context.Context) error
 	}{
 		{"indexes", w.indexes},
-		{"cloud", w.cloud},
+		{"cloud", w.provider},
 		{"state", w.state},
 		{"audit", w.audit},
 		{"provisioning", w.provisioning},
 		{"claims", w.claims},
 		{"termination", w.termination},
 		{"pools", w.pools},
-		{"classes", w.nodeClasses},
-		{"interruption", w.interruption},
+		{"what is the provider's own", w.providersOwn},
 		{"repair", w.repair},
 		{"disruption", w.disruption},
 		{"buffers", w.buffers},
@@ -102,7 +95,7 @@ func (w *wiring) all(ctx context.Context) error {
 }
 
 // add hands reconcilers to the manager.
-func (w *wiring) add(reconcilers ...registered) error {
+func (w *wiring) add(reconcilers ...plug.Reconciler) error {
 	for _, r := range reconcilers {
 		if err := r.Register(w.m); err != nil {
 			return fmt.Errorf("%T: %w", r, err)
@@ -124,7 +117,7 @@ func (w *wiring) loops(loops ...*control.Loop) error {
 
 // as is the provider with calls counted for one controller.
 func (w *wiring) as(controller string) cloud.Provider {
-	return metered{Provider: w.provider, set: w.set, controller: controller, now: w.clock.Now}
+	return metered{Provider: w.cloud.Provider, set: w.set, controller: controller, now: w.clock.Now}
 }
 
 func (w *wiring) provisioning(context.Context) error {
@@ -152,8 +145,8 @@ func (w *wiring) nominating() (*provision.Nominator, error) {
 		return nil, err
 	}
 	off := !w.options.NominatePods
-	if !off && !nominates(w.cluster.Version) {
-		w.log.Info("pods are not nominated for nodes: that needs Kubernetes 1.35 or later", "version", w.cluster.Version)
+	if !off && !nominates(w.version) {
+		w.log.Info("pods are not nominated for nodes: that needs Kubernetes 1.35 or later", "version", w.version)
 		off = true
 	}
 	return &provision.Nominator{Client: c, Mirror: w.mirror, Creator: w.creator, Clock: w.clock, Log: w.log.With("controller", "provisioner"), Off: off}, nil
@@ -200,7 +193,7 @@ func (w *wiring) disruption(context.Context) error {
 	w.source.loop = &disruption.Loop{
 		Repair: policies,
 		Client: c, Live: w.m.GetAPIReader(), Mirror: w.mirror, Creator: w.creator, Turn: &w.turn, Nominated: w.provisioner.NominatedUntil, Arrivals: w.provisioner,
-		ClassVersion: w.classes.Version, Gate: w.health, Options: disrupt.Options{Pack: w.packing(), SpotToSpot: w.options.Gates.SpotToSpotConsolidation, TerminateFirstDrift: w.options.Gates.TerminateFirstDrift, TerminateFirstRepair: w.options.Gates.TerminateFirstRepair},
+		ClassVersion: w.cloud.Version, Gate: w.health, Options: disrupt.Options{Pack: w.packing(), SpotToSpot: w.options.Gates.SpotToSpotConsolidation, TerminateFirstDrift: w.options.Gates.TerminateFirstDrift, TerminateFirstRepair: w.options.Gates.TerminateFirstRepair},
 		Clock: w.clock, Log: w.log.With("controller", "disruption"), Recorder: w.recorder, Meter: w.set, Beat: w.dog.Beat,
 		Ledger: w.ledger, Reading: w.reading(), Decided: w.source.decided,
 	}
@@ -215,10 +208,10 @@ func (w *wiring) disruption(context.Context) error {
 		}
 	}
 	return w.add(
-		&disruption.Quiet{Client: c, Class: served, Clock: w.clock},
+		&disruption.Quiet{Client: c, Class: w.served(), Clock: w.clock},
 		&disruption.Drift{
-			Client: c, Judge: w.as("nodeclaim.drift"), Types: w.provider.Types, Class: served, ClassObject: &awsv1.EC2NodeClass{},
-			Rules: awsv1.LabelRules(), Clock: w.clock, Meter: w.set, Log: w.log,
+			Client: c, Judge: w.as("nodeclaim.drift"), Types: w.cloud.Provider.Types, Class: w.served(), ClassObject: w.options.Kind.New(),
+			Rules: w.options.Kind.Labels(), Clock: w.clock, Meter: w.set, Log: w.log,
 		},
 		w.source.loop,
 	)
@@ -246,8 +239,8 @@ func (w *wiring) claims(context.Context) error {
 	c := w.m.GetClient()
 	w.lifecycle = &claim.Lifecycle{
 		Limits: w.limits(),
-		Client: c, Live: w.m.GetAPIReader(), Launcher: w.as("nodeclaim.lifecycle"), InstanceID: aws.ParseProviderID, Class: served, Quota: w.quota,
-		Hooks: []claim.Hook{class.Partitions{Partitioner: w.provider}}, Health: w.health, Waiting: w.provisioner, Wrote: func(o client.Object) { w.mirror.Wrote(o) }, Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log, Ledger: w.ledger,
+		Client: c, Live: w.m.GetAPIReader(), Launcher: w.as("nodeclaim.lifecycle"), InstanceID: w.cloud.Provider.InstanceID, Class: w.served(), Quota: w.quota,
+		Hooks: w.cloud.Hooks, Health: w.health, Waiting: w.provisioner, Wrote: func(o client.Object) { w.mirror.Wrote(o) }, Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log, Ledger: w.ledger,
 	}
 	w.lifecycle.Opener, w.nominator.Wake = w.nominator, w.lifecycle.Wake
 	if w.options.Gates.NodeOverlay {
@@ -257,16 +250,16 @@ func (w *wiring) claims(context.Context) error {
 		w.lifecycle.Devices = w.m.GetAPIReader()
 	}
 	err := w.add(w.lifecycle,
-		&claim.Consistency{Client: c, Class: served, Clock: w.clock, Recorder: w.recorder, Meter: w.set},
-		&claim.Expire{Client: c, Class: served, Clock: w.clock, Meter: w.set, Log: w.log, Ledger: w.ledger},
-		&claim.Hydrate{Client: c, Class: served, Clock: w.clock},
-		&claim.PodEvents{Client: c, Class: served, Clock: w.clock},
+		&claim.Consistency{Client: c, Class: w.served(), Clock: w.clock, Recorder: w.recorder, Meter: w.set},
+		&claim.Expire{Client: c, Class: w.served(), Clock: w.clock, Meter: w.set, Log: w.log, Ledger: w.ledger},
+		&claim.Hydrate{Client: c, Class: w.served(), Clock: w.clock},
+		&claim.PodEvents{Client: c, Class: w.served(), Clock: w.clock},
 	)
 	if err != nil {
 		return err
 	}
 	return w.loops((&claim.Collect{
-		Client: c, Live: w.m.GetAPIReader(), Fleet: w.as("nodeclaim.garbagecollection"), InstanceID: aws.ParseProviderID, Class: served,
+		Client: c, Live: w.m.GetAPIReader(), Fleet: w.as("nodeclaim.garbagecollection"), InstanceID: w.cloud.Provider.InstanceID, Class: w.served(),
 		Quota: w.quota, Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log.With("controller", "nodeclaim.garbagecollection"), Ledger: w.ledger,
 	}).Loop(nil))
 }
@@ -274,14 +267,14 @@ func (w *wiring) claims(context.Context) error {
 func (w *wiring) termination(context.Context) error {
 	return w.add(&drain.Drainer{
 		Rebooter: w.as("nodeclaim.reboot"), Ledger: w.ledger, Wrote: func(o client.Object) { w.mirror.Wrote(o) },
-		Client: w.m.GetClient(), Live: w.m.GetAPIReader(), Fleet: w.as("node.termination"), InstanceID: aws.ParseProviderID, Class: served,
+		Client: w.m.GetClient(), Live: w.m.GetAPIReader(), Fleet: w.as("node.termination"), InstanceID: w.cloud.Provider.InstanceID, Class: w.served(),
 		Launches: w.lifecycle, Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log,
 	})
 }
 
 func (w *wiring) pools(context.Context) error {
 	c := w.m.GetClient()
-	if err := w.add(&pool.Ready{Client: c, Rules: awsv1.LabelRules(), NoStatic: !w.options.Gates.StaticCapacity, Clock: w.clock}, &pool.Hash{Client: c, Clock: w.clock}, w.health); err != nil {
+	if err := w.add(&pool.Ready{Client: c, Kind: w.options.Kind, NoStatic: !w.options.Gates.StaticCapacity, Clock: w.clock}, &pool.Hash{Client: c, Class: w.served(), Clock: w.clock}, w.health); err != nil {
 		return err
 	}
 	if w.options.Gates.NodeOverlay {
@@ -290,47 +283,16 @@ func (w *wiring) pools(context.Context) error {
 		}
 	}
 	return w.loops((&pool.Count{
-		Client: c, Mirror: w.mirror, Clock: w.clock, Meter: w.set, Log: w.log, NoGauges: w.options.DisableClusterStateObservability,
+		Client: c, Mirror: w.mirror, Class: w.served(), Clock: w.clock, Meter: w.set, Log: w.log, NoGauges: w.options.DisableClusterStateObservability,
 	}).Loop(nil))
 }
 
-func (w *wiring) nodeClasses(context.Context) error {
-	c := w.m.GetClient()
-	err := w.add(
-		&class.Status{Client: c, Resolver: calmer{w.provider, w.options}, Recorder: w.recorder, Clock: w.clock},
-		&class.Hash{Client: c, CABundle: w.cluster.CABundle, Clock: w.clock},
-		&class.Memory{Client: c, Learn: w.provider.LearnMemory, Clock: w.clock},
-		&class.Tags{Client: c, Tagger: w.provider, Cluster: w.cluster.Name, InstanceID: aws.ParseProviderID, Clock: w.clock},
-	)
-	if err != nil {
+// providersOwn are reconcilers and loops of the provider.
+func (w *wiring) providersOwn(context.Context) error {
+	if err := w.add(w.cloud.Reconcilers...); err != nil {
 		return err
 	}
-	if w.options.EnableZonalShift {
-		if err := w.loops((&class.Shifts{Client: c, Shifter: w.provider, Clock: w.clock, Recorder: w.recorder, Log: w.log.With("controller", "zonalshift.events")}).Loop(nil)); err != nil {
-			return err
-		}
-	}
-	return w.loops(
-		(&class.Collect{Client: c, Leavings: w.provider, Clock: w.clock, Log: w.log}).Loop(nil),
-		(&class.Ailing{
-			Client: c, Clinic: w.provider, InstanceID: aws.ParseProviderID, Quota: w.quota,
-			Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log.With("controller", "interruption.instancestatus"), Ledger: w.ledger,
-		}).Loop(nil),
-		(&class.Reservations{
-			Client: c, Lister: w.provider, InstanceID: aws.ParseProviderID,
-			Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log.With("controller", "capacityreservation"),
-		}).Loop(nil),
-	)
-}
-
-func (w *wiring) interruption(context.Context) error {
-	if w.options.InterruptionQueue == "" {
-		return nil
-	}
-	return w.loops((&class.Interruption{
-		Client: w.m.GetClient(), Inbox: aws.NewQueue(w.clients.SQS, w.options.InterruptionQueue), Interrupted: w.provider.Interrupted,
-		InstanceID: aws.ParseProviderID, Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log.With("controller", "interruption"), Ledger: w.ledger,
-	}).Loops(nil)...)
+	return w.loops(w.cloud.Loops...)
 }
 
 // repairPolicies are those that disruption goes by; none if it repairs nothing. A set that is wrong ends the start (N6).
@@ -338,7 +300,7 @@ func (w *wiring) repairPolicies() ([]life.RepairPolicy, error) {
 	if !w.options.Gates.NodeRepair || w.options.LegacyNodeRepair {
 		return nil, nil
 	}
-	return checkedPolicies(w.provider.Name(), w.provider.RepairPolicies())
+	return checkedPolicies(w.cloud.Provider.Name(), w.cloud.Provider.RepairPolicies())
 }
 
 // checkedPolicies are a provider's policies in the engine's words, if nothing is wrong with them.
@@ -350,17 +312,13 @@ func checkedPolicies(provider string, policies []cloud.RepairPolicy) ([]life.Rep
 	return list, nil
 }
 
-// RepairPolicies are those that a controller goes by which repairs nodes and does not reboot them, for commands that have no controller to
-// ask.
-func RepairPolicies() []life.RepairPolicy { return control.RepairPolicies(aws.RepairPolicies(false)) }
-
 // repair is that of releases before 1.15; otherwise it is part of disruption.
 func (w *wiring) repair(context.Context) error {
 	if !w.options.Gates.NodeRepair || !w.options.LegacyNodeRepair {
 		return nil
 	}
 	return w.add(&repair.Repair{
-		Client: w.m.GetClient(), Policies: w.provider, Class: served, Quota: w.quota,
+		Client: w.m.GetClient(), Policies: w.cloud.Provider, Class: w.served(), Quota: w.quota,
 		Clock: w.clock, Recorder: w.recorder, Meter: w.set, Log: w.log, Ledger: w.ledger,
 	})
 }

@@ -6,32 +6,22 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/cloud/aws"
+	"karpenter/internal/cloud"
 	"karpenter/internal/control"
 	"karpenter/internal/control/claim"
 	"karpenter/internal/control/drain"
 	"karpenter/internal/engine/world"
 	"karpenter/internal/meter"
+	"karpenter/internal/plug"
 	"karpenter/internal/state"
 	"karpenter/internal/state/trim"
 	"karpenter/internal/wait"
-)
-
-// How often what AWS has is looked up. Spot prices move within hours, and a stale one sends pods to the wrong capacity type; what
-// types exist and what they cost on demand changes a few times a year.
-const (
-	typesEvery    = 12 * time.Hour
-	onDemandEvery = 12 * time.Hour
-	spotEvery     = 10 * time.Minute
-	shiftsEvery   = 30 * time.Second
 )
 
 // cacheOptions keeps in memory only what is read.
@@ -82,63 +72,28 @@ func (w *wiring) indexes(ctx context.Context) error {
 	return nil
 }
 
-// poolsOf are the pools that name a class, as the cache shows them; none while it does not.
-func (w *wiring) poolsOf(ctx context.Context, class string) (out []*karpv1.NodePool) {
-	list := &karpv1.NodePoolList{}
-	if err := w.m.GetClient().List(ctx, list); err != nil {
-		return nil // the trial goes on with any type that the class can use
-	}
-	for i := range list.Items {
-		ref := list.Items[i].Spec.Template.Spec.NodeClassRef
-		if ref != nil && ref.Group == served.Group && ref.Kind == served.Kind && ref.Name == class {
-			out = append(out, &list.Items[i])
-		}
-	}
-	return out
-}
-
-// cloud makes the provider and keeps what it knows of AWS current, on every replica: one that takes over knows it already. AWS is
-// asked for the first time while the caches fill.
-func (w *wiring) cloud(ctx context.Context) error {
-	w.classes = &classes{}
-	if err := w.classes.follow(ctx, w.m.GetCache()); err != nil {
+// provider makes the provider and keeps what it knows of its cloud current, on every replica: one that takes over knows it already.
+// The cloud is asked for the first time while the caches fill.
+func (w *wiring) provider(ctx context.Context) (err error) {
+	parts := plug.Parts{Process: w.forCloud(w.kube), Manager: w.m, Recorder: w.recorder, Quota: w.quota, Ledger: w.ledger}
+	if w.cloud, err = w.options.Cloud.Wire(ctx, parts); err != nil {
 		return err
 	}
-	options := w.awsOptions(w.clients, w.cluster)
-	options.Class, options.Meter = w.classes.Get, w.set
-	options.Pools = func(class string) []*karpv1.NodePool { return w.poolsOf(ctx, class) }
-	w.provider = aws.New(options)
-	for _, refresh := range []struct {
-		name  string
-		every time.Duration
-		do    func(context.Context) error
-		first bool // before anything can be decided
-	}{
-		{"providers.instancetype", typesEvery, w.provider.RefreshTypes, true},
-		{"providers.pricing.ondemand", onDemandEvery, w.provider.RefreshOnDemand, false}, // there is a list in the binary
-		{"providers.pricing.spot", spotEvery, w.provider.RefreshSpot, true},
-		{"zonalshift", shiftsEvery, func(ctx context.Context) error {
-			_, err := w.provider.RefreshShifts(ctx)
-			return err
-		}, true},
-	} {
-		if refresh.name == "zonalshift" && !w.options.EnableZonalShift {
-			continue
-		}
-		do := refresh.do
-		if refresh.first {
+	for _, refresh := range w.cloud.Refreshes {
+		do := refresh.Do
+		if refresh.First {
 			again, first := headStart(ctx, w.clock, do)
 			do, w.asked = again, append(w.asked, first)
 		}
-		loop := &control.Loop{Name: refresh.name, Clock: w.clock, Log: w.log.With("controller", refresh.name), Do: func(ctx context.Context) (time.Duration, error) {
+		loop := &control.Loop{Name: refresh.Name, Clock: w.clock, Log: w.log.With("controller", refresh.Name), Do: func(ctx context.Context) (time.Duration, error) {
 			if err := do(ctx); err != nil {
 				return 0, err
 			}
-			w.provisioner.Batch.Remind(types.UID(refresh.name)) // pods that wait are planned for with what is known now
-			return refresh.every, nil
+			w.provisioner.Batch.Remind(types.UID(refresh.Name)) // pods that wait are planned for with what is known now
+			return refresh.Every, nil
 		}}
 		if err := w.m.Add(everywhere{w.dog.Guard(loop)}); err != nil {
-			return fmt.Errorf("%s: %w", refresh.name, err)
+			return fmt.Errorf("%s: %w", refresh.Name, err)
 		}
 	}
 	return nil
@@ -166,42 +121,18 @@ func headStart(ctx context.Context, clock control.Clock, do func(context.Context
 	}, done
 }
 
-func (p *process) awsOptions(clients aws.Clients, cluster aws.Cluster) aws.Options {
-	o := p.options
-	return aws.Options{
-		Clients: clients, Clock: p.clock, Region: p.sdk.Region, Cluster: cluster,
-		MemoryOverhead: o.VMMemoryOverheadPercent, ReservedENIs: o.ReservedENIs, ReservedCapacity: o.Gates.ReservedCapacity,
-		RebootForRepair: o.AWSGates.RebootForRepair, KubeletExpressions: o.AWSGates.NodeClassCEL, DisableDryRun: o.DisableDryRun, IsolatedVPC: o.IsolatedVPC, ZonalShift: o.EnableZonalShift,
-	}
-}
-
 // everywhere is a loop that also runs in processes that do not lead.
 type everywhere struct{ *control.Loop }
 
 // NeedLeaderElection tells controller-runtime that every replica runs it.
 func (everywhere) NeedLeaderElection() bool { return false }
 
-// calmer looks at a class that is ready no more often than the settings say.
-type calmer struct {
-	*aws.Provider
-	options *Options
-}
-
-// Reconcile implements class.Resolver.
-func (c calmer) Reconcile(ctx context.Context, class *awsv1.EC2NodeClass) time.Duration {
-	again := c.Provider.Reconcile(ctx, class)
-	if class.StatusConditions(c.options.Gates.ReservedCapacity).Root().Status != "True" {
-		return again
-	}
-	return max(again, min(c.options.AMIRefreshInterval, c.options.SubnetRefreshInterval, c.options.SecurityGroupRefreshInterval))
-}
-
 // reading says how objects are read.
 func (w *wiring) reading() state.Options {
 	return state.Options{
-		Aliases:             map[string]string{awsv1.LabelCSIZone: corev1.LabelTopologyZone},
-		ProviderDomains:     []string{awsv1.Group, "topology.k8s.aws"},
-		Class:               served,
+		Aliases:             w.options.Kind.Aliases,
+		ProviderDomains:     w.options.Kind.Domains,
+		Class:               w.served(),
 		DefaultSpread:       w.options.DefaultSpread,
 		AllowResourceClaims: !w.options.IgnoreDRARequests,
 		OwnDeletionCosts:    w.options.Gates.PodDeletionCostManagement,
@@ -213,7 +144,7 @@ func (w *wiring) reading() state.Options {
 func (w *wiring) state(ctx context.Context) error {
 	w.mirror = state.NewMirror(state.MirrorOptions{
 		Options: w.reading(),
-		Types:   w.types, Resources: aws.Resources(), Now: w.clock.Now,
+		Types:   w.types, Resources: w.cloud.Resources, Now: w.clock.Now,
 	})
 	var fed []toolscache.InformerSynced
 	for _, kind := range w.mirror.Kinds() {
@@ -244,10 +175,10 @@ func (f filling) Start(ctx context.Context) error { return f(ctx) }
 // NeedLeaderElection tells controller-runtime that every replica runs it.
 func (filling) NeedLeaderElection() bool { return false }
 
-// cloudPatience is how long the first decision waits for AWS's answers about types and prices. If there are none, pods are told so.
+// cloudPatience is how long the first decision waits for the cloud's answers about types and prices. If there are none, pods are told so.
 const cloudPatience = 10 * time.Second
 
-// awaitFed marks the mirror as filled once every informer has delivered its first list, and AWS has been asked what it sells.
+// awaitFed marks the mirror as filled once every informer has delivered its first list, and the cloud has been asked what it sells.
 func (w *wiring) awaitFed(ctx context.Context, begin time.Time, fed []toolscache.InformerSynced) error {
 	if !w.m.GetCache().WaitForCacheSync(ctx) || !toolscache.WaitForCacheSync(ctx.Done(), fed...) {
 		if ctx.Err() != nil {
@@ -271,7 +202,12 @@ func (w *wiring) awaitFed(ctx context.Context, begin time.Time, fed []toolscache
 
 // types is what a class can launch, in the form that the mirror takes.
 func (w *wiring) types(class string) ([]string, []*world.InstanceType, uint64, error) {
-	found, err := w.provider.TypesWith(state.SplitClass(class))
+	name, kubelet := state.SplitClass(class)
+	ask := w.cloud.Provider.Types
+	if with, ok := w.cloud.Provider.(cloud.KubeletCatalogue); ok {
+		ask = func(class string) (*cloud.Types, error) { return with.TypesWith(class, kubelet) }
+	}
+	found, err := ask(name)
 	if err != nil {
 		return nil, nil, 0, err
 	}

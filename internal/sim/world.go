@@ -30,6 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"karpenter/internal/cloud/aws"
+	"karpenter/internal/cloud/aws/awsplug"
 	"karpenter/internal/cloud/simaws"
 	"karpenter/internal/cloud/simaws/catalog"
 	"karpenter/internal/control"
@@ -132,7 +133,7 @@ func newWorld(seed uint64, history io.Writer, sold *catalog.Catalog) (*World, er
 		}}))
 	}
 	var err error
-	if w.scheme, err = operator.NewScheme(); err != nil {
+	if w.scheme, err = operator.NewScheme(aws.Kind()); err != nil {
 		return nil, fmt.Errorf("making a world: %w", err)
 	}
 	w.server = kube.NewServer(w.scheme, func() time.Time { return w.loop.now }, kube.Seed(seed), kube.WithoutValidation())
@@ -377,21 +378,19 @@ func (w *World) StartController() error {
 	}
 	options, err := operator.ParseOptions(operator.Source{Getenv: func(name string) string {
 		return map[string]string{"CLUSTER_NAME": clusterName, "SYSTEM_NAMESPACE": "kube-system", "DISABLE_CLUSTER_STATE_OBSERVABILITY": "true", "INTERRUPTION_QUEUE": clusterName}[name]
-	}})
+	}}, awsplug.Plugin())
 	if err != nil {
 		return err
 	}
-	world := operator.World{
-		Options: options, Manager: m, Paced: live, Clock: r.clock, Log: w.log, Events: nobody{},
-		Cluster: aws.Cluster{Name: clusterName, UID: "sim-uid", Endpoint: "https://sim.local", CABundle: "Y2E=", ServiceCIDR: "10.100.0.0/16", DNS: []string{"10.100.0.10"}, Version: "1.37"},
-		SDK: sdkaws.Config{
-			Region: region, BaseEndpoint: sdkaws.String("http://aws.sim"), HTTPClient: &http.Client{Transport: transport{w, r}},
-			Credentials: sdkaws.CredentialsProviderFunc(func(context.Context) (sdkaws.Credentials, error) {
-				return sdkaws.Credentials{AccessKeyID: "sim", SecretAccessKey: "secret"}, nil
-			}),
-			Retryer: func() sdkaws.Retryer { return sdkaws.NopRetryer{} },
-		},
+	sdk := sdkaws.Config{
+		Region: region, BaseEndpoint: sdkaws.String("http://aws.sim"), HTTPClient: &http.Client{Transport: transport{w, r}},
+		Credentials: sdkaws.CredentialsProviderFunc(func(context.Context) (sdkaws.Credentials, error) {
+			return sdkaws.Credentials{AccessKeyID: "sim", SecretAccessKey: "secret"}, nil
+		}),
+		Retryer: func() sdkaws.Retryer { return sdkaws.NopRetryer{} },
 	}
+	options.Cloud.(*awsplug.Cloud).Given(sdk, aws.Cluster{Name: clusterName, UID: "sim-uid", Endpoint: "https://sim.local", CABundle: "Y2E=", ServiceCIDR: "10.100.0.0/16", DNS: []string{"10.100.0.10"}, Version: "1.37"})
+	world := operator.World{Options: options, Manager: m, Paced: live, Version: "1.37", Clock: r.clock, Log: w.log, Events: nobody{}}
 	if err := operator.Assemble(r.ctx, world); err != nil {
 		return err
 	}

@@ -22,13 +22,14 @@ import (
 
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/cloud/simaws"
+	"karpenter/internal/clouds"
 	"karpenter/internal/operator"
 	"karpenter/test/harness/program"
 	"karpenter/test/harness/simcloud"
 )
 
 func TestMain(m *testing.M) {
-	program.Act(operator.NewCommand("test"))
+	program.Act(operator.NewCommand("test", clouds.Plugins()...))
 	os.Exit(m.Run())
 }
 

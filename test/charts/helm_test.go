@@ -23,6 +23,8 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 
 	"karpenter/api/crds"
+	"karpenter/internal/cloud/aws/awsplug"
+	"karpenter/internal/clouds"
 	"karpenter/internal/local/kubelet"
 	"karpenter/internal/operator"
 	"karpenter/internal/operator/webhook"
@@ -188,7 +190,7 @@ func options(tb testing.TB, deployment *appsv1.Deployment, flags map[string]stri
 	tb.Helper()
 	env := environment(tb, deployment)
 	known := map[string]bool{}
-	for _, s := range operator.Settings() {
+	for _, s := range operator.Settings(clouds.Plugins()...) {
 		known[s.Env] = true
 	}
 	for name := range env {
@@ -196,7 +198,7 @@ func options(tb testing.TB, deployment *appsv1.Deployment, flags map[string]stri
 			tb.Errorf("the chart sets %s, which the controller does not know", name)
 		}
 	}
-	o, err := operator.ParseOptions(operator.Source{Flags: flags, Getenv: func(name string) string { return env[name] }})
+	o, err := operator.ParseOptions(operator.Source{Flags: flags, Getenv: func(name string) string { return env[name] }}, clouds.Plugins()...)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -241,7 +243,7 @@ func TestPublishedValues(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			objects := h.render(t, append([]string{"karpenter"}, args...)...)
 			deployment := pick(t, objects, "Deployment", "karpenter", &appsv1.Deployment{})
-			if o := options(t, deployment, nil); o.ClusterName == "" || o.KarpenterService != "karpenter" || o.SystemNamespace != args[1] || o.CPURequests != 1000 {
+			if o := options(t, deployment, nil); o.Cloud.(*awsplug.Cloud).ClusterName == "" || o.KarpenterService != "karpenter" || o.SystemNamespace != args[1] || o.CPURequests != 1000 {
 				t.Errorf("options: %+v", o)
 			}
 			account := pick(t, objects, "ServiceAccount", "karpenter", &corev1.ServiceAccount{})
@@ -290,8 +292,9 @@ func TestEverythingOn(t *testing.T) {
 	}
 	objects := h.render(t, "karpenter", "--namespace", "nodes", "--values", values)
 	o := options(t, pick(t, objects, "Deployment", "mine", &appsv1.Deployment{}), nil)
+	own := o.Cloud.(*awsplug.Cloud)
 	if !o.Gates.NodeRepair || !o.Gates.SpotToSpotConsolidation || !o.Gates.PodDeletionCostManagement || o.Gates.ReservedCapacity || o.IgnoreDRARequests || len(o.DefaultSpread) != 1 || o.MetricsPort != 9000 ||
-		o.LogLevel != "debug" || o.ReservedENIs != 2 || o.AMIRefreshInterval.Minutes() != 5 || o.PreferencePolicy != operator.PreferencesIgnore || !o.EnableZonalShift {
+		o.LogLevel != "debug" || o.PreferencePolicy != operator.PreferencesIgnore || own.ReservedENIs != 2 || own.AMIRefreshInterval.Minutes() != 5 || !own.EnableZonalShift {
 		t.Errorf("options: %+v", o)
 	}
 	container := pick(t, objects, "Deployment", "mine", &appsv1.Deployment{}).Spec.Template.Spec.Containers

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"karpenter/internal/cli"
+	"karpenter/internal/clouds"
 	"karpenter/internal/local"
 	"karpenter/internal/operator"
 	"karpenter/test/blocks"
@@ -33,7 +34,7 @@ var guides = []string{
 }
 
 func TestMain(m *testing.M) {
-	program.Act(operator.NewCommand("test"), cli.NewConvert(), cli.NewPlan(), cli.NewExplain(), cli.NewTop(), cli.NewDecisions(), cli.NewDashboard(), cli.NewImport("test"), local.NewCommand())
+	program.Act(operator.NewCommand("test", clouds.Plugins()...), cli.NewConvert(), cli.NewPlan(), cli.NewExplain(), cli.NewTop(), cli.NewDecisions(), cli.NewDashboard(), cli.NewImport("test"), local.NewCommand())
 	os.Exit(m.Run())
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"karpenter/internal/cli"
+	"karpenter/internal/clouds"
 	"karpenter/internal/operator"
 	"karpenter/test/harness"
 	"karpenter/test/harness/program"
@@ -12,7 +13,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	program.Act(operator.NewCommand("test"), cli.NewImport("test"))
+	program.Act(operator.NewCommand("test", clouds.Plugins()...), cli.NewImport("test"))
 	os.Exit(m.Run())
 }
 

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"karpenter/internal/clouds"
 	"karpenter/internal/local"
 	"karpenter/internal/operator"
 	"karpenter/test/browser"
@@ -36,7 +37,7 @@ func controller() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	root := &cobra.Command{Use: "karpenter", SilenceUsage: true}
-	root.AddCommand(operator.NewCommand("test"))
+	root.AddCommand(operator.NewCommand("test", clouds.Plugins()...))
 	if err := root.ExecuteContext(ctx); err != nil {
 		return 1
 	}

@@ -151,6 +151,21 @@ var Rules = []Rule{
 		Reason: "what a type amounts to is a pure function of its facts",
 	},
 	{
+		Package: "internal/setting", Bans: bans(banClock, banRandom, banEnv, banContext),
+		Reason: "settings are values that flags and environment are read into; who reads them is operator",
+	},
+	{
+		Package: "internal/cloud/aws/class",
+		Imports: imports(kubernetes, clients, []string{"internal/control/...", "internal/cloud", "internal/engine/why", "internal/ledger", "internal/meter", "api/..."}),
+		Bans:    bans(banClock, banRandom, banEnv, banContext),
+		Reason:  "reconcilers of what is AWS's own; they reach it through interfaces that the provider meets",
+	},
+	{
+		Package: "internal/cloud/aws/awsplug",
+		Imports: imports(kubernetes, clients, []string{"internal/plug", "internal/setting", "internal/control", "internal/control/claim", "internal/cloud/aws", "internal/cloud/aws/class", "internal/meter", "api/...", "github.com/aws"}),
+		Reason:  "wiring of the AWS provider: the SDK's own environment is read here",
+	},
+	{
 		Package: "internal/cloud/aws/...",
 		Imports: imports(kubernetes, clients, []string{"internal/wait", "internal/cloud", "internal/cloud/kit", "internal/cloud/aws/...", "internal/meter", "internal/engine/world", "internal/engine/req", "api/...", "github.com/aws"}),
 		Bans:    bans(banClock, banRandom, banEnv, banContext),
@@ -188,13 +203,23 @@ var Rules = []Rule{
 		Reason:  "thin reconcilers: the only writers to Kubernetes; a cloud is what package cloud says, whichever it is; logr is how the manager hands on who reconciles what",
 	},
 	{
+		Package: "internal/plug",
+		Imports: imports(kubernetes, clients, []string{"internal/control", "internal/control/claim", "internal/cloud", "internal/cloud/kit", "internal/ledger", "internal/meter", "internal/setting"}),
+		Bans:    bans(banClock, banRandom, banEnv, banContext),
+		Reason:  "the socket that providers are plugged into knows none of them",
+	},
+	{
+		Package: "internal/clouds", Imports: []string{"internal/plug", "internal/cloud/aws/awsplug"},
+		Reason: "which providers our programs hold",
+	},
+	{
 		Package: "internal/web/...", Imports: imports(kubernetes, []string{"internal/model", "internal/ledger", "internal/explain", "internal/state", "internal/state/dump", "internal/engine/...", "api/..."}),
 		Bans:   bans(banClock, banRandom, banEnv, banContext),
 		Reason: "reads state, writes nothing",
 	},
 	{
 		Package: "internal/operator/...",
-		Imports: imports(kubernetes, clients, []string{"internal/operator/...", "internal/control/...", "internal/wait", "internal/meter", "internal/web", "internal/model", "internal/ledger", "internal/explain", "internal/state/...", "internal/cloud", "internal/cloud/aws", "internal/engine/...", "api/...", "github.com/go-logr/logr", "github.com/prometheus/client_golang", "github.com/spf13/cobra", "github.com/aws"}),
+		Imports: imports(kubernetes, clients, []string{"internal/operator/...", "internal/control/...", "internal/wait", "internal/meter", "internal/web", "internal/model", "internal/ledger", "internal/explain", "internal/state/...", "internal/plug", "internal/setting", "internal/cloud", "internal/engine/...", "api/...", "github.com/go-logr/logr", "github.com/prometheus/client_golang", "github.com/spf13/cobra"}),
 		Reason:  "wiring: the real clock, environment and sockets are made here",
 	},
 	{
@@ -208,11 +233,11 @@ var Rules = []Rule{
 	},
 	{
 		Package: "internal/local/...",
-		Imports: imports(kubernetes, clients, []string{"internal/local/...", "internal/operator/...", "internal/state", "internal/state/dump", "internal/engine/...", "internal/cloud/simaws", "internal/cloud/simaws/catalog", "api/...", "github.com/spf13/cobra"}),
+		Imports: imports(kubernetes, clients, []string{"internal/local/...", "internal/clouds", "internal/operator/...", "internal/state", "internal/state/dump", "internal/engine/...", "internal/cloud/simaws", "internal/cloud/simaws/catalog", "api/...", "github.com/spf13/cobra"}),
 		Reason:  "a whole cluster on one computer",
 	},
 	{
-		Package: "internal/sim", Imports: imports(kubernetes, clients, []string{"internal/sim/kube", "internal/engine/why", "internal/operator", "internal/control", "internal/cloud", "internal/cloud/aws", "internal/cloud/simaws", "internal/cloud/simaws/catalog", "internal/wait", "api/...", "k8s.io/component-helpers", "github.com/aws", "github.com/go-logr/logr"}),
+		Package: "internal/sim", Imports: imports(kubernetes, clients, []string{"internal/sim/kube", "internal/engine/why", "internal/operator", "internal/control", "internal/cloud", "internal/cloud/aws", "internal/cloud/aws/awsplug", "internal/cloud/simaws", "internal/cloud/simaws/catalog", "internal/wait", "api/...", "k8s.io/component-helpers", "github.com/aws", "github.com/go-logr/logr"}),
 		Bans:   bans(banClock, banSeeded, banEnv),
 		Reason: "a cluster in simulated time around the wiring of operator",
 	},
@@ -231,22 +256,22 @@ var Rules = []Rule{
 		Reason: "carries decisions out on copies of objects, and nowhere else",
 	},
 	{
-		Package: "internal/cli/builtin", Imports: imports(kubernetes, []string{"internal/cloud", "internal/cloud/aws", "internal/cloud/simaws", "api/...", "github.com/aws"}),
+		Package: "internal/cli/builtin", Imports: imports(kubernetes, []string{"internal/cloud", "internal/cloud/aws", "internal/cloud/simaws", "internal/control", "internal/engine/life", "api/...", "github.com/aws"}),
 		Bans:   bans(banClock, banRandom, banEnv, banContext),
 		Reason: "what the AWS simulator sells, worked out by the real provider: for commands without network, and no part of the controller",
 	},
 	{
 		Package: "internal/cli/...",
-		Imports: imports(kubernetes, clients, []string{"internal/cli/...", "internal/forecast", "internal/operator", "internal/sim", "internal/web", "internal/model", "internal/ledger", "internal/explain", "internal/state", "internal/state/dump", "internal/engine/...", "internal/cloud/simaws", "api/...", "golang.org/x/term", "github.com/spf13/cobra", "github.com/spf13/pflag"}),
+		Imports: imports(kubernetes, clients, []string{"internal/cli/...", "internal/forecast", "internal/operator", "internal/sim", "internal/web", "internal/model", "internal/ledger", "internal/explain", "internal/state", "internal/state/dump", "internal/engine/...", "internal/cloud/aws/awsplug", "internal/cloud/simaws", "api/...", "golang.org/x/term", "github.com/spf13/cobra", "github.com/spf13/pflag"}),
 		Bans:    bans(banRandom, banContext),
 		Reason:  "commands stop before anything is carried out",
 	},
 	{
-		Package: "cmd/karpenter", Imports: []string{"internal/cli", "internal/operator", "internal/local", "github.com/spf13/cobra"},
+		Package: "cmd/karpenter", Imports: []string{"internal/cli", "internal/clouds", "internal/operator", "internal/local", "github.com/spf13/cobra"},
 		Reason: "picks a subcommand",
 	},
 	{
-		Package: "cmd/controller", Imports: []string{"internal/operator", "github.com/spf13/cobra"},
+		Package: "cmd/controller", Imports: []string{"internal/clouds", "internal/operator", "github.com/spf13/cobra"},
 		Reason: "what the image holds: the controller alone",
 	},
 	{

@@ -20,6 +20,8 @@ import (
 	"karpenter/internal/cloud"
 	"karpenter/internal/cloud/aws"
 	"karpenter/internal/cloud/simaws"
+	"karpenter/internal/control"
+	"karpenter/internal/engine/life"
 )
 
 // memoryOverhead is the default of VM_MEMORY_OVERHEAD_PERCENT: what a controller would be told is not known here.
@@ -99,6 +101,10 @@ func Load(ctx context.Context, q Query) (*Catalogue, error) {
 	}
 	return built, nil
 }
+
+// RepairPolicies are those that a controller goes by which repairs nodes and does not reboot them, for commands that have no controller to
+// ask.
+func RepairPolicies() []life.RepairPolicy { return control.RepairPolicies(aws.RepairPolicies(false)) }
 
 // zonesOf lists the zones of the client's region.
 func zonesOf(ctx context.Context, client *ec2.Client) ([]string, error) {

@@ -37,6 +37,9 @@ func ParseProviderID(providerID string) (id string, err error) {
 	return id, nil
 }
 
+// InstanceID implements cloud.Provider.
+func (p *Provider) InstanceID(providerID string) (string, error) { return ParseProviderID(providerID) }
+
 // TagClusterUID tells apart the instances of clusters that have the same name, one after the other or at once.
 const TagClusterUID = karpv1.Group + "/cluster-uid"
 

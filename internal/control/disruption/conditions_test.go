@@ -80,7 +80,7 @@ func (b *bench) drift(j Judge) *Drift {
 func TestD43_DriftIsFoundAndForgotten(t *testing.T) {
 	b := newBench(t)
 	p := b.pool("general")
-	hash := &pool.Hash{Client: b.client}
+	hash := &pool.Hash{Client: b.client, Class: awsv1.EC2NodeClassGroupKind}
 	b.run(hash, "general")
 	b.must(b.client.Get(t.Context(), clientKey("general"), p))
 	b.instance("node", "general", "m5.large", func(c *karpv1.NodeClaim) {

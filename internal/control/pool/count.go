@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "karpenter/api/karpenter/v1"
@@ -30,6 +31,8 @@ type Count struct {
 		Synced() bool
 		View() *state.View
 	}
+	// Class is the kind of node class that this process serves.
+	Class schema.GroupKind
 	Clock control.Clock
 	Meter *meter.Set
 	Log   *slog.Logger
@@ -67,7 +70,7 @@ func (r *Count) Once(ctx context.Context) (time.Duration, error) {
 	there := map[string]bool{}
 	for i := range pools.Items {
 		pool := &pools.Items[i]
-		if !mine(pool) {
+		if !mine(pool, r.Class) {
 			continue
 		}
 		there[pool.Name] = true

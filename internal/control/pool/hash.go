@@ -3,6 +3,7 @@ package pool
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -22,7 +23,9 @@ var stamp = control.Stamp{
 // (A60). When the way of hashing has changed, claims are given the new hash first, so that none drifts because of it (A61).
 type Hash struct {
 	Client client.Client
-	Clock  control.Clock
+	// Class is the kind of node class that this process serves.
+	Class schema.GroupKind
+	Clock control.Clock
 }
 
 // Register makes the manager run the reconciler on every change of a pool.
@@ -37,7 +40,7 @@ func (r *Hash) Reconcile(ctx context.Context, request reconcile.Request) (reconc
 	if err := r.Client.Get(ctx, request.NamespacedName, pool); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if !mine(pool) {
+	if !mine(pool, r.Class) {
 		return reconcile.Result{}, nil
 	}
 	return reconcile.Result{}, stamp.Write(ctx, r.Client, pool, pool.Hash())

@@ -10,6 +10,7 @@ import (
 
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/cloud/aws"
 	"karpenter/internal/control/pool"
 )
 
@@ -45,7 +46,7 @@ func TestA61_ClaimsAreRestampedWhenTheHashVersionChanges(t *testing.T) {
 	if err := cluster.Client.Status().Update(t.Context(), drifted); err != nil {
 		t.Fatal(err)
 	}
-	r := &pool.Hash{Client: cluster.Client}
+	r := &pool.Hash{Client: cluster.Client, Class: awsv1.EC2NodeClassGroupKind}
 	if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: p.Name}}); err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +68,7 @@ func TestL20_ForeignPoolsAreLeftAlone(t *testing.T) {
 	create(t, p)
 	request := reconcile.Request{NamespacedName: types.NamespacedName{Name: p.Name}}
 	version := p.ResourceVersion
-	for _, r := range []reconcile.Reconciler{&pool.Hash{Client: cluster.Client}, &pool.Ready{Client: cluster.Client, Rules: awsv1.LabelRules()}} {
+	for _, r := range []reconcile.Reconciler{&pool.Hash{Client: cluster.Client, Class: awsv1.EC2NodeClassGroupKind}, &pool.Ready{Client: cluster.Client, Kind: aws.Kind()}} {
 		if _, err := r.Reconcile(t.Context(), request); err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,7 +23,9 @@ import (
 // not join: each failure in a row doubles the damage of the next launch, and somebody should look first.
 type Health struct {
 	Client client.Client
-	Clock  control.Clock
+	// Class is the kind of node class that this process serves.
+	Class schema.GroupKind
+	Clock control.Clock
 
 	mu    sync.Mutex
 	pools map[string]*health
@@ -33,7 +36,7 @@ type Health struct {
 type chance struct {
 	uid         types.UID
 	spec, class int64
-	// answered is when the class last became ready or ceased to be: what AWS allows, or has, may have changed.
+	// answered is when the class last became ready or ceased to be: what the cloud allows, or has, may have changed.
 	answered time.Time
 	// retry is what somebody has written on the pool to have it try again.
 	retry string
@@ -56,8 +59,8 @@ type health struct {
 }
 
 // NewHealth remembers nothing yet.
-func NewHealth(c client.Client, clock control.Clock) *Health {
-	return &Health{Client: c, Clock: clock, pools: map[string]*health{}}
+func NewHealth(c client.Client, class schema.GroupKind, clock control.Clock) *Health {
+	return &Health{Client: c, Class: class, Clock: clock, pools: map[string]*health{}}
 }
 
 // Register makes the manager write what is found on changes of pools and on news.
@@ -128,7 +131,7 @@ func (r *Health) Reconcile(ctx context.Context, request reconcile.Request) (reco
 		r.forget(request.Name)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if !mine(pool) {
+	if !mine(pool, r.Class) {
 		return reconcile.Result{}, nil
 	}
 	verdict, reason, message := r.verdict(pool)

@@ -14,6 +14,7 @@ import (
 	clocktest "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/control/pool"
 	"karpenter/internal/engine/world"
@@ -22,7 +23,7 @@ import (
 
 func TestL14_PoolsWhoseInstancesDoNotJoinAreHeldBack(t *testing.T) {
 	clock := clocktest.NewFakeClock(time.Now())
-	r := pool.NewHealth(cluster.Client, clock)
+	r := pool.NewHealth(cluster.Client, awsv1.EC2NodeClassGroupKind, clock)
 	p := newPool("sickly", "any")
 	create(t, p)
 	request := reconcile.Request{NamespacedName: types.NamespacedName{Name: p.Name}}
@@ -68,7 +69,7 @@ func TestL14_PoolsWhoseInstancesDoNotJoinAreHeldBack(t *testing.T) {
 		t.Errorf("still paused until %s", until)
 	}
 
-	judge(pool.NewHealth(cluster.Client, clock), metav1.ConditionFalse) // a restart does not forget
+	judge(pool.NewHealth(cluster.Client, awsv1.EC2NodeClassGroupKind, clock), metav1.ConditionFalse) // a restart does not forget
 
 	r.Failed(claim, "LaunchFailed", "no such image")
 	claim.CreationTimestamp = metav1.NewTime(clock.Now().Add(time.Second))
@@ -135,7 +136,7 @@ func TestA29_PoolsShowWhatTheyHold(t *testing.T) {
 	claim.Status.ProviderID = "aws:///us-east-1a/i-0000000000000001"
 	claim.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("3"), corev1.ResourceMemory: resource.MustParse("15Gi")}
 	claim.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("16Gi")}
-	r := &pool.Count{Client: cluster.Client, Mirror: mirrorOf(p, claim), Clock: clocktest.NewFakeClock(time.Now()), Log: slog.New(slog.DiscardHandler)}
+	r := &pool.Count{Client: cluster.Client, Class: awsv1.EC2NodeClassGroupKind, Mirror: mirrorOf(p, claim), Clock: clocktest.NewFakeClock(time.Now()), Log: slog.New(slog.DiscardHandler)}
 	if _, err := r.Once(context.WithoutCancel(t.Context())); err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -13,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/cloud"
 	"karpenter/internal/control"
 )
 
@@ -22,8 +23,8 @@ import (
 // not make (A79), and whether its class is Ready (A30).
 type Ready struct {
 	Client client.Client
-	// Rules say which labels the provider allows.
-	Rules karpv1.LabelRules
+	// Kind is the kind of node class that this process serves.
+	Kind cloud.Kind
 	// NoStatic says that static pools are not served: the feature gate StaticCapacity is off.
 	NoStatic bool
 	Clock    control.Clock
@@ -34,7 +35,7 @@ func (r *Ready) Register(m manager.Manager) error {
 	return builder.ControllerManagedBy(m).
 		Named("nodepool.readiness").
 		For(&karpv1.NodePool{}).
-		Watches(&awsv1.EC2NodeClass{}, handler.EnqueueRequestsFromMapFunc(r.poolsOf)).
+		Watches(r.Kind.New(), handler.EnqueueRequestsFromMapFunc(r.poolsOf)).
 		WithOptions(control.Workers(0, r.Clock)).
 		Complete(r)
 }
@@ -45,7 +46,7 @@ func (r *Ready) Reconcile(ctx context.Context, request reconcile.Request) (recon
 	if err := r.Client.Get(ctx, request.NamespacedName, pool); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if !mine(pool) {
+	if !mine(pool, r.Kind.GroupKind()) {
 		return reconcile.Result{}, nil
 	}
 	class, observed, err := r.classCondition(ctx, pool)
@@ -69,13 +70,13 @@ func (r *Ready) validation(pool *karpv1.NodePool) karpv1.Condition {
 			Message: "spec.replicas: the feature gate StaticCapacity is off; turn it on, or create a NodePool without replicas",
 		}
 	}
-	return pool.ValidationCondition(r.Rules)
+	return pool.ValidationCondition(r.Kind.Labels())
 }
 
 // mine says whether the pool's nodes are this program's to make. Others belong to another provider's, which may run in
 // the same cluster (L20).
-func mine(pool *karpv1.NodePool) bool {
-	return pool.Spec.Template.Spec.NodeClassRef.Is(awsv1.EC2NodeClassGroupKind)
+func mine(pool *karpv1.NodePool, class schema.GroupKind) bool {
+	return pool.Spec.Template.Spec.NodeClassRef.Is(class)
 }
 
 // classCondition is the pool's NodeClassReady condition, and the generation of the class that it was judged by.
@@ -84,23 +85,23 @@ func (r *Ready) classCondition(ctx context.Context, pool *karpv1.NodePool) (karp
 		return karpv1.Condition{Type: karpv1.ConditionNodeClassReady, Status: status, Reason: reason, Message: message}
 	}
 	ref := pool.Spec.Template.Spec.NodeClassRef
-	class := &awsv1.EC2NodeClass{}
+	class, kind := r.Kind.New(), r.Kind.GroupVersionKind.Kind
 	if err := r.Client.Get(ctx, types.NamespacedName{Name: ref.Name}, class); apierrors.IsNotFound(err) {
-		return no(metav1.ConditionFalse, karpv1.ReasonNodeClassNotFound, fmt.Sprintf("there is no EC2NodeClass %q", ref.Name)), 0, nil
+		return no(metav1.ConditionFalse, karpv1.ReasonNodeClassNotFound, fmt.Sprintf("there is no %s %q", kind, ref.Name)), 0, nil
 	} else if err != nil {
-		return karpv1.Condition{}, 0, fmt.Errorf("reading EC2NodeClass %s: %w", ref.Name, err)
+		return karpv1.Condition{}, 0, fmt.Errorf("reading %s %s: %w", kind, ref.Name, err)
 	}
-	if !class.DeletionTimestamp.IsZero() {
-		return no(metav1.ConditionFalse, karpv1.ReasonNodeClassTerminating, fmt.Sprintf("EC2NodeClass %q is being deleted", ref.Name)), class.Generation, nil
+	if !class.GetDeletionTimestamp().IsZero() {
+		return no(metav1.ConditionFalse, karpv1.ReasonNodeClassTerminating, fmt.Sprintf("%s %q is being deleted", kind, ref.Name)), class.GetGeneration(), nil
 	}
-	switch root := class.StatusConditions(true).Root(); root.Status {
+	switch root := r.Kind.Ready(class); root.Status {
 	case metav1.ConditionTrue:
-		return karpv1.Condition{Type: karpv1.ConditionNodeClassReady, Status: metav1.ConditionTrue}, class.Generation, nil
+		return karpv1.Condition{Type: karpv1.ConditionNodeClassReady, Status: metav1.ConditionTrue}, class.GetGeneration(), nil
 	case metav1.ConditionFalse:
-		return no(metav1.ConditionFalse, root.Reason, root.Message), class.Generation, nil
+		return no(metav1.ConditionFalse, root.Reason, root.Message), class.GetGeneration(), nil
 	default:
 		return no(metav1.ConditionUnknown, karpv1.ReasonNodeClassReadinessUnknown,
-			fmt.Sprintf("EC2NodeClass %q does not say yet whether it is Ready", ref.Name)), class.Generation, nil
+			fmt.Sprintf("%s %q does not say yet whether it is Ready", kind, ref.Name)), class.GetGeneration(), nil
 	}
 }
 
@@ -112,7 +113,7 @@ func (r *Ready) poolsOf(ctx context.Context, class client.Object) []reconcile.Re
 	}
 	var requests []reconcile.Request
 	for i := range pools.Items {
-		if pool := &pools.Items[i]; mine(pool) && pool.Spec.Template.Spec.NodeClassRef.Name == class.GetName() {
+		if pool := &pools.Items[i]; mine(pool, r.Kind.GroupKind()) && pool.Spec.Template.Spec.NodeClassRef.Name == class.GetName() {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&pools.Items[i])})
 		}
 	}

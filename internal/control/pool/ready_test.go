@@ -14,6 +14,7 @@ import (
 
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/cloud/aws"
 	"karpenter/internal/control/pool"
 	"karpenter/test/harness"
 	"karpenter/test/harness/rig"
@@ -79,7 +80,7 @@ func is(status metav1.ConditionStatus, reason, message string) func(karpv1.Condi
 
 func TestA30_PoolsAreJudged(t *testing.T) {
 	run(t, func(m manager.Manager) error {
-		return (&pool.Ready{Client: m.GetClient(), Rules: awsv1.LabelRules(), NoStatic: true, Clock: clock.RealClock{}}).Register(m)
+		return (&pool.Ready{Client: m.GetClient(), Kind: aws.Kind(), NoStatic: true, Clock: clock.RealClock{}}).Register(m)
 	})
 
 	static := newPool("static", "absent")

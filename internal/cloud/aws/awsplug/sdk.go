@@ -1,4 +1,4 @@
-package operator
+package awsplug
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -103,4 +104,33 @@ func codeOf(response any, err error) string {
 		return strconv.Itoa(failed.HTTPStatusCode())
 	}
 	return "0"
+}
+
+// guardCalls refuses calls to AWS that change something while the fence is down.
+func guardCalls(fence func() error) func(*middleware.Stack) error {
+	return func(stack *middleware.Stack) error {
+		err := stack.Finalize.Add(middleware.FinalizeMiddlewareFunc("LeaderFence",
+			func(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (middleware.FinalizeOutput, middleware.Metadata, error) {
+				if action := awsmiddleware.GetOperationName(ctx); !asking(action) {
+					if err := fence(); err != nil {
+						return middleware.FinalizeOutput{}, middleware.Metadata{}, fmt.Errorf("%s: %w", action, err)
+					}
+				}
+				return next.HandleFinalize(ctx, in)
+			}), middleware.After)
+		if err != nil {
+			return fmt.Errorf("fencing calls to AWS: %w", err)
+		}
+		return nil
+	}
+}
+
+// asking says of an action of AWS that it changes nothing.
+func asking(action string) bool {
+	for _, verb := range []string{"Describe", "Get", "List", "Receive", "Assume"} {
+		if strings.HasPrefix(action, verb) {
+			return true
+		}
+	}
+	return false
 }

@@ -1,4 +1,4 @@
-package operator
+package awsplug
 
 import (
 	"context"

@@ -13,8 +13,8 @@ import (
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/cloud"
+	"karpenter/internal/cloud/aws/class"
 	"karpenter/internal/control"
-	"karpenter/internal/control/class"
 )
 
 type shifter []cloud.Shift
