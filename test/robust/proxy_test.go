@@ -59,6 +59,7 @@ func newProxy(to string, transport http.RoundTripper, certificate *tls.Config) (
 		Rewrite:       func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = target.Scheme, target.Host },
 		Transport:     transport,
 		FlushInterval: -1, // watches
+		ErrorLog:      quiet,
 		ErrorHandler:  func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
 	p.server = &http.Server{Handler: p, TLSConfig: certificate, ReadHeaderTimeout: time.Minute, ConnContext: withConn, ErrorLog: quiet}
