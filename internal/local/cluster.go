@@ -62,6 +62,10 @@ type Options struct {
 	// Predict has Play hold what plan says of changes against what comes of them. Spot prices stand still then, and AWS has as much
 	// of one spot instance type as of the other: what it would give else nobody can know.
 	Predict bool
+	// AuditPolicy is a policy file by which the API server notes requests in logs/audit.log; without one it notes none.
+	AuditPolicy string
+	// Proxy, if set, says where the chart's pods find the API server and AWS, for who stands between.
+	Proxy func(kube *plane.Plane, aws string) (kubeURL, awsURL string, err error)
 	// Tell, if set, is told what happens, line by line.
 	Tell func(line string)
 }
@@ -127,7 +131,7 @@ func (c *Cluster) startPlane(ctx context.Context) error {
 		return err
 	}
 	if c.plane, err = plane.Start(ctx, plane.Options{
-		Binary: c.opts.Binary, Dir: c.opts.Dir, Controllers: true, Scheduler: true, Dial: c.dial, Progress: c.opts.Tell,
+		Binary: c.opts.Binary, Dir: c.opts.Dir, Controllers: true, Scheduler: true, Dial: c.dial, Progress: c.opts.Tell, AuditPolicy: c.opts.AuditPolicy,
 		ControllersQPS: c.opts.ControllersQPS, ControllersBurst: c.opts.ControllersBurst, SchedulerQPS: c.opts.SchedulerQPS, SchedulerBurst: c.opts.SchedulerBurst, DefaultSpread: spread,
 	}); err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"karpenter/internal/clouds"
@@ -61,19 +62,27 @@ func (c *Cluster) startPods(ctx context.Context) error {
 	if c.opts.Program == "" {
 		return errors.New("running the chart's pods: the program is not given")
 	}
+	config, aws := c.Config, c.AWSURL
+	if c.opts.Proxy != nil {
+		var err error
+		config = rest.CopyConfig(c.Config)
+		if config.Host, aws, err = c.opts.Proxy(c.plane, c.AWSURL); err != nil {
+			return fmt.Errorf("asking for a way to the API server and AWS: %w", err)
+		}
+	}
 	env := c.settings()
 	if c.opts.Provider == ProviderClusterAPI {
 		maps.Copy(env, c.machineSettings())
 	} else {
 		maps.Copy(env, map[string]string{
 			// These lead to the AWS simulator, and nowhere else.
-			"AWS_ENDPOINT_URL": c.AWSURL, "AWS_REGION": c.opts.Region, "AWS_ACCESS_KEY_ID": accessKey, "AWS_SECRET_ACCESS_KEY": "simulated",
+			"AWS_ENDPOINT_URL": aws, "AWS_REGION": c.opts.Region, "AWS_ACCESS_KEY_ID": accessKey, "AWS_SECRET_ACCESS_KEY": "simulated",
 			"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull, "AWS_EC2_METADATA_DISABLED": "true",
 		})
 	}
 	env[lifelineEnv] = "1"
 	pods := kubelet.Start(ctx, kubelet.Options{
-		Kube: c.Client, Config: c.Config, Dir: filepath.Join(c.opts.Dir, "pods"), Program: c.opts.Program, Env: env, Tell: c.tell,
+		Kube: c.Client, Config: config, Dir: filepath.Join(c.opts.Dir, "pods"), Program: c.opts.Program, Env: env, Tell: c.tell,
 	})
 	c.pods.Store(pods)
 	if c.opts.NoKarpenter {
@@ -180,6 +189,9 @@ func (c *Cluster) KillController() error {
 	}
 	return nil
 }
+
+// Controllers are the process ids of the controller's pods, by name.
+func (c *Cluster) Controllers() map[string]int { return c.pods.Load().Pids() }
 
 // LogTail is the last lines of the controller's log.
 func (c *Cluster) LogTail(lines int) string { return c.pods.Load().Tail(lines) }

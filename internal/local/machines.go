@@ -261,7 +261,8 @@ func (k kubelets) Join(ctx context.Context, node *corev1.Node) error {
 	s.Conditions = conditions("KubeletNotReady", "container runtime network not ready", corev1.ConditionFalse, metav1.Now())
 	s.Addresses = []corev1.NodeAddress{
 		{Type: corev1.NodeInternalIP, Address: fmt.Sprintf("10.3.%d.%d", byte(h.Sum32()>>8), byte(h.Sum32()))},
-		{Type: corev1.NodeHostName, Address: node.Name}, {Type: plane.KubeletAddress, Address: "localhost"},
+		{Type: corev1.NodeHostName, Address: node.Name},
+		{Type: plane.KubeletAddress, Address: "localhost"},
 	}
 	s.DaemonEndpoints.KubeletEndpoint.Port = k.n.kubelet.port
 	s.NodeInfo = corev1.NodeSystemInfo{

@@ -173,6 +173,9 @@ func (p *process) run(ctx context.Context, kube kubernetes.Interface, lease *res
 	if err != nil {
 		return err
 	}
+	if err := p.persist(ctx, partKinds, func(context.Context) error { return knownKinds(m.GetRESTMapper(), p.options.Kind) }); err != nil {
+		return err
+	}
 	w := &wiring{
 		process: p, m: m, kube: kube, recorder: control.NewRecorder(events, p.clock.Now),
 		paced: func(purpose string, perSecond int) (client.Client, error) { return pacedClient(m, purpose, perSecond) },
@@ -264,10 +267,10 @@ func (p *process) lock(config *rest.Config, events record.EventRecorder) (resour
 	if err != nil {
 		return nil, fmt.Errorf("making a client for the lease: %w", err)
 	}
-	return &resourcelock.LeaseLock{
+	return &patientLock{log: p.log, Interface: &resourcelock.LeaseLock{
 		LeaseMeta: metav1.ObjectMeta{Namespace: p.options.leaseNamespace(), Name: p.options.LeaderElectionName}, Client: client.CoordinationV1(),
 		LockConfig: resourcelock.ResourceLockConfig{Identity: hostName() + "_" + string(uuid.NewUUID()), EventRecorder: events},
-	}, nil
+	}}, nil
 }
 
 // hostName is the name of this pod. HOSTNAME comes before the name of the computer: in a container both are the pod's, and where a pod

@@ -56,7 +56,7 @@ func shown(m meter.Metric) bool {
 }
 
 // clusterWide are the kinds with conditions that are not in namespaces.
-var clusterWide = []meter.Tracked{meter.NodeClaim, meter.NodePool, meter.Node, meter.EC2NodeClass, meter.NodeOverlay}
+var clusterWide = []meter.Tracked{meter.NodeClaim, meter.NodePool, meter.Node, "ec2nodeclass", meter.NodeOverlay}
 
 // unfilled says why a label of a metric has no value in this cluster.
 func unfilled(m meter.Metric, label string) string {
