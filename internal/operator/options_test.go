@@ -84,7 +84,7 @@ func TestB1_InitializationTimeout(t *testing.T) {
 		}
 		wanted := life.DefaultLimits
 		wanted.Initialize = want
-		if got := (&wiring{process: &process{options: o}}).limits(); got != wanted {
+		if got := (&wiring{process: &process{options: o}, cloud: &plug.Wired{}}).limits(); got != wanted {
 			t.Errorf("%q: claims are judged by %+v, want %+v", value, got, wanted)
 		}
 	}
