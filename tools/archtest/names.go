@@ -137,7 +137,7 @@ var Leaks = []Leak{
 		},
 	},
 	{
-		Name: regexp.MustCompile(`ClusterAPI|Cluster API|cluster-api|CLUSTER_API|cluster\.x-k8s\.io|\bcapi`),
+		Name: regexp.MustCompile(`ClusterAPI|Cluster API|cluster-api|CLUSTER_API|cluster\.x-k8s\.io|\bcapi\b|\bcapiplug`),
 		Homes: []Home{
 			{"internal/cloud/capi/...", "the Cluster API provider"},
 			{"api/capi/...", "its kinds"},
