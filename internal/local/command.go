@@ -45,7 +45,7 @@ ends with an error if something that the script expects did not come true.`,
   karpenter local --fresh --boot-time 45s
   karpenter local --dir second
   karpenter local --no-karpenter --dir helm
-  karpenter local --provider cluster-api --dir machines
+  karpenter local --provider cluster-api --dir cluster-api
   karpenter local --scenario examples/scenarios/walk-through.txt`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.OutOrStdout()) },

@@ -25,7 +25,7 @@ var words = []struct {
 	{`definitions?`, "CRDs", ""},
 	{`markets?`, "capacity type", "`market`"},
 	{`pocket AWS`, "AWS simulator", ""},
-	{`machines?`, "instance for the cloud's, node for Kubernetes', computer for the reader's", "virtual machine|machine image|`machine`|^machine$|(?-i:Machines?)|x-k8s\\.io/(?:delete-)?machine|machines: get|\\[machines\\]|machine_ended|nodeclaim\\.machine"}, // with a capital it is Cluster API's kind
+	{`machines?`, "instance for the cloud's, node for Kubernetes', computer for the reader's", "virtual machine|machine image|`machine`|^machine$|(?-i:Machines?)|x-k8s(?:\\.|\\\\\\.)io/(?:delete-)?machine|machines: get|machinedeployments,machines|json:\"machines?,omitempty|\\[machines\\]|machine_ended|nodeclaim\\.machine"}, // with a capital it is Cluster API's kind
 	{`(?:takes?|taken|took) away|(?:goes?|going) away|(?:nodes?|instances?|claims?) (?:comes?|goes|leaves?)`, "is launched, is removed, is deleted, is disrupted", ""},
 	{`in vain|pods? (?:that )?(?:want|wants|wait|waits|have waited)|wait(?:s|ed)? for a node`, "pending, unschedulable", ""},
 	{`without a place|(?:finds?|found) no place`, "unschedulable, does not fit", ""},
