@@ -2,6 +2,7 @@ package capi
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -75,6 +76,9 @@ func TestCAPI_ThousandPodsOverTwentyMachineDeployments(t *testing.T) {
 	took := time.Since(begin)
 	if len(plan.Unplaced) > 0 || len(plan.Nodes) == 0 {
 		t.Fatalf("%d nodes, %d pods left", len(plan.Nodes), len(plan.Unplaced))
+	}
+	if reasons := fmt.Sprint(plan.Nodes[0].Why); !strings.Contains(reasons, "its price is not known") || !strings.Contains(reasons, "wastes least") {
+		t.Errorf("without prices the plan does not say so: %s", reasons)
 	}
 	t.Logf("1,000 pods over 20 MachineDeployments: %d nodes in %v", len(plan.Nodes), took)
 	if took > decideWithin {

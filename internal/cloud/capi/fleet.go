@@ -91,7 +91,7 @@ func (p *Provider) find(ctx context.Context, op, instance string) (*kinds.Machin
 		return nil, readError(op, err)
 	}
 	if p.opt.Cluster != "" && m.Spec.ClusterName != p.opt.Cluster {
-		return nil, &cloud.Error{Class: cloud.Denied, Op: op, Reason: cloud.ReasonNotOurs, Err: fmt.Errorf("Machine %s belongs to Cluster %s", instance, m.Spec.ClusterName)}
+		return nil, &cloud.Error{Class: cloud.Denied, Op: op, Reason: cloud.ReasonNotOurs, Err: fmt.Errorf("it is of Cluster %s", m.Spec.ClusterName)}
 	}
 	return m, nil
 }
