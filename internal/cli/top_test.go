@@ -126,7 +126,7 @@ func bigTop(tb testing.TB) (*Loaded, *state.View) {
 			items = append(items, fmt.Sprintf(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"pod-%d-%d","namespace":"default"},"spec":{"nodeName":"node-%04d","containers":[{"resources":{"requests":{"cpu":"%dm","memory":"1Gi"}}}]},"status":{"phase":"Running"}}`, i, k, i, 100+10*(k%9)))
 		}
 	}
-	r := ledger.NewRecording(noon, awsLabels)
+	r := ledger.NewRecording(noon, knownLabels)
 	r.Objects = []byte(`{"kind":"List","items":[` + strings.Join(items, ",") + "]}")
 	r.Classes[state.AnyClass] = fixtureCatalog()
 	view, _, err := r.View()

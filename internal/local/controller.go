@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"karpenter/internal/clouds"
@@ -41,6 +43,7 @@ var service = webhook.Target{ServiceNamespace: metav1.NamespaceSystem, ServiceNa
 var fixed = []string{
 	"CLUSTER_NAME", "CLUSTER_ENDPOINT", "CLUSTER_CA_BUNDLE", "INTERRUPTION_QUEUE", "SYSTEM_NAMESPACE", "KARPENTER_SERVICE", "DISABLE_WEBHOOK", "WEBHOOK_PORT",
 	"WEBHOOK_SERVICE_PORT", "METRICS_PORT", "HEALTH_PROBE_PORT", "DASHBOARD_ADDRESS", "DISABLE_LEADER_ELECTION", "LEADER_ELECTION_NAME", "LEADER_ELECTION_NAMESPACE",
+	"PROVIDER", "CLUSTER_API_KUBECONFIG", "CLUSTER_API_NAMESPACE", "CLUSTER_API_CLUSTER_NAME",
 }
 
 // Lifeline makes this process end with the one that started it, if that asked for it.
@@ -59,15 +62,27 @@ func (c *Cluster) startPods(ctx context.Context) error {
 	if c.opts.Program == "" {
 		return errors.New("running the chart's pods: the program is not given")
 	}
-	env := map[string]string{
-		lifelineEnv: "1",
-		// These lead to the AWS simulator, and nowhere else.
-		"AWS_ENDPOINT_URL": c.AWSURL, "AWS_REGION": c.opts.Region, "AWS_ACCESS_KEY_ID": accessKey, "AWS_SECRET_ACCESS_KEY": "simulated",
-		"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull, "AWS_EC2_METADATA_DISABLED": "true",
+	config, aws := c.Config, c.AWSURL
+	if c.opts.Proxy != nil {
+		var err error
+		config = rest.CopyConfig(c.Config)
+		if config.Host, aws, err = c.opts.Proxy(c.plane, c.AWSURL); err != nil {
+			return fmt.Errorf("asking for a way to the API server and AWS: %w", err)
+		}
 	}
-	maps.Copy(env, c.settings())
+	env := c.settings()
+	if c.opts.Provider == ProviderClusterAPI {
+		maps.Copy(env, c.machineSettings())
+	} else {
+		maps.Copy(env, map[string]string{
+			// These lead to the AWS simulator, and nowhere else.
+			"AWS_ENDPOINT_URL": aws, "AWS_REGION": c.opts.Region, "AWS_ACCESS_KEY_ID": accessKey, "AWS_SECRET_ACCESS_KEY": "simulated",
+			"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull, "AWS_EC2_METADATA_DISABLED": "true",
+		})
+	}
+	env[lifelineEnv] = "1"
 	pods := kubelet.Start(ctx, kubelet.Options{
-		Kube: c.Client, Config: c.Config, Dir: filepath.Join(c.opts.Dir, "pods"), Program: c.opts.Program, Env: env, Tell: c.tell,
+		Kube: c.Client, Config: config, Dir: filepath.Join(c.opts.Dir, "pods"), Program: c.opts.Program, Env: env, Tell: c.tell,
 	})
 	c.pods.Store(pods)
 	if c.opts.NoKarpenter {
@@ -85,7 +100,7 @@ func (c *Cluster) startPods(ctx context.Context) error {
 // settings are the controller's.
 func (c *Cluster) settings() map[string]string {
 	if c.opts.NoKarpenter {
-		return nil
+		return map[string]string{}
 	}
 	found := settingsIn(os.Environ())
 	maps.Copy(found, c.opts.Settings)
@@ -127,6 +142,9 @@ func settingsIn(environment []string) map[string]string {
 
 // dial is how the API server reaches nodes, pods and Services.
 func (c *Cluster) dial(ctx context.Context, address string) (net.Conn, error) {
+	if at, err := netip.ParseAddrPort(address); err == nil && at.Addr().IsLoopback() { // the webhooks of Cluster API, which are there before any pod
+		return (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	}
 	pods := c.pods.Load()
 	if pods == nil {
 		return nil, fmt.Errorf("connecting to %s: no pod runs yet", address)
@@ -171,6 +189,9 @@ func (c *Cluster) KillController() error {
 	}
 	return nil
 }
+
+// Controllers are the process ids of the controller's pods, by name.
+func (c *Cluster) Controllers() map[string]int { return c.pods.Load().Pids() }
 
 // LogTail is the last lines of the controller's log.
 func (c *Cluster) LogTail(lines int) string { return c.pods.Load().Tail(lines) }

@@ -6,10 +6,18 @@ import (
 	"fmt"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/utils/clock"
 
-	"karpenter/internal/plug"
+	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/cloud"
+	"karpenter/cloud/plug"
 )
 
 // Waits between attempts at what must succeed before anything else can be done.
@@ -36,6 +44,20 @@ func (p *process) persist(ctx context.Context, part string, try func(context.Con
 			return fmt.Errorf("%s: %w", part, context.Cause(ctx))
 		}
 	}
+}
+
+// knownKinds has the manager ask for what the API server serves of each group before anything depends on the answer: one that is lost is
+// no reason to end.
+func knownKinds(mapper meta.RESTMapper, class cloud.Kind) error {
+	for _, kind := range []schema.GroupVersionKind{
+		corev1.SchemeGroupVersion.WithKind("Pod"), appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"),
+		storagev1.SchemeGroupVersion.WithKind("StorageClass"), karpv1.SchemeGroupVersion.WithKind(karpv1.NodePoolKind), class.GroupVersionKind,
+	} {
+		if _, err := mapper.RESTMapping(kind.GroupKind(), kind.Version); err != nil {
+			return fmt.Errorf("asking the API server for kind %s: %w", kind.Kind, err)
+		}
+	}
+	return nil
 }
 
 // sleep returns false if the context ends first.

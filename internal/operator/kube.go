@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
@@ -23,7 +24,7 @@ import (
 	bufferv1 "karpenter/api/autoscaling/v1beta1"
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/api/karpenter/v1alpha1"
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 	"karpenter/internal/meter"
 )
 
@@ -83,10 +84,13 @@ func missingKinds(client discovery.DiscoveryInterface, class cloud.Kind) error {
 	} {
 		list, err := client.ServerResourcesForGroupVersion(kind.GroupVersion().String())
 		found := false
-		if err == nil {
+		switch {
+		case err == nil:
 			for _, resource := range list.APIResources {
 				found = found || resource.Kind == kind.Kind
 			}
+		case !apierrors.IsNotFound(err):
+			return fmt.Errorf("asking the API server for its kinds of %s: %w", kind.GroupVersion(), err)
 		}
 		if !found {
 			missing = append(missing, kind.Kind+" of "+kind.GroupVersion().String())

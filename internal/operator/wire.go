@@ -12,7 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
+	"karpenter/cloud/plug"
 	"karpenter/internal/control"
 	"karpenter/internal/control/buffer"
 	"karpenter/internal/control/claim"
@@ -26,7 +27,6 @@ import (
 	"karpenter/internal/engine/life"
 	"karpenter/internal/engine/pack"
 	"karpenter/internal/ledger"
-	"karpenter/internal/plug"
 	"karpenter/internal/state"
 )
 
@@ -232,6 +232,9 @@ func (w *wiring) staticPools(context.Context) error {
 func (w *wiring) limits() life.Limits {
 	limits := life.DefaultLimits
 	limits.Initialize = w.options.InitializationTimeout
+	if w.cloud.LaunchTimeout > 0 {
+		limits.Launch = w.cloud.LaunchTimeout
+	}
 	return limits
 }
 

@@ -15,7 +15,7 @@ import (
 
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 	"karpenter/internal/cloud/simaws"
 )
 
@@ -29,8 +29,26 @@ const (
 	quotaShare  = 5
 )
 
-// rules is what the invariants remember.
+// objects is what the API server has stored.
+type objects interface {
+	// Each shows all objects of a kind, in the order of lists, and Look one of them, or nil.
+	Each(kind client.Object, visit func(client.Object))
+	Look(kind client.Object, key types.NamespacedName) client.Object
+}
+
+// rules is what the invariants know and remember. A World shows them what happens while it happens, and a Judge what others have noted.
 type rules struct {
+	server objects
+	// instances shows those of the account, vcpus is how many a type has, and now is the time of what happens.
+	instances func(visit func(simaws.Glimpse))
+	vcpus     func(instanceType string) int
+	now       func() time.Time
+	// report is told of breaches.
+	report func(*Breach)
+
+	lag                time.Duration   // how late watches are at most
+	dirty              bool            // something has changed since the invariants were looked at
+	calmed             time.Time       // since when nothing goes wrong
 	budgets            map[string]int  // by pool
 	killed, foreigners map[string]bool // instances
 	foreignNodes       int
@@ -57,11 +75,8 @@ type Breach struct{ Rule, What string }
 // Error implements error.
 func (b *Breach) Error() string { return b.Rule + ": " + b.What }
 
-func (w *World) breached(rule, format string, args ...any) {
-	if w.fatal == nil {
-		w.fatal = &Breach{rule, fmt.Sprintf(format, args...)}
-		w.note("breach of %s", w.fatal)
-	}
+func (w *rules) breached(rule, format string, args ...any) {
+	w.report(&Breach{rule, fmt.Sprintf(format, args...)})
 }
 
 func lives(in simaws.Glimpse) bool { return in.State == "pending" || in.State == "running" }
@@ -72,18 +87,15 @@ func tag(in simaws.Glimpse, key string) string {
 }
 
 // each shows the instances that were launched for this cluster's pools.
-func (w *World) each(visit func(simaws.Glimpse)) {
-	err := w.aws.EachInstance(region, func(in simaws.Glimpse) {
+func (w *rules) each(visit func(simaws.Glimpse)) {
+	w.instances(func(in simaws.Glimpse) {
 		if _, ours := in.Tag(karpv1.NodePoolLabelKey); ours && !w.foreigners[in.ID] {
 			visit(in)
 		}
 	})
-	if err != nil {
-		w.fatal = err
-	}
 }
 
-func (w *World) claims(visit func(*karpv1.NodeClaim)) {
+func (w *rules) claims(visit func(*karpv1.NodeClaim)) {
 	w.server.Each(&karpv1.NodeClaim{}, func(o client.Object) { visit(o.(*karpv1.NodeClaim)) })
 }
 
@@ -92,7 +104,7 @@ func instanceOf(c *karpv1.NodeClaim) string {
 }
 
 // podsOn shows the pods of workloads that a node runs and that have not been asked to leave.
-func (w *World) podsOn(node string, visit func(*corev1.Pod)) {
+func (w *rules) podsOn(node string, visit func(*corev1.Pod)) {
 	w.server.Each(&corev1.Pod{}, func(o client.Object) {
 		if pod := o.(*corev1.Pod); pod.Spec.NodeName == node && pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning && pod.Namespace == "default" {
 			visit(pod)
@@ -101,7 +113,7 @@ func (w *World) podsOn(node string, visit func(*corev1.Pod)) {
 }
 
 // nodeOf is the node of an instance.
-func (w *World) nodeOf(instance string) (found *corev1.Node) {
+func (w *rules) nodeOf(instance string) (found *corev1.Node) {
 	w.server.Each(&corev1.Node{}, func(o client.Object) {
 		if node := o.(*corev1.Node); instance != "" && strings.HasSuffix(node.Spec.ProviderID, "/"+instance) {
 			found = node
@@ -111,7 +123,7 @@ func (w *World) nodeOf(instance string) (found *corev1.Node) {
 }
 
 // claimOf is the claim that has an instance on record.
-func (w *World) claimOf(instance string) (found *karpv1.NodeClaim) {
+func (w *rules) claimOf(instance string) (found *karpv1.NodeClaim) {
 	w.claims(func(c *karpv1.NodeClaim) {
 		if instance != "" && instanceOf(c) == instance {
 			found = c
@@ -121,8 +133,9 @@ func (w *World) claimOf(instance string) (found *karpv1.NodeClaim) {
 }
 
 // check looks at what must hold at any time: S1, S2 and S3.
-func (w *World) check() {
+func (w *rules) check() {
 	owners, made, going, claimed := map[string]string{}, map[string]int{}, map[string]bool{}, map[string]int64{}
+	waiting := map[string]bool{} // batches that a claim without an instance on record is of
 	w.server.Each(&corev1.Node{}, func(o client.Object) {
 		if id := o.(*corev1.Node).Spec.ProviderID; o.GetDeletionTimestamp() != nil {
 			going[id[strings.LastIndexByte(id, '/')+1:]] = true
@@ -132,6 +145,7 @@ func (w *World) check() {
 		claimed[c.Labels[karpv1.NodePoolLabelKey]]++
 		id := instanceOf(c)
 		if id == "" {
+			waiting[cloud.BatchID(c)] = true
 			return
 		}
 		if other := owners[id]; other != "" {
@@ -146,8 +160,8 @@ func (w *World) check() {
 		if !lives(in) {
 			return
 		}
-		if owners[in.ID] == "" && w.loop.now.Sub(in.Launched) > orphanWindow && !w.restored {
-			w.breached("S1", "instance %s has run for %v without a NodeClaim", in.ID, w.loop.now.Sub(in.Launched))
+		if owners[in.ID] == "" && !waiting[tag(in, cloud.BatchAnnotationKey)] && w.now().Sub(in.Launched) > orphanWindow && !w.restored {
+			w.breached("S1", "instance %s has run for %v without a NodeClaim", in.ID, w.now().Sub(in.Launched).Round(time.Minute))
 		}
 		if going[in.ID] { // limits do not count what is being removed
 			return
@@ -192,7 +206,7 @@ type asked struct {
 }
 
 // asks reads a call; nil if it changes no instance.
-func (w *World) asks(body []byte) *asked {
+func (w *rules) asks(body []byte) *asked {
 	if !bytes.HasPrefix(body, []byte("Action=")) {
 		return nil
 	}
@@ -215,14 +229,12 @@ func (w *World) asks(body []byte) *asked {
 		}
 	}
 	slices.Sort(a.ids)
-	if err := w.aws.EachInstance(region, func(in simaws.Glimpse) { a.lived[in.ID] = lives(in) }); err != nil {
-		w.fatal = err
-	}
+	w.instances(func(in simaws.Glimpse) { a.lived[in.ID] = lives(in) })
 	return a
 }
 
 // answered looks at what a call has done: S6, S7, S9 and S10.
-func (w *World) answered(a *asked) {
+func (w *rules) answered(a *asked) {
 	if a == nil {
 		return
 	}
@@ -249,7 +261,7 @@ func (w *World) answered(a *asked) {
 }
 
 // intended holds a new instance against S9: a claim was written before it.
-func (w *World) intended(in simaws.Glimpse) {
+func (w *rules) intended(in simaws.Glimpse) {
 	if w.seen[in.ID] {
 		return
 	}
@@ -262,7 +274,7 @@ func (w *World) intended(in simaws.Glimpse) {
 }
 
 // ended holds the end of an instance by the controller against S7 and S10.
-func (w *World) ended(in simaws.Glimpse) {
+func (w *rules) ended(in simaws.Glimpse) {
 	claim, node := w.claimOf(in.ID), w.nodeOf(in.ID)
 	if claim == nil {
 		w.orphanEnded(in)
@@ -280,7 +292,7 @@ func (w *World) ended(in simaws.Glimpse) {
 }
 
 // orphanEnded holds the end of an instance without a claim against S7 and S10.
-func (w *World) orphanEnded(in simaws.Glimpse) {
+func (w *rules) orphanEnded(in simaws.Glimpse) {
 	waiting, leaving := "", false
 	w.claims(func(c *karpv1.NodeClaim) {
 		switch {
@@ -297,14 +309,14 @@ func (w *World) orphanEnded(in simaws.Glimpse) {
 	if waiting != "" {
 		w.breached("S7", "instance %s was ended although NodeClaim %s waits for it", in.ID, waiting)
 	}
-	fleet, since := 0, w.loop.now.Add(-quotaWindow)
+	fleet, since := 0, w.now().Add(-quotaWindow)
 	w.each(func(in simaws.Glimpse) {
 		if lives(in) {
 			fleet++
 		}
 	})
 	recent := func(at time.Time) bool { return at.After(since) }
-	w.orphans = append(slices.DeleteFunc(w.orphans, func(at time.Time) bool { return !recent(at) }), w.loop.now)
+	w.orphans = append(slices.DeleteFunc(w.orphans, func(at time.Time) bool { return !recent(at) }), w.now())
 	processes := 1
 	for _, at := range w.started {
 		if recent(at) {
@@ -317,9 +329,9 @@ func (w *World) orphanEnded(in simaws.Glimpse) {
 }
 
 // overdue says whether a claim's deadline for draining is over, or so near.
-func (w *World) overdue(claim *karpv1.NodeClaim, near time.Duration) bool {
+func (w *rules) overdue(claim *karpv1.NodeClaim, near time.Duration) bool {
 	at, err := time.Parse(time.RFC3339, claim.Annotations[karpv1.TerminationTimestampAnnotationKey])
-	return err == nil && !w.loop.now.Add(near).Before(at)
+	return err == nil && !w.now().Add(near).Before(at)
 }
 
 // Settled says what is not as it must be when nothing has been wrong for a while (L1 to L4, S1): nil if all is well.
@@ -342,7 +354,7 @@ const (
 	emptyMost = 20 * time.Minute
 )
 
-func (w *World) settled() (found *Breach) {
+func (w *rules) settled() (found *Breach) {
 	say := func(rule, format string, args ...any) {
 		if found == nil {
 			found = &Breach{rule, fmt.Sprintf(format, args...)}
@@ -367,8 +379,8 @@ func (w *World) settled() (found *Breach) {
 		if c.DeletionTimestamp != nil && kept {
 			busy[c.Labels[karpv1.NodePoolLabelKey]] = true
 		}
-		if c.DeletionTimestamp != nil && w.loop.now.Sub(c.DeletionTimestamp.Time) > 10*time.Minute && !kept {
-			say("L3", "NodeClaim %s has been going for %v", c.Name, w.loop.now.Sub(c.DeletionTimestamp.Time))
+		if c.DeletionTimestamp != nil && w.now().Sub(c.DeletionTimestamp.Time) > 10*time.Minute && !kept {
+			say("L3", "NodeClaim %s has been going for %v", c.Name, w.now().Sub(c.DeletionTimestamp.Time))
 		}
 		owned[instanceOf(c)], claims[c.Status.ProviderID] = true, c
 	})
@@ -385,7 +397,7 @@ func (w *World) settled() (found *Breach) {
 			say("P103", "static NodePool %s has %d nodes and replicas is %d", p.Name, up[p.Name], *p.Spec.Replicas)
 		}
 	})
-	calm := !w.calmed.IsZero() && w.loop.now.Sub(w.calmed) >= calmLeast
+	calm := !w.calmed.IsZero() && w.now().Sub(w.calmed) >= calmLeast
 	w.server.Each(&corev1.Node{}, func(o client.Object) {
 		node := o.(*corev1.Node)
 		claim := claims[node.Spec.ProviderID]
@@ -396,12 +408,12 @@ func (w *World) settled() (found *Breach) {
 			say("L1", "node %s has the taint %s and nothing disrupts it", node.Name, karpv1.DisruptedTaintKey)
 		}
 		pool := claim.Labels[karpv1.NodePoolLabelKey]
-		if since := w.empty[node.Name]; w.rest && !static[pool] && !busy[pool] && !since.IsZero() && w.loop.now.Sub(since) > emptyMost {
-			say("L1", "node %s has been empty for %v", node.Name, w.loop.now.Sub(since))
+		if since := w.empty[node.Name]; w.rest && !static[pool] && !busy[pool] && !since.IsZero() && w.now().Sub(since) > emptyMost {
+			say("L1", "node %s has been empty for %v", node.Name, w.now().Sub(since))
 		}
 	})
-	if calm && w.loop.now.Sub(w.claimsChanged) < steady {
-		say("L1", "NodeClaims still change after %v in which nothing was wrong", w.loop.now.Sub(w.calmed))
+	if calm && w.now().Sub(w.claimsChanged) < steady {
+		say("L1", "NodeClaims still change after %v in which nothing was wrong", w.now().Sub(w.calmed))
 	}
 	return found
 }

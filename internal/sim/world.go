@@ -76,12 +76,9 @@ type World struct {
 	fatal   error
 	closed  bool
 	over    time.Duration // when the play was over
-	lag     time.Duration // how late watches are at most
-	dirty   bool          // something has changed since the invariants were looked at
 	restart time.Time
 	// api has the shares of the controller's writes that go wrong, by how.
-	api    map[string]float64
-	calmed time.Time
+	api map[string]float64
 	// Faults counts what has gone wrong by order.
 	Faults int
 
@@ -115,7 +112,16 @@ var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // NewWorld makes a cluster without nodes, pools or pods; everything that happens in it follows from the seed.
 func NewWorld(seed uint64, history io.Writer) (*World, error) {
-	w := &World{Seed: seed, lag: lagMost, draw: rand.New(rand.NewPCG(seed, 1)), history: history, api: map[string]float64{}, lost: map[types.UID]time.Time{}, rules: newRules()}
+	sold, err := few()
+	if err != nil {
+		return nil, fmt.Errorf("making a world: %w", err)
+	}
+	return newWorld(seed, history, sold)
+}
+
+// newWorld makes a cluster whose AWS has these instance types.
+func newWorld(seed uint64, history io.Writer, sold *catalog.Catalog) (*World, error) {
+	w := &World{types: sold, Seed: seed, draw: rand.New(rand.NewPCG(seed, 1)), history: history, api: map[string]float64{}, lost: map[types.UID]time.Time{}, rules: newRules()}
 	w.loop = newLoop(epoch, w.draw)
 	w.log = slog.New(slog.DiscardHandler)
 	if history != nil {
@@ -133,9 +139,6 @@ func NewWorld(seed uint64, history io.Writer) (*World, error) {
 	w.server = kube.NewServer(w.scheme, func() time.Time { return w.loop.now }, kube.Seed(seed), kube.WithoutValidation())
 	w.server.Hook = w.requested
 	w.kubelet, w.scheduler, w.owner = w.server.Client("kubelet"), w.server.Client("kube-scheduler"), w.server.Client("user")
-	if w.types, err = few(); err != nil {
-		return nil, fmt.Errorf("making a world: %w", err)
-	}
 	w.aws, err = simaws.New(simaws.Options{
 		Catalog: w.types,
 		Clock:   simClock{w.loop, nil}, Seed: seed, Region: region, OnCall: w.called, Watcher: (*kubelets)(w), SteadySpot: true, Queue: clusterName, KubernetesVersions: []string{"1.37"},
@@ -145,6 +148,19 @@ func NewWorld(seed uint64, history io.Writer) (*World, error) {
 		return nil, fmt.Errorf("making a world: %w", err)
 	}
 	w.handler = w.aws.Handler()
+	w.rules.server, w.lag, w.rules.vcpus = w.server, lagMost, w.vcpus
+	w.now = func() time.Time { return w.loop.now }
+	w.instances = func(visit func(simaws.Glimpse)) {
+		if err := w.aws.EachInstance(region, visit); err != nil {
+			w.fatal = err
+		}
+	}
+	w.report = func(b *Breach) {
+		if w.fatal == nil {
+			w.fatal = b
+			w.note("breach of %s", b)
+		}
+	}
 	if err := w.aws.Do(region, "iam", url.Values{"Action": {"CreateRole"}, "RoleName": {nodeRole}, "AssumeRolePolicyDocument": {`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}`}}); err != nil {
 		return nil, fmt.Errorf("making a world: %w", err)
 	}

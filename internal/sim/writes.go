@@ -17,7 +17,7 @@ import (
 const podGrace = 40 * time.Second
 
 // wrote holds a write that has taken effect against the rules.
-func (w *World) wrote(op *kube.Op, ours bool) {
+func (w *rules) wrote(op *kube.Op, ours bool) {
 	if op.Kind.Group == karpv1.Group {
 		w.dirty = true
 	}
@@ -46,7 +46,7 @@ func (w *World) wrote(op *kube.Op, ours bool) {
 }
 
 // claimGone holds the end of a claim against S8: it goes only when its instance has ended, or never was.
-func (w *World) claimGone(claim *karpv1.NodeClaim) {
+func (w *rules) claimGone(claim *karpv1.NodeClaim) {
 	if w.restored {
 		return
 	}
@@ -58,9 +58,9 @@ func (w *World) claimGone(claim *karpv1.NodeClaim) {
 }
 
 // claimWritten holds what the controller writes on claims against S4, S5 and S7.
-func (w *World) claimWritten(op *kube.Op) {
+func (w *rules) claimWritten(op *kube.Op) {
 	if op.Verb == "create" && op.Subresource == "" || op.Verb == "delete" {
-		w.claimsChanged = w.loop.now
+		w.claimsChanged = w.now()
 	}
 	old, _ := op.Old.(*karpv1.NodeClaim)
 	now, _ := op.New.(*karpv1.NodeClaim)
@@ -76,7 +76,7 @@ func (w *World) claimWritten(op *kube.Op) {
 }
 
 // moveBegun holds a move against the budget of its pool: S4.
-func (w *World) moveBegun(claim *karpv1.NodeClaim) {
+func (w *rules) moveBegun(claim *karpv1.NodeClaim) {
 	pool := claim.Labels[karpv1.NodePoolLabelKey]
 	most, limited := w.budgets[pool]
 	n := 0
@@ -92,7 +92,7 @@ func (w *World) moveBegun(claim *karpv1.NodeClaim) {
 }
 
 // moveEnds holds the deletion of a node by a move against S5, and S7: what replaces it is there, and nobody has forbidden it.
-func (w *World) moveEnds(claim *karpv1.NodeClaim) {
+func (w *rules) moveEnds(claim *karpv1.NodeClaim) {
 	node := w.nodeOf(instanceOf(claim))
 	if node == nil || node.DeletionTimestamp != nil {
 		return // somebody else has had it removed meanwhile
@@ -125,7 +125,7 @@ func (w *World) moveEnds(claim *karpv1.NodeClaim) {
 }
 
 // podAsked holds the eviction or deletion of a pod against S5 and S6.
-func (w *World) podAsked(pod *corev1.Pod, deleted bool) {
+func (w *rules) podAsked(pod *corev1.Pod, deleted bool) {
 	if pod.DeletionTimestamp != nil || pod.Spec.NodeName == "" {
 		return
 	}
@@ -140,7 +140,7 @@ func (w *World) podAsked(pod *corev1.Pod, deleted bool) {
 	if claim != nil && w.overdue(claim, podGrace) {
 		return
 	}
-	if protected(pod) && w.loop.now.Sub(w.protected[pod.UID]) > w.lag+time.Second { // what no watch has shown is not known
+	if protected(pod) && w.now().Sub(w.protected[pod.UID]) > w.lag+time.Second { // what no watch has shown is not known
 		w.breached("S5", "pod %s was asked to leave although it has %s", pod.Name, karpv1.DoNotDisruptAnnotationKey)
 	}
 	if deleted {
@@ -149,11 +149,14 @@ func (w *World) podAsked(pod *corev1.Pod, deleted bool) {
 }
 
 // kept holds a write against S14: what others have put on an object stays, and a user's spec is the user's.
-func (w *World) kept(op *kube.Op) {
+func (w *rules) kept(op *kube.Op) {
 	if op.Old == nil || op.New == nil {
 		return
 	}
-	if op.Old.GetAnnotations()[foreignKey] != op.New.GetAnnotations()[foreignKey] || op.Old.GetLabels()[foreignKey] != op.New.GetLabels()[foreignKey] {
+	lost := func(old, now map[string]string) bool {
+		return old[foreignKey] != "" && old[foreignKey] != now[foreignKey]
+	}
+	if lost(op.Old.GetAnnotations(), op.New.GetAnnotations()) || lost(op.Old.GetLabels(), op.New.GetLabels()) {
 		w.breached("S14", "%s of %s %s has lost what somebody else has put on it", op.Verb, op.Kind.Kind, op.Key.Name)
 	}
 	if usersSpec(op.Old) && op.Old.GetGeneration() != op.New.GetGeneration() {

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "karpenter/api/karpenter/v1"
+	awscloud "karpenter/internal/cloud/aws"
 	"karpenter/internal/cloud/simaws"
 	"karpenter/internal/meter"
 	"karpenter/test/harness"
@@ -55,7 +56,7 @@ func shown(m meter.Metric) bool {
 }
 
 // clusterWide are the kinds with conditions that are not in namespaces.
-var clusterWide = []meter.Tracked{meter.NodeClaim, meter.NodePool, meter.Node, meter.EC2NodeClass, meter.NodeOverlay}
+var clusterWide = []meter.Tracked{meter.NodeClaim, meter.NodePool, meter.Node, "ec2nodeclass", meter.NodeOverlay}
 
 // unfilled says why a label of a metric has no value in this cluster.
 func unfilled(m meter.Metric, label string) string {
@@ -324,7 +325,7 @@ func (s *scraper) awaitAll(butChecks bool) {
 
 // missing are metrics, and series that have to be seen apart, that have not moved.
 func (s *scraper) missing() (list []string) {
-	for _, m := range meter.Table() {
+	for _, m := range meter.Table(awscloud.Meter()) {
 		if shown(m) && !s.moved(m.Name) {
 			list = append(list, m.Full())
 		}
@@ -345,7 +346,7 @@ func (s *scraper) missing() (list []string) {
 func (s *scraper) check() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, m := range meter.Table() {
+	for _, m := range meter.Table(awscloud.Meter()) {
 		series := s.series[m.Full()]
 		if why := still[m.Name]; why != "" && len(series) > 0 {
 			s.w.t.Errorf("%s moves, though %s: %v", m.Full(), why, slices.Sorted(maps.Keys(series)))

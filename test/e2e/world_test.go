@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -284,16 +283,4 @@ func (w *world) pause(d time.Duration) {
 	case <-w.t.Context().Done():
 		w.t.Fatal("interrupted")
 	}
-}
-
-// freeze stops a process for a while, as a computer or network that is away would.
-func (w *world) freeze(program string, d time.Duration) {
-	w.t.Helper()
-	pid := w.Pids()[program]
-	if pid == 0 {
-		w.t.Fatalf("%s does not run", program)
-	}
-	w.must(syscall.Kill(pid, syscall.SIGSTOP))
-	defer func() { w.must(syscall.Kill(pid, syscall.SIGCONT)) }()
-	w.pause(d)
 }

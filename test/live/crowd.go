@@ -9,12 +9,12 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/test/workloads"
 )
 
 const (
@@ -50,35 +50,17 @@ func (b *bench) newCrowd(ctx context.Context, s *site) (*crowd, error) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "crowd"},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: new(int32(0)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "crowd"}},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "crowd"}}, Spec: podSpec("200m", "128Mi")},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "crowd"}}, Spec: workloads.PodSpec("200m", "128Mi")},
 		},
 	}
 	deployment.Spec.Template.Spec.NodeSelector = map[string]string{crowdLabel: "true"}
-	deployment.Spec.Template.Spec.Affinity = apart("crowd")
+	deployment.Spec.Template.Spec.Affinity = workloads.Apart("crowd")
 	for _, object := range []client.Object{pool, deployment} {
 		if err := s.Client.Create(ctx, object); err != nil {
 			return nil, fmt.Errorf("creating %s: %w", object.GetName(), err)
 		}
 	}
 	return &crowd{site: s, b: b}, nil
-}
-
-// podSpec is one container with requests.
-func podSpec(cpu, memory string) corev1.PodSpec {
-	return corev1.PodSpec{Containers: []corev1.Container{{
-		Name: "main", Image: "registry.k8s.io/pause:3.10",
-		Env: []corev1.EnvVar{{Name: "LANG", Value: "C.UTF-8"}, {Name: "PORT", Value: "8080"}},
-		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
-			corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory),
-		}},
-	}}}
-}
-
-// apart keeps pods of one app on nodes of their own.
-func apart(app string) *corev1.Affinity {
-	return &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
-		{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}},
-	}}}
 }
 
 // grow brings the crowd to so many nodes and, with the pods of DaemonSets, so many pods, and returns when all run.
@@ -156,7 +138,7 @@ func (c *crowd) fill(ctx context.Context, count int) error {
 				Namespace: metav1.NamespaceDefault, Name: fmt.Sprintf("filler-%d", c.filled),
 				Labels: map[string]string{"app": fmt.Sprintf("filler-%d", c.filled%50), "team": "live", "version": "v1"},
 			},
-			Spec: podSpec("50m", "64Mi"),
+			Spec: workloads.PodSpec("50m", "64Mi"),
 		}
 		pod.Spec.NodeName = nodes.Items[len(nodes.Items)-1-c.filled%len(nodes.Items)].Name
 		work <- pod

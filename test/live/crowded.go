@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/test/workloads"
 )
 
 const (
@@ -133,9 +134,9 @@ func drainUntilQuiet(ctx context.Context, events <-chan seen, known map[string]b
 func probePod(name string) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name, Labels: map[string]string{"app": "probe"}},
-		Spec:       podSpec("6", "4Gi"),
+		Spec:       workloads.PodSpec("6", "4Gi"),
 	}
-	pod.Spec.Affinity = apart("probe")
+	pod.Spec.Affinity = workloads.Apart("probe")
 	return pod
 }
 
@@ -235,7 +236,7 @@ func (b *bench) restart(ctx context.Context, s *site) error {
 		})
 		began <- time.Now()
 	}()
-	fits := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "fits"}, Spec: podSpec("50m", "64Mi")}
+	fits := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "fits"}, Spec: workloads.PodSpec("50m", "64Mi")}
 	if err := s.Client.Create(ctx, fits); err != nil {
 		return fmt.Errorf("creating a pod: %w", err)
 	}

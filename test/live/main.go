@@ -30,6 +30,8 @@ import (
 
 	"github.com/go-logr/logr"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"karpenter/test/workloads"
 )
 
 // bench is what a run is told, and what it has found.
@@ -69,7 +71,7 @@ var groups = []struct {
 	{[]string{barStart}, (*bench).start},
 	{[]string{barPending, barMemory, barRestart}, (*bench).crowded},
 	{[]string{barStatic}, (*bench).static},
-	{[]string{barWide, barBasic, barHostSpread, barInterference}, (*bench).workloads},
+	{[]string{workloads.Wide, workloads.Basic, workloads.HostSpread, workloads.Interference}, (*bench).workloads},
 }
 
 func main() {

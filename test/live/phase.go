@@ -13,6 +13,7 @@ import (
 
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/local"
+	"karpenter/test/workloads"
 )
 
 const (
@@ -45,8 +46,8 @@ func (v variant) quiet() time.Duration { return max(time.Minute, 2*v.after+25*ti
 // workloads runs each workload that is wanted in each variant, each on a cluster of its own.
 func (b *bench) workloads(ctx context.Context) error {
 	var failed []error
-	for _, w := range workloads(b.seed, b.scale) {
-		if !b.wants(w.name) {
+	for _, w := range workloads.Draw(b.seed, b.scale) {
+		if !b.wants(w.Name) {
 			continue
 		}
 		for _, v := range b.variants() {
@@ -55,8 +56,8 @@ func (b *bench) workloads(ctx context.Context) error {
 				return context.Cause(ctx)
 			}
 			if err != nil { // the others may still tell something, and take hours together
-				b.note("%s: %v", w.name, err)
-				failed = append(failed, fmt.Errorf("%s (%v): %w", w.name, v, err))
+				b.note("%s: %v", w.Name, err)
+				failed = append(failed, fmt.Errorf("%s (%v): %w", w.Name, v, err))
 			}
 		}
 		b.summary(w)
@@ -82,7 +83,7 @@ func (b *bench) variants() []variant {
 // trial is a workload on its cluster.
 type trial struct {
 	*bench
-	*workload
+	*workloads.Workload
 	variant
 	site *site
 	seen *watched
@@ -93,8 +94,8 @@ type trial struct {
 }
 
 // workload runs all phases on a new cluster, then says what they came to.
-func (b *bench) workload(ctx context.Context, w *workload, v variant) error {
-	b.note("%s: %v, seed %d, run %d (load %s)", w.name, v, b.seed, v.run, loadAverage())
+func (b *bench) workload(ctx context.Context, w *workloads.Workload, v variant) error {
+	b.note("%s: %v, seed %d, run %d (load %s)", w.Name, v, b.seed, v.run, loadAverage())
 	prices, err := onDemand()
 	if err != nil {
 		return err
@@ -121,13 +122,13 @@ func (b *bench) workload(ctx context.Context, w *workload, v variant) error {
 	if err != nil {
 		return err
 	}
-	t := &trial{bench: b, workload: w, variant: v, site: s, seen: newWatched(prices), made: map[string]bool{}}
+	t := &trial{bench: b, Workload: w, variant: v, site: s, seen: newWatched(prices), made: map[string]bool{}}
 	go t.seen.run(ctx, events)
 	var reports []*report
-	for _, p := range w.phases {
+	for _, p := range w.Phases {
 		r, err := t.phase(ctx, p)
 		if err != nil {
-			return fmt.Errorf("%s: %w", p.name, err)
+			return fmt.Errorf("%s: %w", p.Name, err)
 		}
 		reports = append(reports, r)
 		if !r.Done {
@@ -149,7 +150,7 @@ func (b *bench) workload(ctx context.Context, w *workload, v variant) error {
 
 // phase brings the Deployments to their replicas and waits: on the way out until every pod is ready, on the way in until nothing
 // is moved any more.
-func (t *trial) phase(ctx context.Context, p stage) (*report, error) {
+func (t *trial) phase(ctx context.Context, p workloads.Stage) (*report, error) {
 	use := startUsage(ctx, t.site)
 	began := time.Now()
 	t.seen.begin(began)
@@ -180,40 +181,40 @@ func (t *trial) phase(ctx context.Context, p stage) (*report, error) {
 }
 
 // done is whether the phase is over.
-func (t *trial) done(p stage, now *tally) bool {
-	if t.early < 0 && now.has(t.workload, p, now.bound) {
+func (t *trial) done(p workloads.Stage, now *tally) bool {
+	if t.early < 0 && now.has(t.Workload, p, now.bound) {
 		t.early = now.evictions
 	}
-	return now.has(t.workload, p, now.ready) && (!p.in || time.Since(now.changed) > t.quiet())
+	return now.has(t.Workload, p, now.ready) && (!p.In || time.Since(now.changed) > t.quiet())
 }
 
-func (t *trial) scale(ctx context.Context, p stage) error {
-	for i := range t.shapes {
-		s, replicas := &t.shapes[i], p.replicas[i]
-		if !t.made[s.name] {
+func (t *trial) scale(ctx context.Context, p workloads.Stage) error {
+	for i := range t.Shapes {
+		s, replicas := &t.Shapes[i], p.Replicas[i]
+		if !t.made[s.Name] {
 			if replicas == 0 {
 				continue
 			}
-			if err := t.site.Client.Create(ctx, s.deployment(replicas)); err != nil {
-				return fmt.Errorf("creating Deployment %s: %w", s.name, err)
+			if err := t.site.Client.Create(ctx, s.Deployment(replicas)); err != nil {
+				return fmt.Errorf("creating Deployment %s: %w", s.Name, err)
 			}
-			t.made[s.name] = true
+			t.made[s.Name] = true
 			continue
 		}
-		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: s.name}}
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: s.Name}}
 		patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))
 		if err := t.site.Client.Patch(ctx, d, patch); err != nil {
-			return fmt.Errorf("scaling Deployment %s: %w", s.name, err)
+			return fmt.Errorf("scaling Deployment %s: %w", s.Name, err)
 		}
 	}
 	return nil
 }
 
 // timeline says how far a phase is.
-func (t *trial) timeline(p stage, now *tally, since time.Duration) {
+func (t *trial) timeline(p workloads.Stage, now *tally, since time.Duration) {
 	if t.verbose {
 		t.note("%s %s %4.0f s: %4d pods of %d, %4d bound, %4d pending; %3d nodes, %3d instances, %3d claims in flight, $%.2f/h; %d claims made, %d nodes disrupted, %d evictions",
-			t.name, p.name, since.Seconds(), now.allPods, p.pods(), now.allBound, now.allPods-now.allBound, now.nodes, now.instances, now.inFlight, now.price,
+			t.Name, p.Name, since.Seconds(), now.allPods, p.Pods(), now.allBound, now.allPods-now.allBound, now.nodes, now.instances, now.inFlight, now.price,
 			now.made, now.disrupted, now.evictions)
 	}
 }

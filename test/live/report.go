@@ -7,6 +7,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"karpenter/test/workloads"
 )
 
 // report is what a phase came to.
@@ -69,22 +71,22 @@ type report struct {
 }
 
 // report says what a phase came to that has just ended.
-func (t *trial) report(ctx context.Context, p stage, began time.Time, use *usage) (*report, error) {
+func (t *trial) report(ctx context.Context, p workloads.Stage, began time.Time, use *usage) (*report, error) {
 	now := t.seen.look()
 	done := t.done(p, &now)
 	since := func(at time.Time) float64 { return max(0, at.Sub(began).Seconds()) }
 	r := &report{
-		Workload: t.name, Phase: p.name, Arrival: t.arrival, After: t.after.String(), Load: t.load, Seed: t.seed, Run: t.variant.run, Scale: t.bench.scale, LoadAvg: loadAverage(),
-		Done: done, Seconds: since(now.becameReady), Pods: p.pods(), PodsFrom: since(now.firstPod), PodsTo: since(now.lastPod),
+		Workload: t.Name, Phase: p.Name, Arrival: t.arrival, After: t.after.String(), Load: t.load, Seed: t.seed, Run: t.variant.run, Scale: t.bench.scale, LoadAvg: loadAverage(),
+		Done: done, Seconds: since(now.becameReady), Pods: p.Pods(), PodsFrom: since(now.firstPod), PodsTo: since(now.lastPod),
 		Claims: now.made, ClaimsRemoved: now.removed, Disrupted: now.disrupted, Bindings: now.bindings,
 		Nodes: now.instances, PeakNodes: now.peakNodes, Price: now.price, PeakPrice: now.peakPrice,
 		Evictions: now.evictions, Early: max(0, t.early), AsPlanned: now.asPlanned, Elsewhere: now.notAsPlanned, Alike: now.alike, AlikeOf: now.asPlanned + now.notAsPlanned,
-		in: p.in, again: now.again,
+		in: p.In, again: now.again,
 	}
 	if t.early < 0 {
 		r.Early = now.evictions
 	}
-	if p.in {
+	if p.In {
 		r.Seconds, r.Early = since(now.changed), 0
 	}
 	if !done {
@@ -95,19 +97,19 @@ func (t *trial) report(ctx context.Context, p stage, began time.Time, use *usage
 		return nil, err
 	}
 	use.stop(ctx, r)
-	t.note("%s %s: pods made from %.1f to %.1f s and %d bound; %d claims made and %d removed, %d nodes disrupted", t.name, p.name, r.PodsFrom, r.PodsTo, r.Bindings,
+	t.note("%s %s: pods made from %.1f to %.1f s and %d bound; %d claims made and %d removed, %d nodes disrupted", t.Name, p.Name, r.PodsFrom, r.PodsTo, r.Bindings,
 		r.Claims, r.ClaimsRemoved, r.Disrupted)
 	if !done {
-		t.note("%s %s did not end within %.0f s: %d of %d pods are bound; the last change was %.0f s ago", t.name, p.name, r.Seconds, now.allBound, r.Pods, time.Since(now.changed).Seconds())
+		t.note("%s %s did not end within %.0f s: %d of %d pods are bound; the last change was %.0f s ago", t.Name, p.Name, r.Seconds, now.allBound, r.Pods, time.Since(now.changed).Seconds())
 	}
 	return r, nil
 }
 
 // beyond counts the evictions that Deployments had beyond their replicas.
-func (t *trial) beyond(p stage, evicted map[string]int) int {
+func (t *trial) beyond(p workloads.Stage, evicted map[string]int) int {
 	sum := 0
-	for i := range t.shapes {
-		sum += max(0, evicted[t.shapes[i].name]-p.replicas[i])
+	for i := range t.Shapes {
+		sum += max(0, evicted[t.Shapes[i].Name]-p.Replicas[i])
 	}
 	return sum
 }
@@ -139,7 +141,7 @@ func (t *trial) finish(reports []*report) *report {
 			both.again[app] += n
 		}
 	}
-	both.Again = t.beyond(t.phases[len(reports)-1], both.again)
+	both.Again = t.beyond(t.Phases[len(reports)-1], both.again)
 	all := append(reports, &both)
 	printReports(all)
 	t.bench.reports = append(t.bench.reports, all...)
@@ -147,11 +149,11 @@ func (t *trial) finish(reports []*report) *report {
 }
 
 // summary prints all runs of a workload, if there was more than one.
-func (b *bench) summary(w *workload) {
+func (b *bench) summary(w *workloads.Workload) {
 	var of []*report
 	runs := 0
 	for _, r := range b.reports {
-		if r.Workload == w.name {
+		if r.Workload == w.Name {
 			of = append(of, r)
 			if r.Phase == "all" {
 				runs++

@@ -70,7 +70,7 @@ func (t *trial) scratch(ctx context.Context, r *report) error {
 		return fmt.Errorf("reading the plan: %w", err)
 	}
 	if r.Done && (plan.Pods != r.Pods || plan.Unplaced > 0) {
-		t.note("%s %s: the plan from scratch is for %d pods of %d and does not place %d", t.name, r.Phase, plan.Pods, r.Pods, plan.Unplaced)
+		t.note("%s %s: the plan from scratch is for %d pods of %d and does not place %d", t.Name, r.Phase, plan.Pods, r.Pods, plan.Unplaced)
 	}
 	r.Bound, r.PlanNodes, r.PlanPrice = plan.Bound, len(plan.Nodes), 0
 	for _, n := range plan.Nodes {

@@ -15,10 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/test/workloads"
 )
-
-// appLabel names the Deployment that a pod is of.
-const appLabel = "app"
 
 // watched is what watches have shown of claims, nodes and pods since the cluster's start.
 type watched struct {
@@ -155,7 +153,7 @@ func (w *watched) noteNode(node *corev1.Node, e seen) {
 func (w *watched) notePod(pod *corev1.Pod, e seen) {
 	p := w.pods[pod.UID]
 	if p == nil {
-		p = &podSeen{app: pod.Labels[appLabel]}
+		p = &podSeen{app: pod.Labels[workloads.Label]}
 		w.pods[pod.UID] = p
 		if w.firstPod.IsZero() {
 			w.firstPod = e.at
@@ -286,10 +284,10 @@ func podKey(uid types.UID) string {
 }
 
 // has is whether the Deployments have exactly so many pods, of which as many are counted.
-func (t *tally) has(w *workload, s stage, counted map[string]int) bool {
-	for i := range w.shapes {
-		name := w.shapes[i].name
-		if t.pods[name] != s.replicas[i] || counted[name] != s.replicas[i] {
+func (t *tally) has(w *workloads.Workload, s workloads.Stage, counted map[string]int) bool {
+	for i := range w.Shapes {
+		name := w.Shapes[i].Name
+		if t.pods[name] != s.Replicas[i] || counted[name] != s.Replicas[i] {
 			return false
 		}
 	}

@@ -61,7 +61,7 @@ func newBench(t *testing.T) *bench {
 	b := &bench{t: t, series: prometheus.NewRegistry(), mirror: state.NewMirror(state.MirrorOptions{Now: time.Now}), space: strings.ToLower(strings.ReplaceAll(t.Name(), "_", "-"))}
 	b.space = b.space[:min(len(b.space), 60)]
 	b.Reconciler = &buffer.Reconciler{
-		Client: m.GetClient(), Live: m.GetAPIReader(), Mirror: b.mirror, Clock: clock.RealClock{}, Meter: meter.New(b.series), Log: slog.New(slog.DiscardHandler),
+		Client: m.GetClient(), Live: m.GetAPIReader(), Mirror: b.mirror, Clock: clock.RealClock{}, Meter: meter.New(b.series, meter.Cloud{}), Log: slog.New(slog.DiscardHandler),
 		Wake: func(types.UID) { b.mu.Lock(); b.woken++; b.mu.Unlock() },
 	}
 	if err := b.Register(m); err != nil {

@@ -29,7 +29,7 @@ func TestP113_P28_SparePodsAreNobodysPods(t *testing.T) {
 	s.keep("web", 20, "1")
 	d := newRunner(t, s)
 	registry := prometheus.NewRegistry()
-	d.Meter = meter.New(registry)
+	d.Meter = meter.New(registry, meter.Cloud{})
 	d.Creator.Meter = d.Meter
 	d.prepare()
 	var told []Fared

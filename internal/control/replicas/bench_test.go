@@ -62,7 +62,7 @@ func newBench(t *testing.T) *bench {
 		T: t, clock: fake, client: rig.NewDirect(cluster.Client, fake.Now), events: eventrecord.NewFakeRecorder(10_000),
 		registry: prometheus.NewRegistry(), log: &bytes.Buffer{}, ledger: ledger.New(ledger.DefaultSize, "p", fake.Now),
 	}
-	b.meter = meter.New(b.registry)
+	b.meter = meter.New(b.registry, meter.Cloud{})
 	read, _ := state.Build(&dump.Objects{Pools: []*karpv1.NodePool{b.newPool("any", 0)}}, catalog(), state.Options{ProviderDomains: []string{awsv1.Group}})
 	b.types, b.names = read.Pools[0].Types, read.Resources
 	b.restart()

@@ -188,15 +188,23 @@ func (k *Kubelet) Kill() (killed int) {
 
 // Pid is the id of the first process that runs, or 0 while none does.
 func (k *Kubelet) Pid() int {
-	pid := 0
 	for _, w := range k.workers() {
-		w.mu.Lock()
-		if w.cmd != nil && pid == 0 {
-			pid = w.cmd.Process.Pid
+		if pid := w.pid(); pid != 0 {
+			return pid
 		}
-		w.mu.Unlock()
 	}
-	return pid
+	return 0
+}
+
+// Pids are the ids of the processes that run, by the names of their pods.
+func (k *Kubelet) Pids() map[string]int {
+	pids := map[string]int{}
+	for _, w := range k.workers() {
+		if pid := w.pid(); pid != 0 {
+			pids[w.pod.Name] = pid
+		}
+	}
+	return pids
 }
 
 // Tail is the last lines of the log of each pod's process.

@@ -174,6 +174,16 @@ func (w *worker) set(cmd *exec.Cmd) {
 	w.mu.Unlock()
 }
 
+// pid is the id of the process, or 0 while none runs.
+func (w *worker) pid() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.cmd == nil {
+		return 0
+	}
+	return w.cmd.Process.Pid
+}
+
 // prepare makes everything that the process needs.
 func (w *worker) prepare(ctx context.Context) (process Process, tokens []*token, err error) {
 	if err := os.MkdirAll(w.dir, 0o700); err != nil {
