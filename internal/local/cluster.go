@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	bufferv1 "karpenter/api/autoscaling/v1beta1"
 	awsv1 "karpenter/api/aws/v1"
 	capiv1alpha1 "karpenter/api/capi/v1alpha1"
 	karpv1 "karpenter/api/karpenter/v1"
@@ -351,7 +352,7 @@ func serverVersion(config *rest.Config) (string, error) {
 // newScheme knows Kubernetes' own kinds and ours.
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, karpv1.AddToScheme, v1alpha1.AddToScheme, awsv1.AddToScheme, capiv1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, karpv1.AddToScheme, v1alpha1.AddToScheme, bufferv1.AddToScheme, awsv1.AddToScheme, capiv1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("building the scheme: %w", err)
 		}
