@@ -132,20 +132,32 @@ func TestManagementClusterAway(t *testing.T) {
 }
 
 // TestT1_KilledAtRandom kills the controller fifty times while load swings and claims are deleted: no Machine is made twice or left over.
+// Every second time it is let come as far as a new claim, however slow the computer is: a controller that is killed before it does anything
+// proves nothing.
 func TestT1_KilledAtRandom(t *testing.T) {
 	t.Parallel()
 	const (
-		kills, most, last = 50, 40, 16
-		seed              = 11
+		kills, low, high, last = 50, 8, 40, 16
+		seed                   = 11
+		// leastClaims is how many claims must have come for the kills to mean anything.
+		leastClaims = kills / 5
 	)
 	w := newWorld(t, "0s", false)
 	random := rand.New(rand.NewPCG(seed, 0))
 	for i := range kills {
-		w.scale(random.IntN(most + 1))
+		before := w.seen()
+		if i%2 == 0 {
+			w.scale(random.IntN(low + 1))
+		} else {
+			w.scale(high - random.IntN(low+1))
+			for waited := time.Duration(0); w.seen() == before && waited < actsWithin; waited += glance {
+				w.pause(glance)
+			}
+		}
 		if i%3 == 2 {
 			w.deleteClaim(random)
 		}
-		w.pause(200*time.Millisecond + time.Duration(random.Int64N(int64(1300*time.Millisecond))))
+		w.pause(time.Duration(random.Int64N(int64(1300 * time.Millisecond))))
 		for w.KillController() != nil { // it is on its way up
 			w.pause(glance)
 		}
@@ -153,6 +165,19 @@ func TestT1_KilledAtRandom(t *testing.T) {
 	w.scale(last)
 	w.awaitSettled(last)
 	w.checkHistory()
+	if came := w.seen(); came < leastClaims {
+		t.Errorf("only %d claims came while the controller was killed %d times: it did too little for this to show anything", came, kills)
+	}
+}
+
+// actsWithin is how long a new claim is waited for before the controller is killed without one.
+const actsWithin = 6 * time.Second
+
+// seen is how many claims there ever were.
+func (w *world) seen() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.claims)
 }
 
 // deleteClaim takes away one of the claims, as a user or a budget would.
