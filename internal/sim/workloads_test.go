@@ -322,7 +322,6 @@ func (s *spread) add(load *workloads.Workload, phases []*phased) (missed []strin
 		}
 		if p.in {
 			s.rest, s.final = append(s.rest, p.seconds), append(s.final, p.price/p.planPrice)
-			over("seconds to rest", p.seconds, bar.In)
 			over("price by plan at the end", p.price/p.planPrice, workloads.FinalPerPlan)
 			continue
 		}
