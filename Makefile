@@ -6,6 +6,7 @@ SHELL       := bash
 KUBE_VERSION := 1.37.1
 KWOK_VERSION := 0.8.0
 HELM_VERSION := 4.3.1
+CAPI_VERSION := 1.14.2
 
 # The oldest that are supported; what they are built from is in kube/oldest and tools/helm3.
 OLDEST_KUBE_VERSION := 1.25.4
@@ -32,7 +33,7 @@ kube_ldflags = -s -w $(foreach package,k8s.io/component-base/version k8s.io/clie
 counted = 2>&1 | awk -v total=$$(go list -deps . | wc -l) '/^[a-zA-Z0-9._~\/-]+$$/ {n++; if (n % 100 == 0) {printf "  %d of at most %d packages\n", n, total; fflush()}; next} {print}'
 
 .DEFAULT_GOAL := help
-.PHONY: help build karpenter kube helm test lint tools unit race race-core compat generate bench live sim image release local clean
+.PHONY: help build karpenter kube capi helm test lint tools unit race race-core compat generate bench live sim image release local clean
 
 help: ## what there is to make
 	@echo "Karpenter launches nodes for pods that are unschedulable and removes nodes that are no longer needed."
@@ -55,6 +56,16 @@ bin/kube: kube/go.mod kube/go.sum $(wildcard kube/*.go)
 	@cd kube && go mod download && go build -v -ldflags '$(call kube_ldflags,$(KUBE_VERSION)) -X sigs.k8s.io/kwok/pkg/consts.Version=$(KWOK_VERSION)' -o ../bin/kube . $(counted)
 	@cd bin && for name in etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kwok; do ln -sf kube $$name; done
 	@touch bin/kube
+
+capi: bin/capi-manager ## bin/capi-manager alone: Cluster API's core controllers, and their CRDs in bin/capi.yaml
+
+# The program as it is, built with the Kubernetes libraries of bin/kube, so that most of its packages are compiled already.
+bin/capi-manager: kube/capi/go.mod kube/capi/go.sum
+	@echo "building bin/capi-manager: Cluster API $(CAPI_VERSION) from source; minutes the first time, then cached"
+	@cd kube/capi && go build -ldflags '-s -w -X sigs.k8s.io/cluster-api/version.gitVersion=v$(CAPI_VERSION) -X sigs.k8s.io/cluster-api/version.gitMajor=$(word 1,$(subst ., ,$(CAPI_VERSION))) -X sigs.k8s.io/cluster-api/version.gitMinor=$(word 2,$(subst ., ,$(CAPI_VERSION)))' -o ../../bin/capi-manager sigs.k8s.io/cluster-api/core
+	@cd kube/capi && from=$$(go list -m -f '{{.Dir}}' sigs.k8s.io/cluster-api)/core/config && \
+		for file in $$from/crd/bases/*.yaml $$from/webhook/manifests.yaml; do echo "---"; cat $$file; done > ../../bin/capi.yaml
+	@touch bin/capi-manager
 
 helm: bin/helm ## bin/helm alone: what the tests of the charts use
 
@@ -122,10 +133,10 @@ RACE_RANDOM := ./internal/state ./internal/engine/pack ./internal/engine/disrupt
 COMPAT := ./internal/local/plane ./test/validation ./test/conversion/... ./test/charts
 
 # What plays whole clusters through mostly waits, so it begins first and has the rest run beside it.
-unit: build helm tools
+unit: build capi helm tools
 	@export KARPENTER_TEST_AWSCLI=1 KARPENTER_TEST_HELM=1 KARPENTER_TEST_PROMTOOL=1 KARPENTER_TEST_CHROMIUM=1; { \
 		failed=0; \
-		go test -json -p 3 -timeout 80m -ldflags '-s -w' ./test/e2e ./test/guides ./... || failed=1; \
+		go test -json -p 3 -timeout 80m -ldflags '-s -w' ./test/e2e ./test/capi ./test/guides ./... || failed=1; \
 		$(MAKE) -s race-core || failed=1; \
 		(cd kube && go test -json -timeout 60m -ldflags '-s -w' ./...) || failed=1; \
 		exit $$failed; \

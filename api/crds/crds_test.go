@@ -104,6 +104,10 @@ func TestKinds(t *testing.T) {
 			Columns: []string{"Strategy", "PodTemplate", "Replicas", "ConditionsType", "ConditionsStatus", "ConditionsReason", "Age"},
 		},
 		{
+			Name: "clusterapinodeclasses.karpenter.cluster.x-k8s.io", Kind: "ClusterAPINodeClass", Scope: "Cluster", Short: []string{"capinc", "capincs"},
+			Categories: []string{"karpenter"}, Stored: "v1alpha1", Status: true, Columns: []string{"Ready", "Age"},
+		},
+		{
 			Name: "ec2nodeclasses.karpenter.k8s.aws", Kind: "EC2NodeClass", Scope: "Cluster", Short: []string{"ec2nc", "ec2ncs"},
 			Categories: []string{"karpenter"}, Stored: "v1", Status: true, Columns: []string{"Ready", "Age", "Role (wide)"},
 		},

@@ -1,50 +1,12 @@
-// Command controller is what the image holds: the controller and nothing else. It is called as the command line is, "karpenter
-// controller", so that a chart does not know which of the two it starts.
+// Command controller is what the image holds: the controller and nothing else.
 package main
 
 import (
-	"context"
-	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
-
-	"github.com/spf13/cobra"
-
+	"karpenter/cloud/controller"
 	"karpenter/internal/clouds"
-	"karpenter/internal/operator"
 )
 
 // version is set when the program is linked.
 var version = "unknown"
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := command().ExecuteContext(ctx)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "karpenter:", err)
-		os.Exit(1)
-	}
-}
-
-func command() *cobra.Command {
-	root := &cobra.Command{
-		Use:               "karpenter",
-		Short:             "Launches nodes for pods that are unschedulable and removes nodes that are no longer needed",
-		Long:              "The controller of Karpenter, as its image holds it. The command line, with plan, explain, top and the rest, is a program of its own.",
-		Version:           version,
-		SilenceUsage:      true,
-		SilenceErrors:     true,
-		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return fmt.Errorf("there is no command %q in the image of the controller, which has only \"controller\"; the command line has the others", args[0])
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	root.AddCommand(operator.NewCommand(version, clouds.Plugins()...))
-	return root
-}
+func main() { controller.Main(version, clouds.Plugins()...) }

@@ -3,6 +3,9 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"karpenter/cloud/controller"
+	"karpenter/internal/clouds"
 )
 
 // The image's program is called as the command line is, and says what it has not.
@@ -15,7 +18,7 @@ func TestCommand(t *testing.T) {
 		"controller nothing": `unknown command "nothing"`,
 		"":                   "controller  Run the controller",
 	} {
-		root := command()
+		root := controller.Command(version, clouds.Plugins()...)
 		var out strings.Builder
 		root.SetOut(&out)
 		root.SetErr(&out)

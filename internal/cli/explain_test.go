@@ -266,7 +266,7 @@ func TestExplainMoves(t *testing.T) {
 	}
 	golden(t, "testdata/explain/move-objects.golden", ask("d8q3k-4", "--snapshot", file, "--catalog", catalogue))
 
-	r := ledger.NewRecording(explainedAt(), awsLabels)
+	r := ledger.NewRecording(explainedAt(), knownLabels)
 	r.Objects = objects
 	types, err := readCatalogFile(catalogue)
 	if err != nil {

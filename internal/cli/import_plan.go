@@ -61,7 +61,7 @@ func (m *importing) compare(ctx context.Context, facts *clusterFacts, proposals 
 	}
 	objects.Nodes = slices.DeleteFunc(objects.Nodes, func(n *corev1.Node) bool { return gone[n.Name] })
 	unbind(objects, gone)
-	snap, _ := state.Build(objects, catalog, awsLabels)
+	snap, _ := state.Build(objects, catalog, knownLabels)
 	plan := pack.Solve(snap, pack.Options{Workers: 1})
 	c.plan = newPlanReport(snap, plan)
 	c.after = model.Cost{Nodes: len(plan.Nodes), Price: plan.Price}

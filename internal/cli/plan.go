@@ -92,13 +92,6 @@ The cluster is that of the kubeconfig, or a file: a recording, or what kubectl p
 	return cmd
 }
 
-// awsLabels says which labels the AWS provider resolves, and under which key its volumes name a zone.
-var awsLabels = state.Options{
-	Aliases:         map[string]string{"topology.ebs.csi.aws.com/zone": world.LabelZone},
-	ProviderDomains: []string{"karpenter.k8s.aws", "topology.k8s.aws"},
-	NodeOverlays:    true,
-}
-
 // inputs is what a run has read.
 type inputs struct {
 	loaded   *Loaded

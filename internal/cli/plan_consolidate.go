@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"karpenter/internal/cli/builtin"
 	"karpenter/internal/engine/disrupt"
 	"karpenter/internal/engine/why"
 	"karpenter/internal/engine/world"
@@ -37,7 +36,7 @@ func (p *planning) consolidate(cmd *cobra.Command, in *inputs) error {
 	now := recording.At
 	view, more := recording.Rebuild(in.objects)
 	if in.loaded.plain {
-		recording.Facts.Repair = builtin.RepairPolicies()
+		recording.Facts.Repair = known[0].Repair
 	}
 	loaded := p.now()
 	facts := recording.Input(view)

@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	awsv1 "karpenter/api/aws/v1"
 	"karpenter/api/convert"
+	"karpenter/cloud"
 	"karpenter/internal/engine/disrupt"
 	"karpenter/internal/engine/why"
 	"karpenter/internal/forecast"
@@ -121,8 +121,8 @@ func (p *planning) runWhatIf(cmd *cobra.Command) error {
 	}
 	r := in.loaded.Recording
 	change := &forecast.Change{
-		Objects: in.objects, Classes: r.Classes, Now: r.At, Delete: p.whatIf.deleted, Namespace: cmp.Or(p.whatIf.namespace, p.source.namespace()), Strict: p.whatIf.namespace != "",
-		Launchable: func(list []*awsv1.EC2NodeClass) (map[string]*dump.Catalog, error) {
+		Objects: in.objects, Classes: r.Classes, Kinds: classKinds(), Now: r.At, Delete: p.whatIf.deleted, Namespace: cmp.Or(p.whatIf.namespace, p.source.namespace()), Strict: p.whatIf.namespace != "",
+		Launchable: func(list []cloud.KnownClass) (map[string]*dump.Catalog, error) {
 			return launchable(cmd.Context(), r.Classes, list)
 		},
 	}
@@ -244,7 +244,7 @@ func nameOf(object map[string]any) any {
 }
 
 // launchable works out what node classes of a change can launch, in the zones that the cluster uses.
-func launchable(ctx context.Context, known map[string]*dump.Catalog, classes []*awsv1.EC2NodeClass) (map[string]*dump.Catalog, error) {
+func launchable(ctx context.Context, known map[string]*dump.Catalog, classes []cloud.KnownClass) (map[string]*dump.Catalog, error) {
 	p := &places{regions: map[string]int{}, zones: map[string]bool{}}
 	for _, catalog := range known {
 		for i := range catalog.InstanceTypes {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	awsv1 "karpenter/api/aws/v1"
+	"karpenter/cloud"
 	"karpenter/internal/engine/why"
 	"karpenter/internal/forecast"
 	"karpenter/internal/ledger"
@@ -148,8 +148,8 @@ func (r *replaying) change(cmd *cobra.Command, recording *ledger.Recording, repo
 		return nil, err
 	}
 	c := &forecast.Change{
-		Objects: objects, Classes: recording.Classes, Now: recording.At,
-		Launchable: func(list []*awsv1.EC2NodeClass) (map[string]*dump.Catalog, error) {
+		Objects: objects, Classes: recording.Classes, Kinds: classKinds(), Now: recording.At,
+		Launchable: func(list []cloud.KnownClass) (map[string]*dump.Catalog, error) {
 			return launchable(context.WithoutCancel(cmd.Context()), recording.Classes, list)
 		},
 	}
@@ -207,6 +207,16 @@ func lines(a *ledger.Answer) []string {
 			say("node %s stays: %s", k.Node, k.Why.Line())
 		}
 		say("all nodes cost %s before and %s after", why.Money(d.Before), why.Money(d.After))
+	}
+	for i := range a.Static {
+		s := &a.Static[i]
+		say("static pool %s", strings.TrimSuffix(s.StaticPool.Words()+": "+s.Words(), ": "))
+		for k := range s.Add {
+			say("new node of pool %s: %s", s.Pool, s.Add[k].Words())
+		}
+		for _, k := range s.Remove {
+			say("node %s is removed: %s", k.Node, k.Why.Line())
+		}
 	}
 	return out
 }

@@ -28,7 +28,7 @@ func recorded(t *testing.T) *ledger.Recording {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := ledger.NewRecording(time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC), awsLabels)
+	r := ledger.NewRecording(time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC), knownLabels)
 	r.Name, r.Made, r.Objects, r.Classes = "karpenter-0-7", "v1", objects, map[string]*dump.Catalog{state.AnyClass: catalog}
 	view, _, err := r.View()
 	if err != nil {

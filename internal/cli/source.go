@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	awsv1 "karpenter/api/aws/v1"
+	"karpenter/cloud"
 	"karpenter/internal/forecast"
 	"karpenter/internal/ledger"
 	"karpenter/internal/model"
@@ -90,8 +90,8 @@ type Loaded struct {
 	exists func(ctx context.Context, path string) (bool, error)
 	// reached is the controller that answered, if any.
 	reached *endpoint
-	// nodeClasses lists the cluster's EC2NodeClasses; nil where they cannot be had.
-	nodeClasses func(context.Context) ([]*awsv1.EC2NodeClass, error)
+	// nodeClasses lists the cluster's node classes; nil where they cannot be had.
+	nodeClasses func(context.Context) ([]cloud.KnownClass, error)
 	// policies lists the cluster's LimitRanges and ResourceQuotas; nil where they cannot be had.
 	policies func(context.Context) (forecast.Policies, error)
 }
@@ -221,10 +221,10 @@ func isRecording(data []byte) bool {
 
 // fromList makes a recording of a Kubernetes List. Without --catalog what can be bought is what this program knows by itself.
 func (s *Source) fromList(ctx context.Context, data []byte, name string) (*Loaded, error) {
-	r := ledger.NewRecording(s.clock(), awsLabels)
+	r := ledger.NewRecording(s.clock(), knownLabels)
 	r.Objects = data
 	loaded := &Loaded{
-		Recording: r, From: name, plain: true, nodeClasses: func(context.Context) ([]*awsv1.EC2NodeClass, error) { return listedClasses(data) },
+		Recording: r, From: name, plain: true, nodeClasses: func(context.Context) ([]cloud.KnownClass, error) { return listedClasses(data) },
 		policies: func(context.Context) (forecast.Policies, error) { return listedPolicies(data) },
 	}
 	var err error

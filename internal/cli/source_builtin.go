@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,9 +12,8 @@ import (
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	awsv1 "karpenter/api/aws/v1"
+	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/cloud"
 	"karpenter/internal/cli/builtin"
 	"karpenter/internal/engine/world"
 	"karpenter/internal/state"
@@ -29,8 +29,27 @@ type facts struct {
 	guessed bool
 	zones   []string
 	// classes are those of the list, of which there are listed, and then plain ones for names that it does not explain.
-	classes []*awsv1.EC2NodeClass
+	classes []cloud.KnownClass
 	listed  int
+}
+
+// className names a class.
+type className struct {
+	kind *cloud.Kind
+	name string
+}
+
+// kindOfRef is the kind that a pool's reference names; the first where it names none, and nil where nobody here knows it.
+func kindOfRef(ref *karpv1.NodeClassReference) *cloud.Kind {
+	if ref.Kind == "" {
+		return known[0].Kind
+	}
+	for _, k := range classKinds() {
+		if k.Is(ref) {
+			return k
+		}
+	}
+	return nil
 }
 
 // readFacts finds region, zones and node classes in a Kubernetes List.
@@ -41,15 +60,16 @@ func readFacts(list []byte) (*facts, error) {
 	if err := json.Unmarshal(list, &doc); err != nil {
 		return nil, fmt.Errorf("read list: %w", err)
 	}
-	f, names := &facts{}, map[string]bool{state.AnyClass: true} // for pools of -f, and for nodes that no pool made
+	f, names := &facts{}, map[className]bool{{known[0].Kind, state.AnyClass}: true} // for pools of -f, and for nodes that no pool made
 	seen := places{regions: map[string]int{}, zones: map[string]bool{}}
 	for _, raw := range doc.Items {
 		if bytes.Contains(raw[:min(len(raw), 64)], []byte(`"kind":"Pod",`)) {
 			continue // most of the list, and of no interest
 		}
 		var item struct {
-			Kind     string `json:"kind"`
-			Metadata struct {
+			APIVersion string `json:"apiVersion"`
+			Kind       string `json:"kind"`
+			Metadata   struct {
 				Labels map[string]string `json:"labels"`
 			} `json:"metadata"`
 			Spec json.RawMessage `json:"spec"`
@@ -64,24 +84,31 @@ func readFacts(list []byte) (*facts, error) {
 		case "NodePool":
 			var spec poolNames
 			if json.Unmarshal(item.Spec, &spec) == nil {
-				names[spec.Template.Spec.NodeClassRef.Name] = true
+				ref := spec.Template.Spec.NodeClassRef
+				names[className{kindOfRef(&ref), ref.Name}] = true
 				seen.note(&spec)
 			}
-		case awsv1.EC2NodeClassKind:
-			class := &awsv1.EC2NodeClass{}
-			if err := json.Unmarshal(raw, class); err != nil {
-				return nil, fmt.Errorf("EC2NodeClass %q: %w", class.Name, err)
+		default:
+			kind := kindNamed(item.APIVersion, item.Kind)
+			if kind == nil {
+				continue
+			}
+			class, err := readClass(kind, raw)
+			if err != nil {
+				return nil, err
 			}
 			f.classes = append(f.classes, class)
 		}
 	}
 	f.listed = len(f.classes)
 	for _, class := range f.classes {
-		delete(names, class.Name)
+		delete(names, className{class.Kind, class.GetName()})
 	}
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if name != "" {
-			f.classes = append(f.classes, &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	for _, name := range slices.SortedFunc(maps.Keys(names), func(a, b className) int { return cmp.Compare(a.name, b.name) }) {
+		if name.name != "" && name.kind != nil {
+			plain := cloud.KnownClass{Kind: name.kind, NodeClass: name.kind.New()}
+			plain.SetName(name.name)
+			f.classes = append(f.classes, plain)
 		}
 	}
 	seen.settle(f)
@@ -89,7 +116,7 @@ func readFacts(list []byte) (*facts, error) {
 }
 
 // listedClasses are the node classes of a Kubernetes List.
-func listedClasses(list []byte) ([]*awsv1.EC2NodeClass, error) {
+func listedClasses(list []byte) ([]cloud.KnownClass, error) {
 	f, err := readFacts(list)
 	if err != nil {
 		return nil, err
@@ -128,9 +155,7 @@ func (p *places) settle(f *facts) {
 type poolNames struct {
 	Template struct {
 		Spec struct {
-			NodeClassRef struct {
-				Name string `json:"name"`
-			} `json:"nodeClassRef"`
+			NodeClassRef karpv1.NodeClassReference `json:"nodeClassRef"`
 			Requirements []struct {
 				Key, Operator string
 				Values        []string
@@ -175,21 +200,46 @@ func (c *builtInCache) load(ctx context.Context, f *facts) (catalogues map[strin
 	if c.key == string(key) {
 		return c.found, c.words, nil
 	}
-	built, err := builtin.Load(ctx, builtin.Query{Region: f.region, Zones: f.zones, Classes: f.classes})
-	if err != nil {
-		return nil, "", err
-	}
 	found := map[string]*dump.Catalog{}
-	for name, types := range built.Types {
-		found[name] = dump.NewCatalog(types.Resources, types.List)
+	var built *builtin.Catalogue
+	var unsold []string // classes that only a controller knows
+	for i := range known {
+		of := slices.DeleteFunc(slices.Clone(f.classes), func(c cloud.KnownClass) bool { return c.Kind != known[i].Kind })
+		if len(of) == 0 {
+			continue
+		}
+		if known[i].Load == nil {
+			for _, c := range of {
+				unsold = append(unsold, c.Kind.GroupVersionKind.Kind+" "+c.GetName())
+			}
+			continue
+		}
+		if built, err = known[i].Load(ctx, builtin.Query{Region: f.region, Zones: f.zones, Classes: of}); err != nil {
+			return nil, "", err
+		}
+		for name, types := range built.Types {
+			found[name] = dump.NewCatalog(types.Resources, types.List)
+		}
 	}
-	words = fmt.Sprintf("prices are the built-in list of %s for %s, spot prices typical ones", built.PricesAt.Format(time.DateOnly), f.region)
-	if built.From != f.region {
+	c.key, c.found, c.words = string(key), found, worded(f, built, unsold)
+	return c.found, c.words, nil
+}
+
+// worded says where prices are from.
+func worded(f *facts, built *builtin.Catalogue, unsold []string) string {
+	var words string
+	switch {
+	case built == nil:
+	case built.From != f.region:
 		words = fmt.Sprintf("prices are the built-in list of %s for %s, as those of %s are not known", built.PricesAt.Format(time.DateOnly), built.From, f.region)
+	default:
+		words = fmt.Sprintf("prices are the built-in list of %s for %s, spot prices typical ones", built.PricesAt.Format(time.DateOnly), f.region)
 	}
-	if f.guessed {
+	if built != nil && f.guessed {
 		words += ", as no node says which region this is"
 	}
-	c.key, c.found, c.words = string(key), found, words
-	return found, words, nil
+	if len(unsold) > 0 {
+		words = strings.TrimPrefix(words+"; only its controller knows what can be launched from "+strings.Join(unsold, ", "), "; ")
+	}
+	return words
 }

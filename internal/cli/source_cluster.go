@@ -14,7 +14,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	awsv1 "karpenter/api/aws/v1"
+	"karpenter/cloud"
 )
 
 const (
@@ -50,16 +50,26 @@ func newCluster(config *rest.Config) (*cluster, error) {
 	return &cluster{client: client, base: strings.TrimSuffix(at.String(), "/")}, nil
 }
 
-// listed are the kinds that a decision is made from, and their paths.
-var listed = []struct {
+// listed is a kind that a decision is made from, and its path.
+type listed struct {
 	version, kind, path string
 	// needed kinds must be readable.
 	needed bool
-}{
+}
+
+// listedKinds are all of them, node classes included.
+func listedKinds() []listed {
+	all := slices.Clone(listedAlways)
+	for i, k := range classKinds() {
+		all = slices.Insert(all, 3+i, listed{k.GroupVersion().String(), k.GroupVersionKind.Kind, classPath(k), false})
+	}
+	return all
+}
+
+var listedAlways = []listed{
 	{"karpenter.sh/v1", "NodePool", "/apis/karpenter.sh/v1/nodepools", true},
 	{"karpenter.sh/v1", "NodeClaim", "/apis/karpenter.sh/v1/nodeclaims", true},
 	{"karpenter.sh/v1alpha1", "NodeOverlay", "/apis/karpenter.sh/v1alpha1/nodeoverlays", false},
-	{"karpenter.k8s.aws/v1", "EC2NodeClass", "/apis/karpenter.k8s.aws/v1/ec2nodeclasses", false},
 	{"v1", "Node", "/api/v1/nodes", true},
 	{"v1", "Pod", "/api/v1/pods", true},
 	{"v1", "Namespace", "/api/v1/namespaces", false},
@@ -83,7 +93,7 @@ func (c *cluster) list(ctx context.Context, workloads bool) ([]byte, error) {
 	var out bytes.Buffer
 	out.WriteString(`{"apiVersion":"v1","kind":"List","items":[`)
 	first := true
-	for _, k := range listed {
+	for _, k := range listedKinds() {
 		if k.kind == "Service" && !workloads {
 			break
 		}
@@ -110,17 +120,32 @@ func (c *cluster) list(ctx context.Context, workloads bool) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// nodeClasses lists the cluster's EC2NodeClasses.
-func (c *cluster) nodeClasses(ctx context.Context) ([]*awsv1.EC2NodeClass, error) {
-	items, err := c.items(ctx, "/apis/karpenter.k8s.aws/v1/ec2nodeclasses", url.Values{})
-	if err != nil {
-		return nil, fmt.Errorf("listing EC2NodeClasses of cluster %s: %w", c.name, err)
-	}
-	out := make([]*awsv1.EC2NodeClass, len(items))
-	for i, item := range items {
-		if err := json.Unmarshal(item, &out[i]); err != nil {
-			return nil, fmt.Errorf("reading an EC2NodeClass of cluster %s: %w", c.name, err)
+// nodeClasses lists the cluster's node classes, of the kinds that it has.
+func (c *cluster) nodeClasses(ctx context.Context) ([]cloud.KnownClass, error) {
+	var out []cloud.KnownClass
+	var missing error
+	served := false
+	for _, kind := range classKinds() {
+		items, err := c.items(ctx, classPath(kind), url.Values{})
+		var status *statusError
+		if errors.As(err, &status) && status.code == http.StatusNotFound {
+			missing = fmt.Errorf("listing node classes of cluster %s: %w", c.name, err)
+			continue
 		}
+		if err != nil {
+			return nil, fmt.Errorf("listing node classes of cluster %s: %w", c.name, err)
+		}
+		for _, item := range items {
+			class, err := readClass(kind, item)
+			if err != nil {
+				return nil, fmt.Errorf("cluster %s: %w", c.name, err)
+			}
+			out = append(out, class)
+		}
+		served = true
+	}
+	if !served {
+		return nil, missing
 	}
 	return out, nil
 }

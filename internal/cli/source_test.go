@@ -25,7 +25,7 @@ func recordedFixture(t *testing.T) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := ledger.NewRecording(noon, awsLabels)
+	r := ledger.NewRecording(noon, knownLabels)
 	r.Name, r.Objects = "42", objects
 	r.Classes[state.AnyClass] = fixtureCatalog()
 	var b bytes.Buffer
@@ -81,7 +81,7 @@ func apiServer(t *testing.T, more map[string]http.Handler) string {
 		lists[kind] = append(lists[kind], o)
 	}
 	mux := http.NewServeMux()
-	for _, k := range listed {
+	for _, k := range listedKinds() {
 		if _, other := more[k.path]; other {
 			continue
 		}

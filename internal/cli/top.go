@@ -44,7 +44,8 @@ func newTop(now func() time.Time) *cobra.Command {
 		Short: "Show nodes live: type, price, what is asked of them, and whether they could be removed",
 		Long: `Show the nodes of a cluster and keep the picture current: type, zone, capacity type, age, price, how much of their CPU and memory pods ask
 for, their state, and whether they could be removed, with the reason if not. Above them: what all of them cost an hour and a month, and
-why pods are pending.
+why pods are pending. Room that is kept for CapacityBuffers is drawn as ▒, and PODS says 9+3 of a node that has 9 pods and room for 3 spare
+ones; static pools say how many nodes they have of those that they are to have.
 
 Keys: c u m a n sort by cost, CPU, memory, age, name, and once more turns the order around; / filters by words, p goes through
 the pools, Esc shows everything again; arrows, Page Up and Page Down move; q ends.

@@ -50,9 +50,13 @@ var topColumns = []topColumn{
 	{title: "CAPACITY", width: 9, rank: 10, text: func(n *model.FleetNode, _ *model.Fleet) string { return n.CapacityType }},
 	{title: "AGE", width: 4, rank: 9, right: true, text: func(n *model.FleetNode, m *model.Fleet) string { return topAge(n.Created, m.At) }},
 	{title: priceTitle, width: 7, rank: 6, right: true, text: func(n *model.FleetNode, _ *model.Fleet) string { return topPrice(n.Price) }},
-	{title: "CPU", width: 8, rank: 3, text: func(n *model.FleetNode, _ *model.Fleet) string { return topBar(n.CPU.Share(), 4) }},
-	{title: "MEMORY", width: 8, rank: 4, text: func(n *model.FleetNode, _ *model.Fleet) string { return topBar(n.Memory.Share(), 4) }},
-	{title: "PODS", width: 5, rank: 7, right: true, text: func(n *model.FleetNode, _ *model.Fleet) string { return fmt.Sprint(n.PodSlots.Requested) }},
+	{title: "CPU", width: 8, rank: 3, text: func(n *model.FleetNode, _ *model.Fleet) string {
+		return topBar(n.CPU.Share(), spareShare(model.SpareSum(n.Spare).CPU, n.CPU), 4)
+	}},
+	{title: "MEMORY", width: 8, rank: 4, text: func(n *model.FleetNode, _ *model.Fleet) string {
+		return topBar(n.Memory.Share(), spareShare(model.SpareSum(n.Spare).Memory, n.Memory), 4)
+	}},
+	{title: "PODS", width: podsWidth, rank: 7, right: true, text: func(n *model.FleetNode, _ *model.Fleet) string { return topPods(n) }},
 	{title: "STATE", width: 9, rank: 5, text: func(n *model.FleetNode, _ *model.Fleet) string { return n.Word() }},
 	{title: "REMOVE", width: 6, rank: 8, text: func(n *model.FleetNode, m *model.Fleet) string { return topRemovable(n, m) }},
 	{title: "WHY", width: 30, rank: 12, grow: 2, most: 80, text: func(n *model.FleetNode, m *model.Fleet) string { return marked(n.Verdict(), m.Estimate) }},
@@ -170,9 +174,10 @@ func (v *topView) head(m *model.Fleet, shown, width int) []string {
 	if shown != t.Nodes {
 		nodes = fmt.Sprintf("%d of ", shown) + nodes
 	}
+	spare := model.SpareSum(t.Spare)
 	lines := []string{
 		cut(fmt.Sprintf("%s (%d spot), %[3]s%[4]s, %[3]s%[5]s/month · %[6]s", nodes, t.Spot, about(m.Estimate), why.Money(t.PerHour), why.Dollars(t.PerMonth), m.At.UTC().Format("15:04:05Z")), width),
-		cut(fmt.Sprintf("CPU %s · memory %s · %s", topBar(t.CPU.Share(), 10), topBar(t.Memory.Share(), 10), count(int(t.PodSlots.Requested), "pod", "pods")), width),
+		cut(fmt.Sprintf("CPU %s · memory %s · %s", topBar(t.CPU.Share(), spareShare(spare.CPU, t.CPU), 10), topBar(t.Memory.Share(), spareShare(spare.Memory, t.Memory), 10), count(int(t.PodSlots.Requested), "pod", "pods")), width),
 	}
 	if len(m.Static) > 0 {
 		words := make([]string, len(m.Static))
@@ -180,6 +185,13 @@ func (v *topView) head(m *model.Fleet, shown, width int) []string {
 			words[i] = p.Words()
 		}
 		lines = append(lines, cut("static pools: "+strings.Join(words, ", "), width))
+	}
+	if spare.Pods > 0 {
+		words := make([]string, len(t.Spare))
+		for i, x := range t.Spare {
+			words[i] = x.Words()
+		}
+		lines = append(lines, cut(fmt.Sprintf("room for %s ▒: %s", count(spare.Pods, "spare pod", "spare pods"), strings.Join(words, ", ")), width))
 	}
 	lines = append(lines, v.pending(m, width)...)
 	return append(lines, v.bold(topRow(topFit(width), func(c *topColumn) string {
@@ -299,10 +311,33 @@ func wrap(text string, width, lines int) []string {
 	return out
 }
 
-// topBar draws a share as blocks and per cent.
-func topBar(share float64, blocks int) string {
+// topBar draws a share as blocks and per cent, and after it what is kept for buffers as blocks of their own: that is never invisible.
+func topBar(share, spare float64, blocks int) string {
 	full := max(0, min(blocks, int(share*float64(blocks)+0.5)))
-	return fmt.Sprintf("%s%s%4s", strings.Repeat("█", full), strings.Repeat("░", blocks-full), why.Percent(min(share, 9.99)))
+	both := max(full, min(blocks, int((share+spare)*float64(blocks)+0.5)))
+	if spare > 0 && both == full {
+		full, both = min(full, blocks-1), min(full+1, blocks)
+	}
+	return fmt.Sprintf("%s%s%s%4s", strings.Repeat("█", full), strings.Repeat("▒", both-full), strings.Repeat("░", blocks-both), why.Percent(min(share, 9.99)))
+}
+
+func spareShare(spare int64, of model.Amount) float64 {
+	return model.Amount{Requested: spare, Allocatable: of.Allocatable}.Share()
+}
+
+// podsWidth is that of the column of pods.
+const podsWidth = 5
+
+// topPods counts pods, and spare pods after them: 9+3. Where there is no room for both counts, 110+ says that there are spare pods.
+func topPods(n *model.FleetNode) string {
+	text, spare := fmt.Sprint(n.PodSlots.Requested), model.SpareSum(n.Spare).Pods
+	if spare > 0 {
+		text += "+"
+	}
+	if both := text + fmt.Sprint(spare); spare > 0 && len(both) <= podsWidth {
+		return both
+	}
+	return text
 }
 
 func topPrice(price float64) string {

@@ -126,7 +126,7 @@ func bigTop(tb testing.TB) (*Loaded, *state.View) {
 			items = append(items, fmt.Sprintf(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"pod-%d-%d","namespace":"default"},"spec":{"nodeName":"node-%04d","containers":[{"resources":{"requests":{"cpu":"%dm","memory":"1Gi"}}}]},"status":{"phase":"Running"}}`, i, k, i, 100+10*(k%9)))
 		}
 	}
-	r := ledger.NewRecording(noon, awsLabels)
+	r := ledger.NewRecording(noon, knownLabels)
 	r.Objects = []byte(`{"kind":"List","items":[` + strings.Join(items, ",") + "]}")
 	r.Classes[state.AnyClass] = fixtureCatalog()
 	view, _, err := r.View()
@@ -210,5 +210,29 @@ func TestTopDrawsAThousandNodesAtOnce(t *testing.T) {
 	}
 	if len(lines) != 60 || m.Totals.Nodes != 1000 || m.Totals.PodSlots.Requested != 20000 {
 		t.Errorf("%d lines, %+v", len(lines), m.Totals)
+	}
+}
+
+// Room that is kept for buffers and how many nodes static pools have are in the picture and in the document.
+func TestTopP112_P103_SpareRoomAndStaticPools(t *testing.T) {
+	f := newFixture(t)
+	f.add(`{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: base}, spec: {replicas: 2, template: {spec: {nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}, requirements: []}}}}`)
+	f.add(`{apiVersion: v1, kind: PodTemplate, metadata: {name: web, namespace: default}, template: {spec: {containers: [{name: main, image: x, resources: {requests: {cpu: 400m, memory: 500Mi}}}]}}}`)
+	f.add(`{apiVersion: autoscaling.x-k8s.io/v1beta1, kind: CapacityBuffer, metadata: {name: web, namespace: default}, spec: {podTemplateRef: {name: web}, replicas: 2}}`)
+	snapshot, catalog := f.write()
+	run := func(args ...string) string {
+		out, _, err := execute(t, newTop(atNoon), append([]string{"--snapshot", snapshot, "--catalog", catalog, "--once"}, args...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	golden(t, "testdata/top/spare.txt", run("--width", "120"))
+	var m model.Fleet
+	if err := json.Unmarshal([]byte(run("-o", "json")), &m); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]model.Spare{{Buffer: "default/web", Pods: 2, CPU: 800, Memory: 1000 << 20}}, m.Totals.Spare); d != "" {
+		t.Errorf("spare room (-want +got):\n%s", d)
 	}
 }

@@ -2,11 +2,12 @@
 package clouds
 
 import (
+	"karpenter/cloud/plug"
 	"karpenter/internal/cloud/aws/awsplug"
-	"karpenter/internal/plug"
+	"karpenter/internal/cloud/capi/capiplug"
 )
 
 // Plugins are the providers; the first is the one that is taken unless another is named.
 func Plugins() []plug.Plugin {
-	return []plug.Plugin{awsplug.Plugin()}
+	return []plug.Plugin{awsplug.Plugin(), capiplug.Plugin()}
 }

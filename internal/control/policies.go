@@ -1,7 +1,7 @@
 package control
 
 import (
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 	"karpenter/internal/engine/life"
 )
 

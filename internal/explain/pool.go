@@ -98,11 +98,15 @@ func (c *Cluster) staticPool(a *Answer, name string) {
 	}
 }
 
-// overlayFacts says which overlays have changed what the pool could launch, and how.
+// overlayFacts says which overlays have changed what the pool could launch, and how, and of how many offerings no price is known.
 func (c *Cluster) overlayFacts(a *Answer, offers []world.Offer) {
 	prices, rooms := map[string]int{}, map[string]map[string]bool{}
 	var last *world.InstanceType
+	guessed := 0
 	for _, o := range offers {
+		if o.Offering.Estimated {
+			guessed++
+		}
 		if by := o.Offering.PricedBy; by != "" {
 			prices[by]++
 		}
@@ -116,6 +120,9 @@ func (c *Cluster) overlayFacts(a *Answer, offers []world.Offer) {
 			}
 			rooms[x.Overlay][c.world.Resources[x.Resource]] = true
 		}
+	}
+	if guessed > 0 {
+		a.fact("prices", "of "+why.Count(guessed, "offering")+" not known: estimated from what a node has, so that the type that wastes least is chosen")
 	}
 	for _, o := range c.view.Overlays {
 		name := o.Object.Name

@@ -12,9 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	awsv1 "karpenter/api/aws/v1"
 	v1 "karpenter/api/karpenter/v1"
 	"karpenter/api/karpenter/v1alpha1"
+	"karpenter/cloud"
 	"karpenter/internal/state"
 	"karpenter/internal/state/dump"
 )
@@ -25,12 +25,14 @@ type Change struct {
 	Objects *dump.Objects
 	Classes map[string]*dump.Catalog
 	Now     time.Time
+	// Kinds are the kinds of node classes that manifests may be of; the first is that of whatever names none.
+	Kinds []*cloud.Kind
 	// NodeClasses are those that the cluster has, as far as they are known.
-	NodeClasses []*awsv1.EC2NodeClass
+	NodeClasses []cloud.KnownClass
 	// Policies are the cluster's, as far as they are known.
 	Policies Policies
 	// Launchable works out what node classes can launch that are new or different.
-	Launchable func([]*awsv1.EC2NodeClass) (map[string]*dump.Catalog, error)
+	Launchable func([]cloud.KnownClass) (map[string]*dump.Catalog, error)
 	// Delete names objects that are deleted before any manifest is applied, as KIND/NAME or KIND/NAMESPACE/NAME.
 	Delete []string
 
@@ -48,7 +50,7 @@ type Change struct {
 	Drift []Drifted
 
 	pools   map[string]bool // that were changed
-	classes []*awsv1.EC2NodeClass
+	classes []cloud.KnownClass
 	// touched are pods that were added or removed; disruption budgets that cover them are counted again.
 	touched []podLabels
 }
@@ -140,11 +142,12 @@ func (c *Change) placed(manifests []map[string]any) ([]map[string]any, error) {
 // one applies a manifest. Prices are returned, as they come last.
 func (c *Change) one(m map[string]any) (*Prices, error) {
 	id := identify(m)
+	if at := slices.IndexFunc(c.Kinds, func(k *cloud.Kind) bool { return k.GroupVersionKind.Kind == id.kind }); at >= 0 {
+		return nil, c.class(m, id, c.Kinds[at])
+	}
 	switch id.kind {
 	case "NodePool":
 		return nil, c.pool(m, id)
-	case awsv1.EC2NodeClassKind:
-		return nil, c.class(m, id)
 	case "NodeOverlay":
 		return nil, c.overlay(m, id)
 	case "Deployment", "StatefulSet", "ReplicaSet", "Job", "Pod", "DaemonSet":
@@ -219,7 +222,7 @@ func (c *Change) pool(m map[string]any, id identity) error {
 	if err := decode(m, p, id); err != nil {
 		return err
 	}
-	if wrong := p.Validate(awsv1.LabelRules()); len(wrong) > 0 {
+	if wrong := p.Validate(c.kindOf(p.Spec.Template.Spec.NodeClassRef).Labels()); len(wrong) > 0 {
 		return fmt.Errorf("%s: %w", id, wrong.ToAggregate())
 	}
 	at := slices.IndexFunc(c.Objects.Pools, func(o *v1.NodePool) bool { return o.Name == p.Name })
@@ -251,29 +254,62 @@ func same(a, b any) bool {
 	return errX == nil && errY == nil && string(x) == string(y)
 }
 
-// class applies an EC2NodeClass.
-func (c *Change) class(m map[string]any, id identity) error {
+// kindOf is the kind of a reference. What names none, or one that is not known, is held to the rules of the cluster's own classes.
+func (c *Change) kindOf(ref *v1.NodeClassReference) *cloud.Kind {
+	for _, k := range c.Kinds {
+		if ref != nil && k.Is(ref) {
+			return k
+		}
+	}
+	if len(c.NodeClasses) > 0 {
+		return c.NodeClasses[0].Kind
+	}
+	return c.Kinds[0]
+}
+
+// changed says whether the class of a reference is new or different.
+func (c *Change) changed(ref *v1.NodeClassReference) bool {
+	return slices.ContainsFunc(c.classes, func(n cloud.KnownClass) bool { return n.Is(ref) })
+}
+
+// class applies a node class.
+func (c *Change) class(m map[string]any, id identity, kind *cloud.Kind) error {
 	m = withDefaults(m)
-	n := &awsv1.EC2NodeClass{}
-	if err := decode(m, n, id); err != nil {
+	n := cloud.KnownClass{Kind: kind, NodeClass: kind.New()}
+	if err := decode(m, n.NodeClass, id); err != nil {
 		return err
 	}
-	at := slices.IndexFunc(c.NodeClasses, func(o *awsv1.EC2NodeClass) bool { return o.Name == n.Name })
+	at := slices.IndexFunc(c.NodeClasses, func(o cloud.KnownClass) bool { return o.Kind == kind && o.GetName() == n.GetName() })
 	switch {
-	case at < 0 && c.Classes[n.Name] == nil:
+	case at < 0 && c.Classes[n.GetName()] == nil:
 		c.say("%s is new", id)
 	case at < 0:
 		c.say("%s: the cluster's own version is not known, so that nothing is said about nodes that it would make drift", id)
 		return nil
-	case same(c.NodeClasses[at].Spec, n.Spec):
-		c.say("%s is as it is in the cluster", id)
-		return nil
 	default:
-		n.Status = c.NodeClasses[at].Status
+		was, now := parts(c.NodeClasses[at]), parts(n)
+		if same(was["spec"], now["spec"]) {
+			c.say("%s is as it is in the cluster", id)
+			return nil
+		}
+		now["status"] = was["status"]
+		n.NodeClass = kind.New()
+		if err := decode(now, n.NodeClass, id); err != nil {
+			return err
+		}
 		c.say("%s changes", id)
 	}
 	c.classes = append(c.classes, n)
 	return nil
+}
+
+// parts are the fields of a class as the API shows them.
+func parts(class cloud.KnownClass) map[string]any {
+	out := map[string]any{}
+	if data, err := json.Marshal(class); err == nil {
+		_ = json.Unmarshal(data, &out)
+	}
+	return out
 }
 
 // overlay applies a NodeOverlay.
@@ -282,7 +318,7 @@ func (c *Change) overlay(m map[string]any, id identity) error {
 	if err := decode(m, o, id); err != nil {
 		return err
 	}
-	if wrong := o.Validate(awsv1.LabelRules()); len(wrong) > 0 {
+	if wrong := o.Validate(c.kindOf(nil).Labels()); len(wrong) > 0 {
 		return fmt.Errorf("%s: %w", id, wrong.ToAggregate())
 	}
 	at := slices.IndexFunc(c.Objects.Overlays, func(x *v1alpha1.NodeOverlay) bool { return x.Name == o.Name })
@@ -314,8 +350,8 @@ func (c *Change) launchable() error {
 		c.Classes[name] = catalog
 	}
 	for _, n := range c.classes {
-		if catalog := found[n.Name]; catalog != nil {
-			c.Classes[n.Name] = repriced(catalog, known)
+		if catalog := found[n.GetName()]; catalog != nil {
+			c.Classes[n.GetName()] = repriced(catalog, known)
 		}
 	}
 	return nil

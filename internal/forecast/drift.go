@@ -6,14 +6,13 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	awsv1 "karpenter/api/aws/v1"
 	v1 "karpenter/api/karpenter/v1"
+	"karpenter/cloud"
 	"karpenter/internal/state"
 )
 
 // judge finds the claims that are no longer what their pool or class asks for, and marks them as the controller would.
 func (c *Change) judge() error {
-	rules := awsv1.LabelRules()
 	for i, claim := range c.Objects.Claims {
 		if claim.DeletionTimestamp != nil || claim.StatusConditions().IsTrue(v1.ConditionDrifted) {
 			continue
@@ -24,10 +23,10 @@ func (c *Change) judge() error {
 			continue
 		}
 		ref := claim.Spec.NodeClassRef
-		if !c.pools[pool] && (ref == nil || !c.classDrifts(ref.Name)) {
+		if !c.pools[pool] && (ref == nil || !c.classDrifts(ref)) {
 			continue // whatever it is, it is not of this change
 		}
-		d, err := c.differs(claim, c.Objects.Pools[at], rules)
+		d, err := c.differs(claim, c.Objects.Pools[at])
 		if err != nil {
 			return err
 		}
@@ -53,26 +52,27 @@ func (c *Change) judge() error {
 }
 
 // differs says how a claim differs from its pool and class, or nil.
-func (c *Change) differs(claim *v1.NodeClaim, pool *v1.NodePool, rules v1.LabelRules) (*Drifted, error) {
+func (c *Change) differs(claim *v1.NodeClaim, pool *v1.NodePool) (*Drifted, error) {
 	was, version := claim.Annotations[v1.NodePoolHashAnnotationKey], claim.Annotations[v1.NodePoolHashVersionAnnotationKey]
 	if was != "" && version == v1.NodePoolHashVersion && was != pool.Hash() {
 		return &Drifted{Reason: v1.ReasonNodePoolDrifted, Message: fmt.Sprintf("the template of pool %s has changed since the node was made", pool.Name)}, nil
 	}
-	switch unmet, err := state.Unmet(claim, pool, rules); {
+	kind := c.kindOf(claim.Spec.NodeClassRef)
+	switch unmet, err := state.Unmet(claim, pool, kind.Labels()); {
 	case err != nil:
 		return nil, err
 	case unmet != "":
 		return &Drifted{Reason: v1.ReasonRequirementsDrifted, Message: fmt.Sprintf("pool %s asks for %s", pool.Name, unmet)}, nil
 	}
-	if ref := claim.Spec.NodeClassRef; ref != nil && c.classDrifts(ref.Name) {
-		return &Drifted{Reason: awsv1.ReasonNodeClassDrift, Message: fmt.Sprintf("class %s has changed since the node was made", ref.Name)}, nil
+	if ref := claim.Spec.NodeClassRef; ref != nil && c.classDrifts(ref) {
+		return &Drifted{Reason: kind.DriftReason, Message: fmt.Sprintf("class %s has changed since the node was made", ref.Name)}, nil
 	}
 	return nil, nil
 }
 
 // classDrifts says whether the changed class makes nodes of the old one drift: whether the fields differ that its hash counts.
-func (c *Change) classDrifts(name string) bool {
-	now := slices.IndexFunc(c.classes, func(n *awsv1.EC2NodeClass) bool { return n.Name == name })
-	was := slices.IndexFunc(c.NodeClasses, func(n *awsv1.EC2NodeClass) bool { return n.Name == name })
-	return now >= 0 && was >= 0 && c.classes[now].Hash("") != c.NodeClasses[was].Hash("")
+func (c *Change) classDrifts(ref *v1.NodeClassReference) bool {
+	of := func(n cloud.KnownClass) bool { return n.Is(ref) }
+	now, was := slices.IndexFunc(c.classes, of), slices.IndexFunc(c.NodeClasses, of)
+	return now >= 0 && was >= 0 && c.classes[now].Hash() != c.NodeClasses[was].Hash()
 }

@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	awsv1 "karpenter/api/aws/v1"
 	v1 "karpenter/api/karpenter/v1"
+	"karpenter/cloud"
 	"karpenter/internal/engine/world"
 	"karpenter/internal/ledger"
 	"karpenter/internal/state"
@@ -53,7 +53,7 @@ func (c *Change) Lifted(held map[string]string) map[string]string {
 	out := maps.Clone(held)
 	for _, p := range c.Objects.Pools {
 		ref := p.Spec.Template.Spec.NodeClassRef
-		if c.pools[p.Name] || ref != nil && slices.ContainsFunc(c.classes, func(n *awsv1.EC2NodeClass) bool { return n.Name == ref.Name }) {
+		if c.pools[p.Name] || ref != nil && c.changed(ref) {
 			delete(out, p.Name)
 		}
 	}
@@ -64,11 +64,11 @@ func (c *Change) Lifted(held map[string]string) map[string]string {
 func (c *Change) judgePools() {
 	for i, p := range c.Objects.Pools {
 		ref := p.Spec.Template.Spec.NodeClassRef
-		if ref == nil || !c.pools[p.Name] && !slices.ContainsFunc(c.classes, func(n *awsv1.EC2NodeClass) bool { return n.Name == ref.Name }) {
+		if ref == nil || !c.pools[p.Name] && !c.changed(ref) {
 			continue
 		}
-		class, known := c.classReady(ref.Name)
-		valid := p.ValidationCondition(awsv1.LabelRules())
+		class, known := c.classReady(ref)
+		valid := p.ValidationCondition(c.kindOf(ref).Labels())
 		if len(p.Status.Conditions) == 0 && valid.Status == metav1.ConditionTrue && class.Status == metav1.ConditionTrue {
 			continue // one without a word is usable
 		}
@@ -83,20 +83,20 @@ func (c *Change) judgePools() {
 }
 
 // classReady is the condition of pools about a class; known is false where that is taken on trust.
-func (c *Change) classReady(name string) (cond v1.Condition, known bool) {
+func (c *Change) classReady(ref *v1.NodeClassReference) (cond v1.Condition, known bool) {
 	cond = v1.Condition{Type: v1.ConditionNodeClassReady, Status: metav1.ConditionTrue}
-	if slices.ContainsFunc(c.classes, func(n *awsv1.EC2NodeClass) bool { return n.Name == name }) {
+	if c.changed(ref) {
 		return cond, true
 	}
-	at := slices.IndexFunc(c.NodeClasses, func(n *awsv1.EC2NodeClass) bool { return n.Name == name })
+	at := slices.IndexFunc(c.NodeClasses, func(n cloud.KnownClass) bool { return n.Is(ref) })
 	if at < 0 {
-		if len(c.NodeClasses) == 0 || c.Classes[name] != nil {
+		if len(c.NodeClasses) == 0 || c.Classes[ref.Name] != nil {
 			return cond, false
 		}
-		cond.Status, cond.Reason, cond.Message = metav1.ConditionFalse, v1.ReasonNodeClassNotFound, fmt.Sprintf("there is no EC2NodeClass %q", name)
+		cond.Status, cond.Reason, cond.Message = metav1.ConditionFalse, v1.ReasonNodeClassNotFound, fmt.Sprintf("there is no %s %q", c.kindOf(ref).GroupVersionKind.Kind, ref.Name)
 		return cond, true
 	}
-	if root := c.NodeClasses[at].StatusConditions(true).Root(); root.Status == metav1.ConditionFalse {
+	if root := c.NodeClasses[at].Ready(); root.Status == metav1.ConditionFalse {
 		cond.Status, cond.Reason, cond.Message = metav1.ConditionFalse, root.Reason, root.Message
 	}
 	return cond, true

@@ -11,15 +11,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"karpenter/cloud"
+	"karpenter/internal/cloud/aws"
 	"karpenter/internal/model"
 	"karpenter/internal/state/dump"
 )
+
+// kinds are those of node classes.
+var kinds = func() []*cloud.Kind { kind := aws.Kind(); return []*cloud.Kind{&kind} }()
 
 // deleted is what the crowd comes to when objects are deleted.
 func deleted(t *testing.T, names ...string) (*Change, *Outcome, error) {
 	t.Helper()
 	s := crowd(t, rand.New(rand.NewPCG(1, 1)))
-	c := &Change{Objects: s.Objects, Classes: s.Record.Classes, Now: noon, Delete: names}
+	c := &Change{Objects: s.Objects, Classes: s.Record.Classes, Kinds: kinds, Now: noon, Delete: names}
 	if err := c.Apply(nil); err != nil {
 		return c, nil, err
 	}
@@ -91,7 +96,7 @@ func TestAPodThatLosesItsNodeWaits(t *testing.T) {
 			s.Objects.Pods[i] = &owned
 		}
 	}
-	c := &Change{Objects: s.Objects, Classes: s.Record.Classes, Now: noon, Delete: []string{"nodepool/p"}}
+	c := &Change{Objects: s.Objects, Classes: s.Record.Classes, Kinds: kinds, Now: noon, Delete: []string{"nodepool/p"}}
 	if err := c.Apply(nil); err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +155,7 @@ func TestWorkloadsWithoutPodsAreAskedFor(t *testing.T) {
 	s := crowd(t, rand.New(rand.NewPCG(1, 1)))
 	var asked []string
 	change := func(names ...string) *Change {
-		return &Change{Objects: s.Objects, Classes: s.Record.Classes, Now: noon, Delete: names, Namespace: "shop", Exists: func(path string) (bool, error) {
+		return &Change{Objects: s.Objects, Classes: s.Record.Classes, Kinds: kinds, Now: noon, Delete: names, Namespace: "shop", Exists: func(path string) (bool, error) {
 			asked = append(asked, path)
 			return strings.HasSuffix(path, "/idle"), nil
 		}}

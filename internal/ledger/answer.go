@@ -12,6 +12,8 @@ import (
 type Answer struct {
 	Plan     *model.Plan     `json:"plan,omitempty"`
 	Decision *model.Decision `json:"decision,omitempty"`
+	// Static is what static pools need.
+	Static []model.Scaling `json:"static,omitempty"`
 }
 
 // firstTypes is how many types of each new node an answer names.
@@ -27,7 +29,12 @@ func NewDecisionAnswer(in *disrupt.Input, d *disrupt.Decision) *model.Decision {
 	return model.NewDecision(in.World, d, firstTypes)
 }
 
-// Replay makes the decision of the recording again on a view of it: what its answer is about, or both where it has none. It does
+// NewStaticAnswer writes down what static pools need.
+func NewStaticAnswer(in *disrupt.Input, list []*disrupt.Scaling) []model.Scaling {
+	return model.NewScalings(in.World, list, firstTypes)
+}
+
+// Replay makes the decision of the recording again on a view of it: what its answer is about, or everything where it has none. It does
 // not depend on the number of workers.
 func (r *Recording) Replay(view *state.View, workers int) *Answer {
 	out := &Answer{}
@@ -39,6 +46,10 @@ func (r *Recording) Replay(view *state.View, workers int) *Answer {
 	if r.Answer == nil || r.Answer.Decision != nil {
 		in := r.Input(view)
 		out.Decision = NewDecisionAnswer(in, disrupt.Decide(in, opt, r.At))
+	}
+	if r.Answer == nil || r.Answer.Static != nil {
+		in := r.Facts.Static(view, r.At)
+		out.Static = NewStaticAnswer(in, disrupt.Scale(in, opt))
 	}
 	return out
 }

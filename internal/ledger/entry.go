@@ -23,7 +23,7 @@ const (
 
 // Ref names an object that an entry is about.
 type Ref struct {
-	Kind      string `json:"kind"` // Pod, Node, NodeClaim, NodePool, EC2NodeClass
+	Kind      string `json:"kind"` // Pod, Node, NodeClaim, NodePool, or a kind of node class
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
 }

@@ -35,6 +35,8 @@ type Facts struct {
 	Coming map[string]int `json:"coming,omitempty"`
 	// Repair says which node conditions condemn an instance; without any nothing is repaired.
 	Repair []life.RepairPolicy `json:"repair,omitempty"`
+	// Going names claims of static pools that the API server no longer has, or that are being deleted, and that the view does not show so.
+	Going []string `json:"going,omitempty"`
 	// Leaving names claims that are about to be deleted and do not show it; Resources is how resources were numbered. Both are part of
 	// the view.
 	Leaving   []string `json:"leaving,omitempty"`
@@ -92,6 +94,20 @@ func (f *Facts) World(view *state.View) *world.Snapshot {
 	c := *snap
 	c.Pools = pools
 	return &c
+}
+
+// Static is what a decision about the size of static pools is made from.
+func (f *Facts) Static(view *state.View, now time.Time) *disrupt.Input {
+	in := view.Static(now)
+	in.World = f.World(view)
+	going := make(map[string]bool, len(f.Going))
+	for _, name := range f.Going {
+		going[name] = true
+	}
+	for i, n := range view.Nodes {
+		in.Nodes[i].Going = in.Nodes[i].Going || n.Claim != nil && going[n.Claim.Name]
+	}
+	return in
 }
 
 // Input is what a decision about nodes is made from. Nodes of a pool that is held back do not go elsewhere because they have

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	awsv1 "karpenter/api/aws/v1"
+	capiv1alpha1 "karpenter/api/capi/v1alpha1"
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/api/karpenter/v1alpha1"
 	"karpenter/internal/cloud/simaws"
@@ -42,6 +43,10 @@ type Options struct {
 	Region string
 	// BootTime is from an instance's launch until its node registers.
 	BootTime time.Duration
+	// Provider is who makes nodes: ProviderAWS, which is the default, or ProviderClusterAPI.
+	Provider string
+	// ManagementApart gives Cluster API an API server of its own.
+	ManagementApart bool
 	// ControllersQPS and ControllersBurst limit the requests of each of Kubernetes' controllers, SchedulerQPS and SchedulerBurst those of
 	// its scheduler; zero is Kubernetes' own default.
 	ControllersQPS, ControllersBurst int
@@ -75,6 +80,8 @@ type Cluster struct {
 	// AWS is the AWS simulator, AWSURL where it listens.
 	AWS    *simaws.Sim
 	AWSURL string
+	// Management is the management cluster of Cluster API, which may be this cluster.
+	Management client.WithWatch
 	// MetricsURL is where the controller serves its metrics, DashboardURL where its dashboard is.
 	MetricsURL   string
 	DashboardURL string
@@ -82,7 +89,8 @@ type Cluster struct {
 	opts   Options
 	folder io.Closer
 	plane  *plane.Plane
-	aws    *awsSim
+	aws    *awsSim   // with ProviderAWS
+	capi   *machines // with ProviderClusterAPI
 	nodes  *nodeKeeper
 	// pods runs the pods of Karpenter's charts. The API server may ask for them before there are any.
 	pods atomic.Pointer[kubelet.Kubelet]
@@ -145,13 +153,12 @@ func (c *Cluster) startWorld(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	manifests := []string{systemManifest}
+	manifests := append([]string{systemManifest}, c.ownManifests()...)
 	if c.opts.NoKarpenter {
-		c.tell("starting the AWS simulator and kwok")
+		c.tell("starting %s and kwok", c.simulator())
 	} else {
-		kinds = append(kinds, service.Definitions()...)
-		manifests = append(manifests, strings.NewReplacer("THIS-CLUSTER", c.opts.ClusterName, "https://THIS-ENDPOINT", c.plane.Endpoint()).Replace(karpenterManifest))
-		c.tell("installing Karpenter, starting the AWS simulator and kwok")
+		kinds = append(kinds, c.karpenterKinds()...)
+		c.tell("installing Karpenter, starting %s and kwok", c.simulator())
 	}
 	var version string
 	var port int
@@ -174,6 +181,14 @@ func (c *Cluster) startWorld(ctx context.Context) error {
 	}
 	c.nodes = newNodeKeeper(c.Client, c.opts.ClusterName, c.tell)
 	c.nodes.kubelet = kubeletFacts{version: version, port: int32(port)}
+	if c.opts.Provider == ProviderClusterAPI {
+		return c.startClusterAPI(ctx)
+	}
+	return c.startAWS(ctx, version)
+}
+
+// startAWS starts the AWS simulator.
+func (c *Cluster) startAWS(ctx context.Context, version string) error {
 	authority, err := os.ReadFile(c.plane.CA)
 	if err != nil {
 		return fmt.Errorf("reading the cluster's authority: %w", err)
@@ -197,36 +212,57 @@ func (c *Cluster) startNodes(ctx context.Context) error {
 	working, end := context.WithCancel(context.WithoutCancel(ctx))
 	c.endWork = end
 	c.work.Go(func() { c.nodes.run(working) })
-	volumes := &volumeKeeper{kube: c.Client}
-	c.work.Go(func() { volumes.run(working) })
 	c.work.Go(func() { c.nodes.leases.run(working) })
+	if c.opts.Provider != ProviderClusterAPI {
+		volumes := &volumeKeeper{kube: c.Client}
+		c.work.Go(func() { volumes.run(working) })
+	}
 	if err := c.startPods(ctx); err != nil {
 		return err
 	}
 	if err := movePort(ctx, c.Client, c.nodes.kubelet.port); err != nil {
 		return err
 	}
-	if err := c.nodes.catchUp(ctx, c.aws); err != nil {
-		return err
-	}
 	c.tell("waiting for the system node")
-	nodes := 1
-	if c.opts.NoKarpenter { // the chart's two replicas do not share a node
-		nodes = 2
+	join := c.launchSystem
+	if c.opts.Provider == ProviderClusterAPI {
+		join = c.joinSystem
 	}
-	if err := c.aws.atOnce(func() error { return c.aws.launchSystem(c.aws.cluster, nodes) }); err != nil {
+	if err := join(ctx); err != nil {
 		return err
 	}
 	return together(
 		func() error { return awaitSystem(ctx, c.Client) },
 		func() error {
-			if c.opts.NoKarpenter || c.opts.NoDefaults {
+			switch {
+			case c.opts.NoDefaults:
+				return nil
+			case c.opts.Provider == ProviderClusterAPI:
+				return c.createMachineDefaults(ctx)
+			case c.opts.NoKarpenter:
 				return nil
 			}
 			c.tell("creating NodePool default and EC2NodeClass default")
-			return createDefaults(ctx, c.Client, c.opts.ClusterName) // the API server holds up the first objects of a new kind for 2 s
+			// The API server holds up the first objects of a new kind for 2 s.
+			return createDefaults(ctx, c.Client, strings.ReplaceAll(defaultsManifest, "CLUSTER", c.opts.ClusterName))
 		},
 	)
+}
+
+// launchSystem has the nodes follow the instances, and launches those of the system.
+func (c *Cluster) launchSystem(ctx context.Context) error {
+	if err := c.nodes.catchUp(ctx, c.aws); err != nil {
+		return err
+	}
+	return c.aws.atOnce(func() error { return c.aws.launchSystem(c.aws.cluster, c.systemNodes()) })
+}
+
+// systemNodes is how many nodes the cluster's own pods need: the chart's two replicas do not share one.
+func (c *Cluster) systemNodes() int {
+	if c.opts.NoKarpenter {
+		return 2
+	}
+	return 1
 }
 
 func (c *Cluster) awaitKarpenter(ctx context.Context) error {
@@ -254,6 +290,9 @@ func (c *Cluster) Stop() error {
 	if c.aws != nil {
 		c.aws.Freeze()
 	}
+	if c.capi != nil {
+		c.capi.stop()
+	}
 	if c.endWork != nil { // with what the AWS simulator has told last
 		c.endWork()
 		c.work.Wait()
@@ -261,6 +300,9 @@ func (c *Cluster) Stop() error {
 	var err error
 	if c.aws != nil {
 		err = c.aws.Close()
+	}
+	if c.capi != nil && c.capi.apart != nil {
+		c.capi.apart.Stop()
 	}
 	if c.plane != nil {
 		c.plane.Stop()
@@ -275,7 +317,10 @@ func (c *Cluster) Wait(ctx context.Context) error { return c.plane.Wait(ctx) }
 func (c *Cluster) Play(ctx context.Context, s *scenario.Scenario) error {
 	target := &scenario.Cluster{
 		Client: c.Client, Kubeconfig: c.Kubeconfig, AWS: c.AWS, AWSURL: c.AWSURL, Region: c.opts.Region, Kube: c.opts.Binary, Dir: c.opts.Dir,
-		Predict: c.opts.Predict, Program: c.opts.Program, Tell: c.tell, Wait: c.Wait, Kill: c.KillController, LogTail: c.LogTail, Launched: c.aws.launched, End: c.aws.end,
+		Predict: c.opts.Predict, Program: c.opts.Program, Tell: c.tell, Wait: c.Wait, Kill: c.KillController, LogTail: c.LogTail,
+	}
+	if target.Launched, target.End = c.launchedMachines, endMachines; c.aws != nil {
+		target.Launched, target.End = c.aws.launched, c.aws.end
 	}
 	return s.Play(ctx, target)
 }
@@ -306,7 +351,7 @@ func serverVersion(config *rest.Config) (string, error) {
 // newScheme knows Kubernetes' own kinds and ours.
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, karpv1.AddToScheme, v1alpha1.AddToScheme, awsv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, karpv1.AddToScheme, v1alpha1.AddToScheme, awsv1.AddToScheme, capiv1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("building the scheme: %w", err)
 		}

@@ -36,12 +36,16 @@ func NewCommand() *cobra.Command {
 that launches instances, kwok as the kubelet of each, and Karpenter. Nodes and their pods are only simulated: nothing is
 computed on them, and all else is the real thing. Ctrl-C stops it; what is in the cluster is kept for the next time.
 
+With --provider cluster-api, Cluster API makes the nodes: its real controllers run in the cluster, on simulated infrastructure, with
+MachineDeployments of several sizes to scale.
+
 With --scenario it plays a script of workload changes and faults on a cluster of its own, prints what happened, and
 ends with an error if something that the script expects did not come true.`,
 		Example: `  karpenter local
   karpenter local --fresh --boot-time 45s
   karpenter local --dir second
   karpenter local --no-karpenter --dir helm
+  karpenter local --provider cluster-api --dir cluster-api
   karpenter local --scenario examples/scenarios/walk-through.txt`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.OutOrStdout()) },
@@ -51,10 +55,12 @@ ends with an error if something that the script expects did not come true.`,
 	set.StringVar(&f.Dir, "dir", "", "where the cluster is kept (default: karpenter-local in the user's cache folder; with --scenario one that is removed at the end)")
 	set.BoolVar(&f.Fresh, "fresh", false, "drop what an earlier run left in the folder")
 	set.StringVar(&f.ClusterName, "cluster-name", "my-cluster", "the cluster's name, which roles and discovery tags carry")
+	set.StringVar(&f.Provider, "provider", ProviderAWS, "who makes nodes: aws, the AWS simulator, or cluster-api, Cluster API on simulated infrastructure")
+	set.BoolVar(&f.ManagementApart, "management-apart", false, "with --provider cluster-api: run Cluster API in a management cluster of its own")
 	set.StringVar(&f.Region, "region", "us-west-2", "the region that instances are launched in")
 	set.DurationVar(&f.BootTime, "boot-time", defaultBootTime, "how long an instance takes from its launch until its node registers")
 	set.IntVar(&f.kubeQPS, "kube-qps", 0, "how many requests a second kube-scheduler and each controller of kube-controller-manager may send (default: as in any cluster, 50 and 20)")
-	set.BoolVar(&f.NoDefaults, "no-defaults", false, "do not create NodePool default and EC2NodeClass default")
+	set.BoolVar(&f.NoDefaults, "no-defaults", false, "do not create NodePool default and its class, nor MachineDeployments")
 	set.BoolVar(&f.NoKarpenter, "no-karpenter", false, "leave out everything of Karpenter, to install it with helm: the pods of its chart are run for real")
 	set.StringVar(&f.scenario, "scenario", "", "a script to play instead of waiting for Ctrl-C")
 	set.BoolVar(&f.Predict, "predict", false, "with --scenario: ask plan before each change, and fail if something else comes of it; spot prices stand still then")
@@ -129,7 +135,15 @@ func (t *teller) restart() {
 
 func (f *flags) greet(out io.Writer, cluster *Cluster) {
 	if f.NoKarpenter {
-		fmt.Fprintf(out, greetWithout, cluster.Kubeconfig, filepath.Dir(f.Binary), f.ClusterName, cluster.AWSURL, f.Dir)
+		values, simulator := fmt.Sprintf("settings.clusterName=%[1]s --set settings.interruptionQueue=%[1]s", f.ClusterName), "The AWS simulator is at\n"+cluster.AWSURL+"."
+		if f.Provider == ProviderClusterAPI {
+			values, simulator = "settings.provider=cluster-api", "Cluster API and its MachineDeployments are\nthere already."
+		}
+		fmt.Fprintf(out, greetWithout, cluster.Kubeconfig, filepath.Dir(f.Binary), values, simulator, f.Dir)
+		return
+	}
+	if f.Provider == ProviderClusterAPI {
+		fmt.Fprintf(out, greetMachines, cluster.Kubeconfig, filepath.Dir(f.Binary), cluster.DashboardURL, cluster.MetricsURL, f.Dir)
 		return
 	}
 	fmt.Fprintf(out, `
@@ -158,6 +172,12 @@ func (f *flags) complete(temporary bool) (tidy func(), err error) {
 		f.Binary = filepath.Join(filepath.Dir(f.Program), "kube")
 	}
 	switch {
+	case f.Provider != ProviderAWS && f.Provider != ProviderClusterAPI:
+		return tidy, fmt.Errorf("--provider %s: give %s or %s", f.Provider, ProviderAWS, ProviderClusterAPI)
+	case f.ManagementApart && f.Provider != ProviderClusterAPI:
+		return tidy, errors.New("--management-apart is about Cluster API: give it with --provider cluster-api")
+	case f.Predict && f.Provider != ProviderAWS:
+		return tidy, errors.New("--predict is about the AWS simulator: leave it out with --provider cluster-api")
 	case f.Predict && f.scenario == "":
 		return tidy, errors.New("--predict is about the changes of a scenario: give it with --scenario")
 	case f.BootTime < 0:
@@ -178,16 +198,30 @@ func (f *flags) complete(temporary bool) (tidy func(), err error) {
 	return tidy, nil
 }
 
+// greetMachines is what to do with a cluster whose nodes come from Cluster API.
+const greetMachines = `
+In another terminal:
+
+  export KUBECONFIG=%s PATH=%s:$PATH
+  kubectl apply -f examples/guides/eks-node-provisioning/03-inflate.yaml
+  kubectl get machinedeployments,machines,nodeclaims,nodes --watch
+
+The dashboard is at %s
+kubectl logs -n kube-system -l app.kubernetes.io/name=karpenter -f shows what the controller does, logs/capi-manager.log in the cluster's
+folder what Cluster API does. The controller's metrics are at %s.
+Ctrl-C stops the cluster and keeps it in %s.
+
+`
+
 // greetWithout is what to do with a cluster that has no Karpenter yet.
 const greetWithout = `
 Karpenter is not in this cluster yet. In another terminal:
 
   export KUBECONFIG=%s PATH=%s:$PATH
-  helm upgrade --install karpenter charts/karpenter --namespace kube-system --set settings.clusterName=%s --set settings.interruptionQueue=%[3]s --wait
+  helm upgrade --install karpenter charts/karpenter --namespace kube-system --set %s --wait
   kubectl get pods -n kube-system -l app.kubernetes.io/name=karpenter
 
-docs/start/helm.md goes on from there. The AWS simulator is at
-%s.
+docs/start/helm.md goes on from there. %s
 Ctrl-C stops the cluster and keeps it in %s.
 
 `

@@ -60,7 +60,7 @@ func TestClaimFolder(t *testing.T) {
 			kind  string
 			fresh bool
 			ok    bool
-		}{{"", false, true}, {"", false, true}, {kindNoKarpenter, false, false}, {kindNoKarpenter, true, true}, {kindNoKarpenter, false, true}, {"", false, false}} {
+		}{{"", false, true}, {"", false, true}, {"no-karpenter", false, false}, {"no-karpenter", true, true}, {"no-karpenter", false, true}, {"", false, false}} {
 			folder, err := claimFolder(dir, c.fresh, c.kind)
 			if err == nil {
 				folder.Close()

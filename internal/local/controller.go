@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -42,6 +43,7 @@ var service = webhook.Target{ServiceNamespace: metav1.NamespaceSystem, ServiceNa
 var fixed = []string{
 	"CLUSTER_NAME", "CLUSTER_ENDPOINT", "CLUSTER_CA_BUNDLE", "INTERRUPTION_QUEUE", "SYSTEM_NAMESPACE", "KARPENTER_SERVICE", "DISABLE_WEBHOOK", "WEBHOOK_PORT",
 	"WEBHOOK_SERVICE_PORT", "METRICS_PORT", "HEALTH_PROBE_PORT", "DASHBOARD_ADDRESS", "DISABLE_LEADER_ELECTION", "LEADER_ELECTION_NAME", "LEADER_ELECTION_NAMESPACE",
+	"PROVIDER", "CLUSTER_API_KUBECONFIG", "CLUSTER_API_NAMESPACE", "CLUSTER_API_CLUSTER_NAME",
 }
 
 // Lifeline makes this process end with the one that started it, if that asked for it.
@@ -68,13 +70,17 @@ func (c *Cluster) startPods(ctx context.Context) error {
 			return fmt.Errorf("asking for a way to the API server and AWS: %w", err)
 		}
 	}
-	env := map[string]string{
-		lifelineEnv: "1",
-		// These lead to the AWS simulator, and nowhere else.
-		"AWS_ENDPOINT_URL": aws, "AWS_REGION": c.opts.Region, "AWS_ACCESS_KEY_ID": accessKey, "AWS_SECRET_ACCESS_KEY": "simulated",
-		"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull, "AWS_EC2_METADATA_DISABLED": "true",
+	env := c.settings()
+	if c.opts.Provider == ProviderClusterAPI {
+		maps.Copy(env, c.machineSettings())
+	} else {
+		maps.Copy(env, map[string]string{
+			// These lead to the AWS simulator, and nowhere else.
+			"AWS_ENDPOINT_URL": aws, "AWS_REGION": c.opts.Region, "AWS_ACCESS_KEY_ID": accessKey, "AWS_SECRET_ACCESS_KEY": "simulated",
+			"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull, "AWS_EC2_METADATA_DISABLED": "true",
+		})
 	}
-	maps.Copy(env, c.settings())
+	env[lifelineEnv] = "1"
 	pods := kubelet.Start(ctx, kubelet.Options{
 		Kube: c.Client, Config: config, Dir: filepath.Join(c.opts.Dir, "pods"), Program: c.opts.Program, Env: env, Tell: c.tell,
 	})
@@ -94,7 +100,7 @@ func (c *Cluster) startPods(ctx context.Context) error {
 // settings are the controller's.
 func (c *Cluster) settings() map[string]string {
 	if c.opts.NoKarpenter {
-		return nil
+		return map[string]string{}
 	}
 	found := settingsIn(os.Environ())
 	maps.Copy(found, c.opts.Settings)
@@ -136,6 +142,9 @@ func settingsIn(environment []string) map[string]string {
 
 // dial is how the API server reaches nodes, pods and Services.
 func (c *Cluster) dial(ctx context.Context, address string) (net.Conn, error) {
+	if at, err := netip.ParseAddrPort(address); err == nil && at.Addr().IsLoopback() { // the webhooks of Cluster API, which are there before any pod
+		return (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	}
 	pods := c.pods.Load()
 	if pods == nil {
 		return nil, fmt.Errorf("connecting to %s: no pod runs yet", address)

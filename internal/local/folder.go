@@ -6,21 +6,26 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 )
 
 // marker is the file that says that a folder is one of ours, and that a running cluster holds a lock on.
 const marker = ".karpenter-local"
 
-// kindNoKarpenter marks the folder of a cluster without Karpenter in it.
-const kindNoKarpenter = "no-karpenter"
-
-// kind is what the folder of such a cluster is marked with.
+// kind is what the folder of such a cluster is marked with: what it is started with that cannot be changed.
 func (o *Options) kind() string {
+	var kinds []string
 	if o.NoKarpenter {
-		return kindNoKarpenter
+		kinds = append(kinds, "no-karpenter")
 	}
-	return ""
+	if o.Provider == ProviderClusterAPI {
+		kinds = append(kinds, o.Provider)
+	}
+	if o.ManagementApart {
+		kinds = append(kinds, "management")
+	}
+	return strings.Join(kinds, ",")
 }
 
 // claimFolder makes the folder of a cluster and holds it until the result is closed, so that two clusters never write
@@ -78,7 +83,7 @@ func remember(file *os.File, kind string, anew bool) error {
 		return fmt.Errorf("cannot be claimed: %w", err)
 	}
 	if string(had) != kind {
-		return errors.New("has a cluster in it that was started with --no-karpenter, or without it, other than now: say the same again, drop it with --fresh, or name another folder with --dir")
+		return errors.New("has a cluster in it that was started with other flags of --no-karpenter, --provider and --management-apart than now: say the same again, drop it with --fresh, or name another folder with --dir")
 	}
 	return nil
 }

@@ -161,6 +161,9 @@ func (n *nodeKeeper) register(ctx context.Context, m *simaws.Instance) error {
 }
 
 func describe(m *simaws.Instance) string {
+	if m.Type == "" { // of a Machine
+		return "its instance is gone"
+	}
 	capacityType := m.Lifecycle
 	if capacityType == "" {
 		capacityType = "on-demand"

@@ -21,14 +21,25 @@ import (
 //go:embed manifests/system.yaml
 var systemManifest string
 
+//go:embed manifests/system-aws.yaml
+var systemAWSManifest string
+
 // karpenterManifest is what the chart makes of the values of a local cluster, without the CRDs: test/charts writes it. THIS-CLUSTER and
 // THIS-ENDPOINT are filled in at the start.
 //
 //go:embed manifests/karpenter.yaml
 var karpenterManifest string
 
+// karpenterCAPIManifest is the same with provider cluster-api.
+//
+//go:embed manifests/karpenter-cluster-api.yaml
+var karpenterCAPIManifest string
+
 //go:embed manifests/defaults.yaml
 var defaultsManifest string
+
+//go:embed manifests/defaults-cluster-api.yaml
+var defaultsCAPIManifest string
 
 // applySystem puts manifests of what every cluster has into the cluster.
 func applySystem(ctx context.Context, kube client.Client, manifests ...string) error {
@@ -48,9 +59,9 @@ func applySystem(ctx context.Context, kube client.Client, manifests ...string) e
 	return nil
 }
 
-// createDefaults makes the default pool and class. What exists is the user's, and stays as it is.
-func createDefaults(ctx context.Context, kube client.Client, cluster string) error {
-	list, err := plane.Objects(strings.NewReader(strings.ReplaceAll(defaultsManifest, "CLUSTER", cluster)))
+// createDefaults makes the default pool and class of a manifest. What exists is the user's, and stays as it is.
+func createDefaults(ctx context.Context, kube client.Client, manifest string) error {
+	list, err := plane.Objects(strings.NewReader(manifest))
 	if err != nil {
 		return err
 	}

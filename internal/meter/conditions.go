@@ -46,7 +46,7 @@ type objectKey struct {
 // out of date.
 func NewConditions(set *Set, now func() time.Time) *Conditions {
 	c := &Conditions{set: set, now: now, seen: map[objectKey]Object{}}
-	for _, t := range tracked {
+	for _, t := range set.kinds() {
 		c.live(t.kind)
 	}
 	c.live("")
@@ -155,7 +155,7 @@ func (c *Conditions) list(kind Tracked, do func(o Object, labels []string)) {
 	}
 	c.mu.Unlock()
 	for _, o := range all {
-		labels, older := describe(o)
+		labels, older := c.describe(o)
 		if kind == "" {
 			if labels = older; older == nil {
 				continue
@@ -167,7 +167,7 @@ func (c *Conditions) list(kind Tracked, do func(o Object, labels []string)) {
 
 // each measures under the kind's own name and, where there is one, the older name for all kinds.
 func (c *Conditions) each(o Object, suffix string, v float64, measure func(*Set, Name, float64, ...string), labels ...string) {
-	own, older := describe(o)
+	own, older := c.describe(o)
 	measure(c.set, statusName(o.Kind, suffix), v, append(own, labels...)...)
 	if older != nil {
 		measure(c.set, statusName("", suffix), v, append(older, labels...)...)
@@ -175,24 +175,17 @@ func (c *Conditions) each(o Object, suffix string, v float64, measure func(*Set,
 }
 
 // describe returns the labels that tell what an object is, in its kind's own metrics and in the older ones.
-func describe(o Object) (own, older []string) {
-	for _, t := range tracked {
+func (c *Conditions) describe(o Object) (own, older []string) {
+	for _, t := range c.set.kinds() {
 		if t.kind != o.Kind {
 			continue
 		}
-		for _, label := range t.extra {
-			own = append(own, label, o.Labels[objectLabels[label]])
+		for _, key := range t.extra {
+			own = append(own, whole(key), o.Labels[key])
 		}
 		if t.oldest != "" {
 			older = []string{"group", t.group, "kind", t.oldest}
 		}
 	}
 	return own, older
-}
-
-// objectLabels has the objects' labels that metrics carry, by the name that they have there.
-var objectLabels = map[string]string{
-	"karpenter_sh_nodepool":          "karpenter.sh/nodepool",
-	"karpenter_sh_initialized":       "karpenter.sh/initialized",
-	"karpenter_k8s_aws_ec2nodeclass": "karpenter.k8s.aws/ec2nodeclass",
 }

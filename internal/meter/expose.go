@@ -30,8 +30,8 @@ func (s *Set) Handler(others ...prometheus.Gatherer) http.Handler {
 				return // the scraper has gone
 			}
 		}
-		for _, m := range Table() {
-			s.families[m.Name].write(out)
+		for _, name := range s.order {
+			s.families[name].write(out)
 		}
 		_ = out.Flush() // likewise
 	})

@@ -97,7 +97,7 @@ func TestScrapeIsWhatARegistryGathers(t *testing.T) {
 
 // BenchmarkScrape is a scrape of 20,000 pods and 1,000 nodes.
 func BenchmarkScrape(b *testing.B) {
-	s := New(prometheus.NewRegistry())
+	s := New(prometheus.NewRegistry(), benchCloud())
 	benchSeries(s)
 	handler := s.Handler()
 	b.ReportAllocs()
@@ -106,12 +106,19 @@ func BenchmarkScrape(b *testing.B) {
 	}
 }
 
+// benchCloud has as many labels of nodes as are filled on a common node.
+func benchCloud() Cloud {
+	c := testCloud
+	for i := len(wellKnown); i < 22; i++ {
+		c.NodeLabels = append(c.NodeLabels, fmt.Sprintf("example.com/instance-property-%d", i))
+	}
+	return c
+}
+
 func benchSeries(s *Set) {
 	labels := map[string]string{}
-	for i, key := range wellKnown {
-		if i < 22 {
-			labels[key] = "value-of-" + snake(key)
-		}
+	for _, key := range s.wellKnown {
+		labels[key] = "value-of-" + Snake(key)
 	}
 	var pods, nodes []string
 	for i := range 20_000 {
@@ -128,7 +135,7 @@ func benchSeries(s *Set) {
 	for _, name := range []Name{NodesAllocatable, NodesTotalPodRequests, NodesTotalPodLimits, NodesTotalDaemonRequests, NodesTotalDaemonLimits, NodesSystemOverhead} {
 		s.Live(name, func(show Show) {
 			for _, node := range nodes {
-				named := NodeLabels(labels, "node_name", node)
+				named := s.NodeLabels(labels, "node_name", node)
 				for _, resource := range []string{"cpu", "memory", "pods", "ephemeral-storage"} {
 					show(1, append(named, "resource_type", resource)...)
 				}
@@ -145,7 +152,7 @@ func (d *discard) WriteHeader(int)             {}
 
 func BenchmarkPromhttp(b *testing.B) {
 	reg := prometheus.NewRegistry()
-	s := New(reg)
+	s := New(reg, benchCloud())
 	benchSeries(s)
 	h := promhttp.HandlerFor(reg, promhttp.HandlerOpts{DisableCompression: true})
 	b.ReportAllocs()

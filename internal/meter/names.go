@@ -1,7 +1,7 @@
 package meter
 
 // Name names a metric: the full name without the prefix "karpenter_". Names that other libraries coined (operator_…,
-// aws_sdk_go_…, client_go_…) have no prefix and stand for themselves.
+// client_go_…) have no prefix and stand for themselves.
 type Name string
 
 // NodeClaims (O1–O4, O6–O8).
@@ -119,7 +119,7 @@ const (
 	Refused Name = "metrics_refused_total"
 )
 
-// AWS (aws §7.5).
+// What every provider may do (aws §7.5).
 const (
 	InterruptionReceived      Name = "interruption_received_messages_total"
 	InterruptionDeleted       Name = "interruption_deleted_messages_total"
@@ -133,12 +133,6 @@ const (
 	TerminationFailures       Name = "cloudprovider_instance_termination_failures_total"
 	BatchTime                 Name = "cloudprovider_batcher_batch_time_seconds"
 	BatchSize                 Name = "cloudprovider_batcher_batch_size"
-	UserDataBytes             Name = "ec2nodeclasses_userdata_bytes"
-	SDKRequests               Name = "aws_sdk_go_request_total"
-	SDKRetries                Name = "aws_sdk_go_request_retry_count"
-	SDKDuration               Name = "aws_sdk_go_request_duration_seconds"
-	SDKAttempts               Name = "aws_sdk_go_request_attempt_total"
-	SDKAttemptDuration        Name = "aws_sdk_go_request_attempt_duration_seconds"
 )
 
 // Names of the v1beta1 days that have no successor to follow and are counted on their own (A76).

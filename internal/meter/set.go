@@ -33,6 +33,8 @@ type Metric struct {
 	Buckets []float64
 	// Most is how many series there may be; zero stands for maxSeries.
 	Most int
+	// Bare says that the name stands for itself, without a prefix of ours.
+	Bare bool
 	// Start lists, as values of the first label, series that exist from the start, so that the first increase is seen.
 	Start []string
 
@@ -44,8 +46,8 @@ type Metric struct {
 
 // Full is the name that Prometheus sees.
 func (m Metric) Full() string {
-	for _, bare := range []string{"operator_", "client_go_", "aws_sdk_go_"} {
-		if strings.HasPrefix(string(m.Name), bare) {
+	for _, bare := range []string{"operator_", "client_go_"} {
+		if m.Bare || strings.HasPrefix(string(m.Name), bare) {
 			return string(m.Name)
 		}
 	}
@@ -55,21 +57,26 @@ func (m Metric) Full() string {
 // Set counts. It is safe for concurrent use; a nil Set does nothing.
 type Set struct {
 	families map[Name]*family
+	// order is that of the table.
+	order []Name
 	// kept collects all but live gauges.
 	kept *prometheus.Registry
+	// tracked are the kinds whose conditions are measured; wellKnown and snaked the labels of nodes, as nodes and metrics have them.
+	tracked           []trackedKind
+	wellKnown, snaked []string
 }
 
-// New registers every metric of the table. It panics when a name is taken, which is a mistake of whoever wires two sets to
+// New registers every metric of the table with a provider, whose part may be empty. It panics when a name is taken, which is a mistake of whoever wires two sets to
 // one registry.
-func New(reg prometheus.Registerer) *Set {
-	s := &Set{families: map[Name]*family{}, kept: prometheus.NewRegistry()}
-	for _, m := range Table() {
+func New(reg prometheus.Registerer, c Cloud) *Set {
+	s := &Set{families: map[Name]*family{}, kept: prometheus.NewRegistry(), tracked: c.tracked(), wellKnown: c.WellKnown(), snaked: snakes(c.WellKnown())}
+	for _, m := range Table(c) {
 		f := newFamily(m)
-		s.families[m.Name] = f
+		s.families[m.Name], s.order = f, append(s.order, m.Name)
 		reg.MustRegister(f)
 		s.kept.MustRegister(keptOnly{f})
 	}
-	for _, m := range Table() {
+	for _, m := range Table(c) {
 		if m.Follows != "" {
 			s.families[m.Follows].old = append(s.families[m.Follows].old, s.families[m.Name])
 		}
@@ -81,6 +88,14 @@ func New(reg prometheus.Registerer) *Set {
 		}
 	}
 	return s
+}
+
+// kinds are those whose conditions are measured.
+func (s *Set) kinds() []trackedKind {
+	if s == nil {
+		return nil
+	}
+	return s.tracked
 }
 
 // Add adds to a counter. labels are key, value pairs; those that are missing are empty.

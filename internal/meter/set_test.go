@@ -15,7 +15,7 @@ import (
 func newSet(t *testing.T) (*Set, *prometheus.Registry) {
 	t.Helper()
 	reg := prometheus.NewRegistry()
-	return New(reg), reg
+	return New(reg, testCloud), reg
 }
 
 // expect compares the metrics of those names with lines in Prometheus' text form.

@@ -2,10 +2,10 @@ package meter
 
 import "slices"
 
-// Table is every metric.
-func Table() []Metric {
-	return slices.Concat(claimMetrics(), nodeMetrics(), clusterMetrics(), podMetrics(), poolMetrics(), schedulerMetrics(),
-		disruptionMetrics(), processMetrics(), awsMetrics(), statusMetrics(), olderMetrics())
+// Table is every metric of a controller with that provider.
+func Table(c Cloud) []Metric {
+	return slices.Concat(claimMetrics(), nodeMetrics(c), clusterMetrics(), podMetrics(), poolMetrics(), schedulerMetrics(),
+		disruptionMetrics(), processMetrics(), cloudMetrics(), c.Metrics, statusMetrics(c), olderMetrics())
 }
 
 func claimMetrics() []Metric {
@@ -42,8 +42,8 @@ func claimMetrics() []Metric {
 	}
 }
 
-func nodeMetrics() []Metric {
-	perNode := slices.Concat([]string{"node_name", "phase", "managed"}, snakes())
+func nodeMetrics(c Cloud) []Metric {
+	perNode := slices.Concat([]string{"node_name", "phase", "managed"}, snakes(c.WellKnown()))
 	perResource := append(slices.Clone(perNode), "resource_type")
 	gauge := func(name Name, help string) Metric {
 		return Metric{Name: name, Kind: Gauge, ID: "O12", Labels: perResource, Most: maxWide, Help: help}

@@ -74,7 +74,7 @@ func follow(name, of Name, labels []string, takes map[string]string) Metric {
 // successors are the metrics that older names may follow.
 var successors = func() map[Name]Metric {
 	found := map[Name]Metric{}
-	for _, list := range [][]Metric{claimMetrics(), nodeMetrics(), podMetrics(), poolMetrics(), schedulerMetrics(), disruptionMetrics(), awsMetrics()} {
+	for _, list := range [][]Metric{claimMetrics(), nodeMetrics(Cloud{}), podMetrics(), poolMetrics(), schedulerMetrics(), disruptionMetrics(), cloudMetrics()} {
 		for _, m := range list {
 			found[m.Name] = m
 		}

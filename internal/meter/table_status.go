@@ -1,33 +1,48 @@
 package meter
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Tracked are the kinds whose conditions are measured (O45), by the word that their metrics carry.
 type Tracked string
 
-// Kinds with conditions.
+// Kinds with conditions. A provider's kind of node class is one more.
 const (
-	NodeClaim    Tracked = "nodeclaim"
-	NodePool     Tracked = "nodepool"
-	Node         Tracked = "node"
-	EC2NodeClass Tracked = "ec2nodeclass"
-	Buffer       Tracked = "capacitybuffer"
-	NodeOverlay  Tracked = "nodeoverlay"
+	NodeClaim   Tracked = "nodeclaim"
+	NodePool    Tracked = "nodepool"
+	Node        Tracked = "node"
+	Buffer      Tracked = "capacitybuffer"
+	NodeOverlay Tracked = "nodeoverlay"
 )
 
-// tracked has the labels of an object that its metrics carry, and how the older metrics without a kind in their name call
+// Class is the provider's kind of node class.
+func (c Cloud) Class() Tracked { return Tracked(strings.ToLower(c.Kind)) }
+
+// trackedKind has the labels of an object that its metrics carry, and how the older metrics without a kind in their name call
 // it; nodes never had those.
-var tracked = []struct {
+type trackedKind struct {
 	kind          Tracked
 	extra         []string
 	group, oldest string
-}{
-	{NodeClaim, []string{"karpenter_sh_nodepool", "karpenter_k8s_aws_ec2nodeclass"}, "karpenter.sh", "NodeClaim"},
-	{NodePool, nil, "karpenter.sh", "NodePool"},
-	{Node, []string{"karpenter_sh_nodepool", "karpenter_k8s_aws_ec2nodeclass", "karpenter_sh_initialized"}, "", ""},
-	{EC2NodeClass, nil, "karpenter.k8s.aws", "EC2NodeClass"},
-	{Buffer, nil, "autoscaling.x-k8s.io", "CapacityBuffer"},
-	{NodeOverlay, nil, "karpenter.sh", "NodeOverlay"},
+}
+
+func (c Cloud) tracked() []trackedKind {
+	class := c.Group + "/" + string(c.Class()) // the label by which nodes and claims name theirs
+	all := []trackedKind{
+		{NodeClaim, []string{"karpenter.sh/nodepool", class}, "karpenter.sh", "NodeClaim"},
+		{NodePool, nil, "karpenter.sh", "NodePool"},
+		{Node, []string{"karpenter.sh/nodepool", class, "karpenter.sh/initialized"}, "", ""},
+		{c.Class(), nil, c.Group, c.Kind},
+		{Buffer, nil, "autoscaling.x-k8s.io", "CapacityBuffer"},
+		{NodeOverlay, nil, "karpenter.sh", "NodeOverlay"},
+	}
+	if c.Kind != "" {
+		return all
+	}
+	all[0].extra, all[2].extra = []string{"karpenter.sh/nodepool"}, []string{"karpenter.sh/nodepool", "karpenter.sh/initialized"}
+	return slices.Delete(all, 3, 4)
 }
 
 // Suffixes of the status metrics of a kind.
@@ -48,10 +63,14 @@ func statusName(kind Tracked, suffix string) Name {
 	return Name("operator_" + string(kind) + "_" + suffix)
 }
 
-func statusMetrics() []Metric {
+func statusMetrics(c Cloud) []Metric {
 	all := statusOf("", "an object (older name, without the kind in it)", []string{"group", "kind"}, short())
-	for _, t := range tracked {
-		all = append(all, statusOf(t.kind, "a "+string(t.kind), t.extra, doubling(.5, 15))...)
+	for _, t := range c.tracked() {
+		labels := make([]string, len(t.extra))
+		for i, key := range t.extra {
+			labels[i] = whole(key)
+		}
+		all = append(all, statusOf(t.kind, "a "+string(t.kind), labels, doubling(.5, 15))...)
 	}
 	return all
 }

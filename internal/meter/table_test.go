@@ -1,4 +1,4 @@
-package meter
+package meter_test
 
 import (
 	"flag"
@@ -10,9 +10,23 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"karpenter/internal/clouds"
+	"karpenter/internal/meter"
 )
 
 var update = flag.Bool("update", false, "rewrite docs/reference/metrics.md")
+
+// own is the part of the provider whose names dashboards have relied on for longest.
+var own = clouds.Plugins()[0].Metrics()
+
+func snakes() []string {
+	var all []string
+	for _, key := range own.WellKnown() {
+		all = append(all, meter.Snake(key))
+	}
+	return all
+}
 
 // golden are the names that dashboards rely on, with kind and labels, by feature. Of metrics by node only the labels that
 // are not those of the node are listed.
@@ -145,7 +159,7 @@ func goldenStatus() []string {
 }
 
 // line is a metric as the golden list has it.
-func line(m Metric) string {
+func line(m meter.Metric) string {
 	labels := slices.Clone(m.Labels)
 	if m.ID == "O12" || m.ID == "O13" {
 		labels = slices.DeleteFunc(labels, func(label string) bool { return slices.Contains(snakes(), label) })
@@ -156,7 +170,7 @@ func line(m Metric) string {
 
 func TestO1_O48_A76_TheTableIsComplete(t *testing.T) {
 	got := map[string][]string{}
-	for _, m := range Table() {
+	for _, m := range meter.Table(own) {
 		got[m.ID] = append(got[m.ID], line(m))
 		if m.Help == "" || m.ID == "" {
 			t.Errorf("%s has no help or no feature", m.Name)
@@ -169,32 +183,6 @@ func TestO1_O48_A76_TheTableIsComplete(t *testing.T) {
 	}
 	if diff := cmp.Diff(golden, got); diff != "" {
 		t.Errorf("the table differs from the list (-want +got):\n%s", diff)
-	}
-}
-
-func TestO12_NodeMetricsCarryTheNodesLabels(t *testing.T) {
-	for _, label := range []string{"nodepool", "zone", "region", "instance_type", "arch", "os", "capacity_type", "windows_build", "instance_family", "ec2nodeclass", "zone_id"} {
-		for _, m := range nodeMetrics() {
-			if (m.ID == "O12" || m.ID == "O13") && !slices.Contains(m.Labels, label) {
-				t.Errorf("%s lacks the label %s", m.Name, label)
-			}
-		}
-	}
-	got := NodeLabels(map[string]string{"karpenter.sh/nodepool": "p", "kubernetes.io/arch": "arm64", "foreign/label": "x"}, "node_name", "n")
-	if diff := cmp.Diff([]string{"node_name", "n", "nodepool", "p", "arch", "arm64"}, got); diff != "" {
-		t.Errorf("labels of a node (-want +got):\n%s", diff)
-	}
-}
-
-func TestO19_Buckets(t *testing.T) {
-	if got := durations(); len(got) != 45 || got[0] != .005 || got[44] != 600 || !slices.IsSorted(got) {
-		t.Errorf("durations: got %v", got)
-	}
-	if got := doubling(.5, 15); got[14] != 8192 {
-		t.Errorf("doubling: got %v", got)
-	}
-	if got := lifetimes(); got[0] != 900 || got[20] != 30*86400 || !slices.IsSorted(got) {
-		t.Errorf("lifetimes: got %v", got)
 	}
 }
 
@@ -224,29 +212,47 @@ func TestMetricsPage(t *testing.T) {
 
 func render() string {
 	var b strings.Builder
-	b.WriteString("| metric | kind | labels | meaning |\n| --- | --- | --- | --- |\n")
-	for _, m := range Table() {
-		var labels []string
-		for _, label := range m.Labels {
-			if perNode := m.ID == "O12" || m.ID == "O13"; !perNode || !slices.Contains(snakes(), label) {
-				labels = append(labels, "`"+label+"`")
+	known, heading := map[meter.Name]bool{}, "| metric | kind | labels | meaning |\n| --- | --- | --- | --- |\n"
+	for i, p := range clouds.Plugins() {
+		if i > 0 {
+			fmt.Fprintf(&b, "\n## With `PROVIDER=%s`\n\n", p.Name)
+		}
+		b.WriteString(heading)
+		for _, m := range meter.Table(p.Metrics()) {
+			if !known[m.Name] {
+				known[m.Name] = true
+				row(&b, m)
 			}
 		}
-		if m.ID == "O12" || m.ID == "O13" {
-			labels = append(labels, "[the node's](#labels-of-nodes)")
-		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", m.Full(), m.Kind, strings.Join(labels, ", "), m.Help)
 	}
 	b.WriteString("\n## Labels of nodes\n\nMetrics by node carry those of these labels that the node has, without their domain:\n\n")
-	for _, key := range wellKnown {
-		fmt.Fprintf(&b, "- `%s`: `%s`\n", snake(key), key)
+	for _, p := range clouds.Plugins() {
+		for _, key := range p.Meter.WellKnown() {
+			if !known[meter.Name(key)] {
+				known[meter.Name(key)] = true
+				fmt.Fprintf(&b, "- `%s`: `%s`\n", meter.Snake(key), key)
+			}
+		}
 	}
 	return b.String()
 }
 
+func row(b *strings.Builder, m meter.Metric) {
+	var labels []string
+	for _, label := range m.Labels {
+		if perNode := m.ID == "O12" || m.ID == "O13"; !perNode || !slices.Contains(snakes(), label) {
+			labels = append(labels, "`"+label+"`")
+		}
+	}
+	if m.ID == "O12" || m.ID == "O13" {
+		labels = append(labels, "[the node's](#labels-of-nodes)")
+	}
+	fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", m.Full(), m.Kind, strings.Join(labels, ", "), m.Help)
+}
+
 func TestEveryNameIsRegisteredOnce(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
-	New(reg)
+	meter.New(reg, own)
 	if _, err := reg.Gather(); err != nil {
 		t.Error(err)
 	}

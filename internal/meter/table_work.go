@@ -93,9 +93,9 @@ func processMetrics() []Metric {
 	}
 }
 
-func awsMetrics() []Metric {
+// cloudMetrics are those of what every provider may do.
+func cloudMetrics() []Metric {
 	offering, zone := []string{"instance_type", "capacity_type", "zone"}, []string{"zone", "zone_id"}
-	call := []string{"service", "action", "code"}
 	return []Metric{
 		{Name: InterruptionReceived, Kind: Counter, ID: "aws-7.5", Labels: []string{"message_type"}, Help: "Messages from the interruption queue, by kind."},
 		{Name: InterruptionDeleted, Kind: Counter, ID: "aws-7.5", Help: "Messages that were dealt with and removed from the interruption queue."},
@@ -103,7 +103,7 @@ func awsMetrics() []Metric {
 			Name: InterruptionQueueDuration, Kind: Histogram, ID: "aws-7.5", Buckets: durations(),
 			Help: "Time from the event until its message was dealt with.",
 		},
-		{Name: InstanceStatusUnhealthy, Kind: Counter, ID: "aws-7.5", Labels: []string{"category"}, Help: "Instances that EC2's status checks called unhealthy."},
+		{Name: InstanceStatusUnhealthy, Kind: Counter, ID: "aws-7.5", Labels: []string{"category"}, Help: "Instances that the cloud's status checks called unhealthy."},
 		{
 			Name: OfferingPrice, Kind: Gauge, ID: "aws-7.5", Labels: offering, Most: maxWide,
 			Help: "Price per hour that decisions are made with.",
@@ -113,30 +113,15 @@ func awsMetrics() []Metric {
 		{Name: InstanceTypeMemory, Kind: Gauge, ID: "aws-7.5", Labels: []string{"instance_type"}, Help: "Memory of an instance type."},
 		{
 			Name: LaunchFailures, Kind: Counter, ID: "aws-7.5", Labels: append(zone, "capacity_type", "reason"),
-			Help: "Launches that EC2 refused, by its reason.",
+			Help: "Launches that the cloud refused, by its reason.",
 		},
-		{Name: TerminationFailures, Kind: Counter, ID: "aws-7.5", Labels: zone, Help: "Instances that EC2 refused to end."},
+		{Name: TerminationFailures, Kind: Counter, ID: "aws-7.5", Labels: zone, Help: "Instances that the cloud refused to end."},
 		{
 			Name: BatchTime, Kind: Histogram, ID: "aws-7.5", Labels: []string{"batcher"}, Buckets: durations(),
 			Help: "For how long requests were gathered before one call was made for all.",
 		},
 		{Name: BatchSize, Kind: Histogram, ID: "aws-7.5", Labels: []string{"batcher"}, Buckets: batchSizes(), Help: "Requests that one call was made for."},
-		{Name: UserDataBytes, Kind: Gauge, ID: "aws-7.5", Labels: []string{"nodeclass"}, Help: "Size of the user data that a class makes."},
-		{Name: SDKRequests, Kind: Counter, ID: "aws-7.5", Labels: call, Help: "Calls to AWS, attempts of one call counted once, by the status of the last answer."},
-		{Name: SDKRetries, Kind: Histogram, ID: "aws-7.5", Labels: call, Buckets: []float64{0, 1, 2, 3, 4, 5, 10}, Help: "Attempts after the first, by call."},
-		{Name: SDKDuration, Kind: Histogram, ID: "aws-7.5", Labels: call, Buckets: growing(), Help: "Time that calls to AWS took, attempts and waits included."},
-		{Name: SDKAttempts, Kind: Counter, ID: "aws-7.5", Labels: call, Help: "Attempts at calls to AWS, by the status of the answer."},
-		{Name: SDKAttemptDuration, Kind: Histogram, ID: "aws-7.5", Labels: call, Buckets: growing(), Help: "Time that single attempts took."},
 	}
-}
-
-// growing are 10 ms to 22 s, each half as much again as the one before.
-func growing() []float64 {
-	buckets := make([]float64, 20)
-	for i, v := 0, .01; i < len(buckets); i, v = i+1, v*1.5 {
-		buckets[i] = v
-	}
-	return buckets
 }
 
 // batchSizes are 1 to 1,000.

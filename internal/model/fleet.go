@@ -47,6 +47,8 @@ type FleetNode struct {
 	PodSlots Amount   `json:"podSlots"`
 	// Other are further resources that the node has: GPUs and the like.
 	Other []OtherAmount `json:"other,omitempty"`
+	// Spare is the room that the node holds for CapacityBuffers, as decided last. No pod requests it, so that no amount above counts it.
+	Spare []Spare `json:"spare,omitempty"`
 	// Removable says whether the node could be removed now, yes or no; it is missing while that is not known. Reason and Why are those of the move, or Why it stays.
 	Removable string      `json:"removable,omitempty"`
 	Reason    string      `json:"reason,omitempty"`
@@ -125,6 +127,8 @@ type Totals struct {
 	Memory   Amount  `json:"memoryBytes"`
 	PodSlots Amount  `json:"podSlots"`
 	Pending  int     `json:"pendingPods"`
+	// Spare is the room that nodes hold for each CapacityBuffer.
+	Spare []Spare `json:"spare,omitempty"`
 	// CapacityTypes and Pools are the parts of the fleet, the most expensive first.
 	CapacityTypes []Portion `json:"capacityTypes"`
 	Pools         []Portion `json:"pools"`
@@ -268,7 +272,7 @@ func AddUp(nodes []*FleetNode, pending int) Totals {
 		}
 	}
 	t.PerMonth = t.PerHour * HoursPerMonth
-	t.CapacityTypes, t.Pools = portions(types), portions(pools)
+	t.CapacityTypes, t.Pools, t.Spare = portions(types), portions(pools), addSpare(nodes)
 	return t
 }
 
@@ -307,6 +311,7 @@ type verdict struct {
 	reason string
 	why    why.Reason
 	saves  float64
+	spare  []Spare
 }
 
 // Judge reads a decision about nodes, and the world that it was made from.
@@ -315,30 +320,40 @@ func Judge(s *world.Snapshot, d *disrupt.Decision) Verdicts {
 	for _, m := range d.Moves {
 		saves := m.Saves / float64(max(1, len(m.Nodes)))
 		for _, name := range m.Nodes {
-			out[name] = verdict{string(m.Reason), m.Why, saves}
+			out[name] = verdict{reason: string(m.Reason), why: m.Why, saves: saves}
 		}
 	}
 	for _, k := range d.Kept {
 		out[s.Nodes[k.Node].Name] = verdict{why: k.Why}
 	}
+	for node, spare := range SpareRoom(s, d) {
+		v := out[s.Nodes[node].Name]
+		v.spare = spare
+		out[s.Nodes[node].Name] = v
+	}
 	return out
 }
 
-// Apply shows what is known of whether nodes could be removed; nil is that nothing is known. Nodes that have begun to be deleted since
-// they were judged are not asked about any more.
+// Apply shows what is known of whether nodes could be removed, and of the room that they hold for buffers; nil is that nothing is known.
+// Nodes that have begun to be deleted since they were judged are not asked about any more.
 func (f *Fleet) Apply(known Verdicts) {
+	rows := make([]*FleetNode, len(f.Nodes))
 	for i := range f.Nodes {
 		n := &f.Nodes[i]
-		v, ok := known[n.Name()]
+		rows[i] = n
+		v := known[n.Name()]
+		if n.Spare = nil; n.State != NodeDeleting {
+			n.Spare = v.spare
+		}
 		switch {
-		case !ok:
+		case v.reason == "" && v.why.Code == "":
 		case v.reason == "":
 			n.Removable, n.Why = "no", &v.why
 		case n.State != NodeDeleting:
 			n.Removable, n.Reason, n.Why, n.Saves = "yes", v.reason, &v.why, v.saves
 		}
 	}
-	f.Decided = known != nil
+	f.Decided, f.Totals.Spare = known != nil, addSpare(rows)
 }
 
 // Verdict says in one line why the node stays, or why and how it could be removed.

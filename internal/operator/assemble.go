@@ -31,7 +31,7 @@ type World struct {
 // port.
 func Assemble(ctx context.Context, world World) error {
 	p := &process{
-		options: world.Options, version: world.Version, clock: world.Clock, log: world.Log, set: meter.New(prometheus.NewRegistry()),
+		options: world.Options, version: world.Version, clock: world.Clock, log: world.Log, set: meter.New(prometheus.NewRegistry(), world.Options.Meter),
 		dog: NewWatchdog(world.Clock, nil), ready: newReadiness(partCaches), began: world.Clock.Now(), shared: true,
 	}
 	w := &wiring{

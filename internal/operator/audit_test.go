@@ -104,7 +104,7 @@ func newAuditor(tb testing.TB, api *pages) (*auditor, *testingclock.FakeClock) {
 	}
 	clock := testingclock.NewFakeClock(time.Unix(1_700_000_000, 0))
 	a := &auditor{
-		mirror: state.NewMirror(state.MirrorOptions{Now: clock.Now}), live: api, scheme: scheme, clock: clock, set: meter.New(prometheus.NewRegistry()),
+		mirror: state.NewMirror(state.MirrorOptions{Now: clock.Now}), live: api, scheme: scheme, clock: clock, set: meter.New(prometheus.NewRegistry(), meter.Cloud{}),
 		log: slog.New(slog.DiscardHandler), kinds: []audited{{kind: &corev1.Pod{}}, {kind: &corev1.Node{}}},
 	}
 	for _, n := range api.nodes {
@@ -132,7 +132,7 @@ func TestS12_TheMirrorIsHeldAgainstTheAPI(t *testing.T) {
 	api := newPages(2, 2*auditPage+7)
 	a, clock := newAuditor(t, api)
 	log, registry := &bytes.Buffer{}, prometheus.NewRegistry()
-	a.set, a.log = meter.New(registry), slog.New(slog.NewTextHandler(log, nil))
+	a.set, a.log = meter.New(registry, meter.Cloud{}), slog.New(slog.NewTextHandler(log, nil))
 	if done, err := a.step(t.Context()); done || err != nil || api.calls != 0 {
 		t.Errorf("before the mirror is filled %d lists are read; %v", api.calls, err)
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 	"karpenter/internal/meter"
 )
 

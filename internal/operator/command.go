@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/utils/clock"
 
-	"karpenter/internal/plug"
+	"karpenter/cloud/plug"
 )
 
 // NewCommand returns the command that runs the controller with one of the providers. version is the program's; the first provider is
@@ -20,10 +20,15 @@ func NewCommand(version string, providers ...plug.Plugin) *cobra.Command {
 		Use:   "controller",
 		Short: "Run the controller against the cluster that KUBECONFIG names, or that it runs in",
 		Long: `Run the controller until it is told to end. It reaches the API server by the file that KUBECONFIG names, or from inside the
-cluster, and AWS by the SDK's own environment (AWS_REGION, credentials, AWS_ENDPOINT_URL). Every flag is also a variable of
-the environment, in capitals and with underscores; the flag wins.`,
-		Example: `  CLUSTER_NAME=my-cluster AWS_REGION=us-west-2 KUBECONFIG=~/.kube/config SYSTEM_NAMESPACE=kube-system karpenter controller`,
-		Args:    cobra.NoArgs,
+cluster. Every flag is also a variable of the environment, in capitals and with underscores; the flag wins.`,
+		Args: cobra.NoArgs,
+	}
+	for i, p := range providers {
+		cmd.Long += "\n" + p.Help
+		if i > 0 {
+			cmd.Example += "\n"
+		}
+		cmd.Example += "  " + p.Example + " KUBECONFIG=~/.kube/config SYSTEM_NAMESPACE=kube-system karpenter controller"
 	}
 	flags := cmd.Flags()
 	settings := Settings(providers...)

@@ -16,8 +16,8 @@ import (
 	"k8s.io/utils/clock"
 
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/cloud"
-	"karpenter/internal/plug"
+	"karpenter/cloud"
+	"karpenter/cloud/plug"
 )
 
 // Waits between attempts at what must succeed before anything else can be done.

@@ -1,6 +1,6 @@
 package operator
 
-import "karpenter/internal/setting"
+import "karpenter/cloud/setting"
 
 // Gates are features that can be turned on and off (O63).
 type Gates struct {

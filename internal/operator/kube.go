@@ -24,7 +24,7 @@ import (
 	bufferv1 "karpenter/api/autoscaling/v1beta1"
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/api/karpenter/v1alpha1"
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 	"karpenter/internal/meter"
 )
 

@@ -46,7 +46,7 @@ func (w *wiring) observability(context.Context) error {
 func (w *wiring) observeCluster(watching *observer) {
 	conditions := meter.NewConditions(w.set, w.clock.Now)
 	pods := newPodGauges(w.set, w.clock.Now)
-	nodes := &nodeGauges{view: w.mirror.View, now: w.clock.Now}
+	nodes := &nodeGauges{view: w.mirror.View, set: w.set, now: w.clock.Now}
 	watching.handlers = []handling{{&corev1.Node{}, pods.nodeHandler()}, {&corev1.Pod{}, pods.handler()}}
 	for _, kind := range w.trackedKinds(w.buffer != nil && w.buffersServed() == nil) {
 		status := &statusWatch{conditions: conditions, recorder: w.recorder, kind: kind}
@@ -55,7 +55,7 @@ func (w *wiring) observeCluster(watching *observer) {
 	offerings := watching.begin
 	watching.begin = func() {
 		offerings()
-		nodes.show(w.set)
+		nodes.show()
 	}
 }
 

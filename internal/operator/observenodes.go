@@ -17,6 +17,7 @@ import (
 // nodeGauges shows nodes, what runs on them, and how full the cluster is (O12–O14).
 type nodeGauges struct {
 	view func() *state.View
+	set  *meter.Set
 	now  func() time.Time
 
 	mu   sync.Mutex
@@ -43,7 +44,8 @@ var nodeMetrics = []meter.Name{
 }
 
 // show has the metrics made from now on, whenever somebody looks.
-func (g *nodeGauges) show(set *meter.Set) {
+func (g *nodeGauges) show() {
+	set := g.set
 	for _, name := range nodeMetrics {
 		set.Live(name, func(show meter.Show) {
 			var labels []string
@@ -81,7 +83,7 @@ func (g *nodeGauges) current() []*nodeSums {
 			if had := g.sums[n.Object.Name]; had != nil && had.of == n {
 				sums[n.Object.Name] = had
 			} else {
-				sums[n.Object.Name] = &nodeSums{of: n, labels: slices.Clip(nodeLabels(n)), amounts: addUp(n)}
+				sums[n.Object.Name] = &nodeSums{of: n, labels: slices.Clip(g.labels(n)), amounts: addUp(n)}
 			}
 		}
 		g.last, g.sums = view, sums
@@ -89,9 +91,9 @@ func (g *nodeGauges) current() []*nodeSums {
 	return slices.Collect(maps.Values(g.sums))
 }
 
-func nodeLabels(n *state.Node) []string {
+func (g *nodeGauges) labels(n *state.Node) []string {
 	managed := strconv.FormatBool(n.Object.Labels[karpv1.NodePoolLabelKey] != "")
-	return meter.NodeLabels(n.Object.Labels, "node_name", n.Object.Name, "phase", string(n.Object.Status.Phase), "managed", managed)
+	return g.set.NodeLabels(n.Object.Labels, "node_name", n.Object.Name, "phase", string(n.Object.Status.Phase), "managed", managed)
 }
 
 func addUp(n *state.Node) []nodeAmount {

@@ -2,7 +2,6 @@ package operator
 
 import (
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -39,7 +38,7 @@ func (w *wiring) trackedKinds(buffers bool) []trackedKind {
 	kinds := []trackedKind{
 		{meter.NodeClaim, &karpv1.NodeClaim{}, karpv1.TerminationFinalizer, func(o client.Object) []meter.Condition { return ours(o.(*karpv1.NodeClaim).Status.Conditions) }},
 		{meter.NodePool, &karpv1.NodePool{}, karpv1.TerminationFinalizer, func(o client.Object) []meter.Condition { return ours(o.(*karpv1.NodePool).Status.Conditions) }},
-		{meter.Tracked(strings.ToLower(class.GroupVersionKind.Kind)), class.New(), class.Finalizer, func(o client.Object) []meter.Condition { return ours(class.Conditions(o)) }},
+		{w.options.Meter.Class(), class.New(), class.Finalizer, func(o client.Object) []meter.Condition { return ours(class.Conditions(o)) }},
 		{meter.Node, &corev1.Node{}, karpv1.TerminationFinalizer, func(o client.Object) []meter.Condition {
 			var found []meter.Condition
 			for _, c := range o.(*corev1.Node).Status.Conditions {

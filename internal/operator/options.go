@@ -7,9 +7,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"karpenter/internal/cloud"
-	"karpenter/internal/plug"
-	"karpenter/internal/setting"
+	"karpenter/cloud"
+	"karpenter/cloud/plug"
+	"karpenter/cloud/setting"
+	"karpenter/internal/meter"
 )
 
 // PreferencePolicy says what is made of preferred affinities and the like.
@@ -61,9 +62,10 @@ type Options struct {
 	DisableWebhook                      bool
 	WebhookPort, WebhookServicePort     int
 
-	// Provider is who makes nodes, Kind its kind of node class, and Cloud what its settings were read into.
+	// Provider is who makes nodes, Kind its kind of node class, Meter its metrics, and Cloud what its settings were read into.
 	Provider string
 	Kind     cloud.Kind
+	Meter    meter.Cloud
 	Cloud    plug.Cloud
 
 	// Warnings tell of settings that are understood and have no effect.
@@ -80,7 +82,7 @@ func ParseOptions(from Source, providers ...plug.Plugin) (*Options, error) {
 	err := from.Read(o.settings(providers))
 	for _, p := range providers {
 		if p.Name == o.Provider {
-			o.Kind, o.Cloud = p.Kind, p.New()
+			o.Kind, o.Meter, o.Cloud = p.Kind, p.Metrics(), p.New()
 			err = errors.Join(err, from.Read(o.Cloud.Settings(o.warn)))
 		}
 	}

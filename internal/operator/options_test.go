@@ -13,13 +13,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	awsv1 "karpenter/api/aws/v1"
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
+	"karpenter/cloud/plug"
+	"karpenter/cloud/setting"
 	"karpenter/internal/cloud/aws"
 	"karpenter/internal/cloud/aws/awsplug"
 	"karpenter/internal/clouds"
 	"karpenter/internal/engine/life"
-	"karpenter/internal/plug"
-	"karpenter/internal/setting"
+	"karpenter/internal/meter"
 )
 
 var update = flag.Bool("update", false, "rewrite docs/reference/flags.md")
@@ -51,7 +52,7 @@ func TestO60_O73_Defaults(t *testing.T) {
 	if got.Kind.GroupKind() != awsv1.EC2NodeClassGroupKind {
 		t.Errorf("the kind of node class is %v", got.Kind.GroupKind())
 	}
-	got.Cloud, got.Kind = nil, cloud.Kind{}
+	got.Cloud, got.Kind, got.Meter = nil, cloud.Kind{}, meter.Cloud{}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("defaults (-want +got):\n%s", diff)
 	}
@@ -83,7 +84,7 @@ func TestB1_InitializationTimeout(t *testing.T) {
 		}
 		wanted := life.DefaultLimits
 		wanted.Initialize = want
-		if got := (&wiring{process: &process{options: o}}).limits(); got != wanted {
+		if got := (&wiring{process: &process{options: o}, cloud: &plug.Wired{}}).limits(); got != wanted {
 			t.Errorf("%q: claims are judged by %+v, want %+v", value, got, wanted)
 		}
 	}
@@ -164,7 +165,7 @@ func TestProviders(t *testing.T) {
 		t.Errorf("got %+v, %v", o, err)
 	}
 	flags := NewCommand("1", append(clouds.Plugins(), plug.Plugin{Name: "paper", New: func() plug.Cloud { return &paper{} }})...).Flags()
-	if flags.Lookup("cluster-name") == nil || flags.Lookup("sheets") == nil || !strings.Contains(flags.Lookup("provider").Usage, "aws or paper") {
+	if flags.Lookup("cluster-name") == nil || flags.Lookup("sheets") == nil || !strings.Contains(flags.Lookup("provider").Usage, "or paper") {
 		t.Error("the command lacks flags of a provider")
 	}
 }

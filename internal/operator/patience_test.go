@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 )
 
 // scriptedLock answers what it is told to.

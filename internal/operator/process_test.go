@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"karpenter/internal/cloud/aws"
 	"karpenter/internal/meter"
 )
 
@@ -36,7 +37,7 @@ func TestO56_ControllerServesAndEnds(t *testing.T) {
 	if strings.Contains(metrics, `cause="misuse"`) {
 		t.Error("/metrics tells of calls that the table does not know")
 	}
-	for _, m := range meter.Table() {
+	for _, m := range meter.Table(aws.Meter()) {
 		if len(m.Labels) == 0 && !strings.Contains(metrics, m.Full()) {
 			t.Errorf("/metrics lacks %s", m.Full())
 		}

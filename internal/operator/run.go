@@ -26,10 +26,10 @@ import (
 	crmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"karpenter/cloud/plug"
 	"karpenter/internal/control"
 	"karpenter/internal/meter"
 	"karpenter/internal/operator/webhook"
-	"karpenter/internal/plug"
 )
 
 const (
@@ -85,7 +85,7 @@ type Process struct {
 // Run is the controller: it returns when the context ends, with nil, or when the lease is lost or it cannot go on.
 func Run(ctx context.Context, given Process) error {
 	p := &process{
-		options: given.Options, build: given.Build, clock: given.Clock, log: given.Log, set: meter.New(prometheus.NewRegistry()),
+		options: given.Options, build: given.Build, clock: given.Clock, log: given.Log, set: meter.New(prometheus.NewRegistry(), given.Options.Meter),
 		dog: NewWatchdog(given.Clock, crmetrics.Registry), ready: newReadiness(partKinds, partCloud, partCaches),
 		began: given.Clock.Now(),
 	}
@@ -293,7 +293,7 @@ func (w *wiring) webhook() error {
 		return nil
 	}
 	target := webhook.Target{ServiceNamespace: o.SystemNamespace, ServiceName: o.KarpenterService, ServicePort: o.webhookServicePort()}
-	server, err := webhook.Listen(w.config, target, webhook.Options{Clock: w.clock, Log: w.log}, o.WebhookPort)
+	server, err := webhook.Listen(w.config, target, webhook.Options{Class: w.served(), Clock: w.clock, Log: w.log}, o.WebhookPort)
 	if err != nil {
 		return fmt.Errorf("WEBHOOK_PORT=%d: %w", o.WebhookPort, err)
 	}

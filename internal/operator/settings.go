@@ -4,8 +4,8 @@ import (
 	"errors"
 	"strconv"
 
-	"karpenter/internal/plug"
-	"karpenter/internal/setting"
+	"karpenter/cloud/plug"
+	"karpenter/cloud/setting"
 )
 
 // Setting is one variable of the environment, which is also a flag.
@@ -161,7 +161,7 @@ func (o *Options) processSettings(providers []plug.Plugin) []Setting {
 			Set: setting.Text(&o.KarpenterService),
 		},
 		{
-			Env: "SYSTEM_NAMESPACE", ID: "aws-7.2", Help: "namespace that this process runs in",
+			Env: "SYSTEM_NAMESPACE", ID: "O69", Help: "namespace that this process runs in",
 			Set: setting.Text(&o.SystemNamespace),
 		},
 		{

@@ -12,7 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
+	"karpenter/cloud/plug"
 	"karpenter/internal/control"
 	"karpenter/internal/control/buffer"
 	"karpenter/internal/control/claim"
@@ -26,7 +27,6 @@ import (
 	"karpenter/internal/engine/life"
 	"karpenter/internal/engine/pack"
 	"karpenter/internal/ledger"
-	"karpenter/internal/plug"
 	"karpenter/internal/state"
 )
 
@@ -223,7 +223,7 @@ func (w *wiring) staticPools(context.Context) error {
 		return nil
 	}
 	return w.add(&replicas.Loop{
-		Client: w.m.GetClient(), Live: w.m.GetAPIReader(), Mirror: w.mirror, Creator: w.creator, Options: disrupt.Options{Pack: w.packing()}, Gate: w.health,
+		Client: w.m.GetClient(), Mirror: w.mirror, Creator: w.creator, Options: disrupt.Options{Pack: w.packing()}, Reading: w.reading(), Gate: w.health,
 		Clock: w.clock, Log: w.log.With("controller", "static.scaling"), Recorder: w.recorder, Meter: w.set, Beat: w.dog.Beat, Ledger: w.ledger,
 	})
 }
@@ -232,6 +232,9 @@ func (w *wiring) staticPools(context.Context) error {
 func (w *wiring) limits() life.Limits {
 	limits := life.DefaultLimits
 	limits.Initialize = w.options.InitializationTimeout
+	if w.cloud.LaunchTimeout > 0 {
+		limits.Launch = w.cloud.LaunchTimeout
+	}
 	return limits
 }
 

@@ -3,6 +3,7 @@ package web
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,6 +50,7 @@ type hub struct {
 	version  uint64
 	keys     []string // in order
 	nodes    map[string]*hubNode
+	spare    map[string][]model.Spare // room that nodes hold for buffers, by key
 	sections [len(sectionNames)]json.RawMessage
 	changes  []change // the latest last; the last one led to version
 	totals   *model.Totals
@@ -83,9 +85,10 @@ func (h *hub) refresh() uint64 {
 	now := h.src.Now()
 	view := h.src.View()
 	plan, _ := h.src.Plan()
-	decision, _, _ := h.src.Decision()
+	decision, input, _ := h.src.Decision()
 	var c change
-	if view != h.view && view != nil {
+	held := decision != h.decision && h.setSpare(decision, input)
+	if view != nil && (view != h.view || held) {
 		h.setNodes(view, &c)
 		totals := model.AddUp(h.rows(), len(view.World.Pending))
 		h.totals = &totals
@@ -126,17 +129,34 @@ func (h *hub) told() bool {
 	}
 }
 
+// setSpare takes note of the room that nodes hold for buffers, and says whether that is news.
+func (h *hub) setSpare(d *disrupt.Decision, in *disrupt.Input) bool {
+	spare := map[string][]model.Spare{}
+	if d != nil && in != nil {
+		for i, list := range model.SpareRoom(in.World, d) {
+			spare[keyOf(in.World.Nodes[i])] = list
+		}
+	}
+	same := maps.EqualFunc(spare, h.spare, slices.Equal[[]model.Spare])
+	h.spare = spare
+	return !same
+}
+
 // setNodes brings the nodes up to date.
 func (h *hub) setNodes(v *state.View, c *change) {
 	seen := make(map[string]bool, len(v.Nodes))
 	for _, n := range v.Nodes {
 		key := keyOf(n.World)
 		seen[key] = true
-		have := h.nodes[key]
-		if have != nil && have.from == n {
+		have, spare := h.nodes[key], h.spare[key]
+		if n.World.Deleting {
+			spare = nil
+		}
+		if have != nil && have.from == n && slices.Equal(have.model.Spare, spare) {
 			continue
 		}
 		node := newLiveNode(v.World, n)
+		node.Spare = spare
 		data, err := json.Marshal(node)
 		if err != nil {
 			continue // numbers and names only: cannot happen

@@ -26,12 +26,15 @@ type plannedNode struct {
 	CPU     model.Amount `json:"cpuMillicores"`
 	Memory  model.Amount `json:"memoryBytes"`
 	PodRows podList      `json:"podRows"`
+	// Spare is the room that it will hold for CapacityBuffers.
+	Spare []model.Spare `json:"spare,omitempty"`
 }
 
 // filledNode is a node that takes more pods.
 type filledNode struct {
-	Key     string  `json:"key"`
-	PodRows podList `json:"podRows"`
+	Key     string        `json:"key"`
+	PodRows podList       `json:"podRows"`
+	Spare   []model.Spare `json:"spare,omitempty"`
 }
 
 // plannedMove is a move that has not begun, with the rows of its pods.
@@ -59,7 +62,7 @@ func lookAhead(v *state.View, src Source) (*next, []*model.Pending) {
 		out.Add = append(out.Add, newPlannedNode(v.World, x.Node, x.Pods))
 	}
 	for _, x := range fills {
-		out.Filled = append(out.Filled, filledNode{keyOf(x.Node), podRows(v.World, x.Pods)})
+		out.Filled = append(out.Filled, filledNode{Key: keyOf(x.Node), PodRows: podRows(v.World, x.Pods)})
 	}
 	if d, in, at := src.Decision(); d != nil && in != nil {
 		out.DecisionAt = at.UTC()
@@ -69,7 +72,7 @@ func lookAhead(v *state.View, src Source) (*next, []*model.Pending) {
 }
 
 func newPlannedNode(s *world.Snapshot, n *pack.NewNode, pods []*world.Pod) plannedNode {
-	m := plannedNode{PlannedNode: model.PlannedNode{Node: model.NewNode(s, n), Why: n.Why}, PodRows: podRows(s, pods)}
+	m := plannedNode{PlannedNode: model.PlannedNode{Node: model.NewNode(s, n), Why: n.Why}, PodRows: podRows(s, world.Real(pods)), Spare: model.NewSpare(s, n.Pods)}
 	m.Pods = nil // the rows say it
 	if len(n.Choices) > 0 {
 		room := n.Choices[0].Type.Allocatable
@@ -99,7 +102,7 @@ func (x *next) moves(v *state.View, d *disrupt.Decision, s *world.Snapshot) {
 			out.Add = append(out.Add, newPlannedNode(s, n, n.Pods))
 		}
 		for _, f := range m.Filled {
-			out.Filled = append(out.Filled, filledNode{keyOf(f.Node), podRows(s, f.Pods)})
+			out.Filled = append(out.Filled, filledNode{keyOf(f.Node), podRows(s, world.Real(f.Pods)), model.NewSpare(s, f.Pods)})
 		}
 		x.Moves = append(x.Moves, out)
 	}

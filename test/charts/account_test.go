@@ -74,6 +74,7 @@ func account(t *testing.T, s *site) {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
 		return s.get(crd, "", "nodepools.karpenter.sh") == nil && len(crd.Spec.Conversion.Webhook.ClientConfig.CABundle) > 0
 	})
+	s.buffers(t)
 	claim := s.provision(t)
 	s.unplan(t, "pending") // it would be planned for again when its node goes
 	s.join(t, claim)

@@ -97,6 +97,9 @@ func (r *request) uses(right string) bool {
 		resource += "/" + r.ObjectRef.Subresource
 	}
 	fits := func(want, have string) bool { return want == "" || want == "*" || want == have }
+	if fields[1] == "*/*/scale" && r.ObjectRef.Subresource == "scale" {
+		fields[1] = resource
+	}
 	return r.Verb == fields[0] && resource == fields[1] && fits(fields[2], r.ObjectRef.Name) && fits(fields[3], r.ObjectRef.Namespace)
 }
 

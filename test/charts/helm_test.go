@@ -232,7 +232,7 @@ func TestTheChartsHaveTheDefinitions(t *testing.T) {
 		}
 	}
 	loose := h.render(t, "karpenter-crd", "--set", "keep=false")
-	if len(loose) != 5 || loose[0].GetAnnotations()["helm.sh/resource-policy"] != "" {
+	if len(loose) != len(crds.Objects()) || loose[0].GetAnnotations()["helm.sh/resource-policy"] != "" {
 		t.Errorf("keep=false: %v %v", loose.names(), loose[0].GetAnnotations())
 	}
 }
@@ -311,6 +311,41 @@ func TestEverythingOn(t *testing.T) {
 		if !slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, resource) }) {
 			t.Errorf("no rule for %s", resource)
 		}
+	}
+}
+
+// With another provider nothing of AWS is set, granted or installed, and its own is.
+func TestProviderClusterAPI(t *testing.T) {
+	h := newHelm(t, "")
+	objects := h.render(t, "karpenter", "--namespace", "kube-system", "--set", "settings.provider=cluster-api,settings.clusterAPI.namespace=fleet")
+	env := map[string]string{}
+	for _, e := range pick(t, objects, "Deployment", "karpenter", &appsv1.Deployment{}).Spec.Template.Spec.Containers[0].Env {
+		env[e.Name] = e.Value
+	}
+	if env["PROVIDER"] != "cluster-api" || env["CLUSTER_API_NAMESPACE"] != "fleet" {
+		t.Errorf("variables: %v", env)
+	}
+	for _, s := range awsplug.Plugin().New().Settings(func(string) {}) {
+		if value, given := env[s.Env]; given {
+			t.Errorf("%s=%s is given", s.Env, value)
+		}
+	}
+	classes := false
+	for _, object := range objects {
+		if object.GetKind() == "CustomResourceDefinition" {
+			if strings.Contains(object.GetName(), "k8s.aws") {
+				t.Errorf("%s is installed", object.GetName())
+			}
+			continue // descriptions have examples
+		}
+		text := fmt.Sprint(object.Object)
+		if strings.Contains(text, "k8s.aws") || strings.Contains(text, "ec2nodeclasses") {
+			t.Errorf("%s %s names AWS: %s", object.GetKind(), object.GetName(), text)
+		}
+		classes = classes || object.GetKind() == "ClusterRole" && strings.Contains(text, "clusterapinodeclasses/status") && strings.Contains(text, "machinedeployments")
+	}
+	if !classes {
+		t.Error("no role for the classes of the provider")
 	}
 }
 

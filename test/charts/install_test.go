@@ -120,8 +120,7 @@ func TestInstallUpgradeUninstall(t *testing.T) {
 	s.kubelets()
 	port := "webhook.port=" + program.FreePort(t) // the controller will listen there, on this computer
 	s.h.must(t, "upgrade", "--install", "karpenter-crd", "karpenter-crd", "--namespace", "kube-system", "--set", port, "--wait", "--timeout", installTime)
-	// What buffers need is used by the scenario of buffers, under the account of a local cluster.
-	install := append([]string{"upgrade", "--install", "karpenter", "karpenter", "--set", port, "--set", "settings.featureGates.capacityBuffer=false", "--wait", "--timeout", installTime}, sets["eks-node-provisioning"]...)
+	install := append([]string{"upgrade", "--install", "karpenter", "karpenter", "--set", port, "--wait", "--timeout", installTime}, sets["eks-node-provisioning"]...)
 	s.h.must(t, install...)
 	deployment := &appsv1.Deployment{}
 	if err := s.get(deployment, "kube-system", "karpenter"); err != nil || deployment.Status.ReadyReplicas != 2 {

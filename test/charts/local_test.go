@@ -12,8 +12,19 @@ func TestTemplateOfTheLocalCluster(t *testing.T) {
 	if h.three(t) {
 		t.Skip("the file is Helm 4's")
 	}
-	text := h.must(t, "template", "karpenter", "karpenter", "--namespace", "kube-system",
-		"--set", "settings.clusterName=THIS-CLUSTER", "--set", "settings.clusterEndpoint=https://THIS-ENDPOINT", "--set", "settings.interruptionQueue=THIS-CLUSTER",
+	for file, values := range map[string][]string{
+		"karpenter.yaml":             {"--set", "settings.clusterName=THIS-CLUSTER", "--set", "settings.clusterEndpoint=https://THIS-ENDPOINT", "--set", "settings.interruptionQueue=THIS-CLUSTER"},
+		"karpenter-cluster-api.yaml": {"--set", "settings.provider=cluster-api"},
+	} {
+		text := localTemplate(t, h, values)
+		hold(t, at("internal", "local", "manifests", file), strings.TrimPrefix(text, "---\n"))
+	}
+}
+
+func localTemplate(t *testing.T, h *helm, values []string) string {
+	t.Helper()
+	return h.must(t, append([]string{
+		"template", "karpenter", "karpenter", "--namespace", "kube-system",
 		"--set", "settings.dashboardAddress=127.0.0.1:8082",
 		// The program has them, with their conversion.
 		"--set", "crds.install=false",
@@ -22,9 +33,8 @@ func TestTemplateOfTheLocalCluster(t *testing.T) {
 		// How large a cluster may be is up to this computer.
 		"--set", "controller.resources.limits=null",
 		// What settings that may be turned on in the environment need: PodDeletionCostManagement, NodeOverlay, SCHEDULER_CONFIG, IGNORE_DRA_REQUESTS.
-		"--set-json", `additionalClusterRoleRules=[{"apiGroups":[""],"resources":["pods"],"verbs":["patch"]},{"apiGroups":[""],"resources":["services","replicationcontrollers"],"verbs":["list","watch"]},`+
-			`{"apiGroups":["apps"],"resources":["statefulsets"],"verbs":["list","watch"]},{"apiGroups":["resource.k8s.io"],"resources":["resourceslices"],"verbs":["list"]},`+
+		"--set-json", `additionalClusterRoleRules=[{"apiGroups":[""],"resources":["pods"],"verbs":["patch"]},{"apiGroups":[""],"resources":["services","replicationcontrollers"],"verbs":["list","watch"]},` +
+			`{"apiGroups":["apps"],"resources":["statefulsets"],"verbs":["list","watch"]},{"apiGroups":["resource.k8s.io"],"resources":["resourceslices"],"verbs":["list"]},` +
 			`{"apiGroups":["karpenter.sh"],"resources":["nodeoverlays"],"verbs":["list","watch"]},{"apiGroups":["karpenter.sh"],"resources":["nodeoverlays/status"],"verbs":["patch"]}]`,
-	)
-	hold(t, at("internal", "local", "manifests", "karpenter.yaml"), strings.TrimPrefix(text, "---\n"))
+	}, values...)...)
 }

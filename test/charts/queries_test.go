@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"karpenter/internal/cloud/aws"
 	"karpenter/internal/meter"
 )
 
@@ -46,7 +47,7 @@ func exported() map[string]map[string]bool {
 			all[name][label] = true
 		}
 	}
-	for _, m := range meter.Table() {
+	for _, m := range meter.Table(aws.Meter()) {
 		switch m.Kind {
 		case meter.Histogram:
 			add(m.Full()+"_bucket", append(slices.Clone(m.Labels), "le"))

@@ -33,8 +33,16 @@ list,watch                 storage.k8s.io/storageclasses
 list,watch                 storage.k8s.io/csinodes
 list,watch                 storage.k8s.io/volumeattachments
 list,watch                 apps/daemonsets
-list,watch                 apps/replicasets
 list,watch                 policy/poddisruptionbudgets
+list,watch                 autoscaling.x-k8s.io/capacitybuffers
+patch                      autoscaling.x-k8s.io/capacitybuffers/status
+get,list,watch             /podtemplates
+get,list,watch             /replicationcontrollers
+get,list,watch             apps/deployments
+get,list,watch             apps/replicasets
+get,list,watch             apps/statefulsets
+get,list,watch             batch/jobs
+get                        */*/scale
 get                        /namespaces kube-system
 get                        /services kube-dns kube-system
 get                        networking.k8s.io/servicecidrs kubernetes

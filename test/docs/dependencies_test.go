@@ -57,6 +57,7 @@ func TestEveryDependencyHasAReason(t *testing.T) {
 		{"kube/go.mod", "require", "The control plane (kube/go.mod)"},
 		{"kube/oldest/go.mod", "require", "The oldest control plane (kube/oldest/go.mod)"},
 		{"tools/tools.mod", "tool", "Tools (tools/tools.mod)"},
+		{"kube/capi/go.mod", "tool", "Cluster API (kube/capi/go.mod)"},
 		{"tools/helm/go.mod", "tool", "Helm (tools/helm/go.mod)"},
 		{"tools/helm3/go.mod", "tool", "Helm 3 (tools/helm3/go.mod)"},
 	} {
@@ -121,6 +122,7 @@ func TestVersions(t *testing.T) {
 		{"KUBE_VERSION", "kube/go.mod", "k8s.io/kubernetes"},
 		{"OLDEST_KUBE_VERSION", "kube/oldest/go.mod", "k8s.io/kubernetes"},
 		{"HELM_VERSION", "tools/helm/go.mod", "helm.sh/helm/v4"},
+		{"CAPI_VERSION", "kube/capi/go.mod", "sigs.k8s.io/cluster-api"},
 		{"OLDEST_HELM_VERSION", "tools/helm3/go.mod", "helm.sh/helm/v3"},
 	} {
 		version := regexp.MustCompile(`(?m)^` + c.name + ` +:= (\S+)$`).FindStringSubmatch(makefile)

@@ -89,7 +89,7 @@ func fold(expr ast.Expr, known map[string]ast.Expr) (string, bool) {
 func TestEveryNameOfTheAPIIsDocumented(t *testing.T) {
 	labels := read(t, filepath.Join(root, "docs", "reference", "labels.md")) + read(t, filepath.Join(root, "docs", "concepts", "v1beta1.md"))
 	conditions := read(t, filepath.Join(root, "docs", "concepts", "conditions.md"))
-	for _, dir := range []string{"api/karpenter/v1", "api/aws/v1", "api/convert"} {
+	for _, dir := range []string{"api/karpenter/v1", "api/aws/v1", "api/capi/v1alpha1", "api/convert"} {
 		t.Run(dir, func(t *testing.T) {
 			values := constants(t, filepath.Join(root, filepath.FromSlash(dir)))
 			for _, name := range slices.Sorted(maps.Keys(values)) {

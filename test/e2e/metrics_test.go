@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "karpenter/api/karpenter/v1"
+	awscloud "karpenter/internal/cloud/aws"
 	"karpenter/internal/cloud/simaws"
 	"karpenter/internal/meter"
 	"karpenter/test/harness"
@@ -47,23 +48,21 @@ var elsewhere = map[meter.Name]string{
 	meter.NodesRebootDuration:     "TestN6_N7_RepairOnTheWholeProduct",
 	meter.NodesRebootRecovery:     "TestN6_N7_RepairOnTheWholeProduct",
 	meter.TerminateFirstDecisions: "TestN8_ANodeInAFullReservationIsRemovedFirst of internal/control/disruption",
-	meter.BufferSparePods:         "TestP112_HowABufferFares of internal/control/buffer",
 }
-
-// absent are the kinds of which there is no object here; what is counted of conditions is counted in one place for all kinds.
-var absent = []meter.Tracked{meter.Buffer, meter.NodeOverlay}
 
 // shown says whether a metric is to move in this cluster.
 func shown(m meter.Metric) bool {
-	return still[m.Name] == "" && elsewhere[m.Name] == "" && !slices.Contains(chance, m.Name) &&
-		!slices.ContainsFunc(absent, func(kind meter.Tracked) bool { return strings.HasPrefix(m.Full(), "operator_"+string(kind)+"_") })
+	return still[m.Name] == "" && elsewhere[m.Name] == "" && !slices.Contains(chance, m.Name)
 }
+
+// clusterWide are the kinds with conditions that are not in namespaces.
+var clusterWide = []meter.Tracked{meter.NodeClaim, meter.NodePool, meter.Node, "ec2nodeclass", meter.NodeOverlay}
 
 // unfilled says why a label of a metric has no value in this cluster.
 func unfilled(m meter.Metric, label string) string {
 	switch {
-	case label == "namespace" && strings.HasPrefix(m.Full(), "operator_"):
-		return "the kinds with conditions are not in namespaces"
+	case label == "namespace" && slices.ContainsFunc(clusterWide, func(kind meter.Tracked) bool { return strings.HasPrefix(m.Full(), "operator_"+string(kind)+"_") }):
+		return "the kind is not in namespaces"
 	case m.ID != "O12" && m.ID != "O13":
 		return ""
 	case label == "phase":
@@ -106,7 +105,7 @@ var apart = []struct {
 // that never moves is a hole in a dashboard.
 func TestB5_DocumentedSeriesMove(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, karpv1.NewNillableDuration(0), "NodeRepair=true")
+	w := newWorld(t, karpv1.NewNillableDuration(0), "NodeRepair=true,NodeOverlay=true")
 	s := newScraper(w)
 	w.kubectl("apply", "-f", filepath.Join("testdata", "manifests", "metrics.yaml"))
 	w.scale(8)
@@ -115,6 +114,7 @@ func TestB5_DocumentedSeriesMove(t *testing.T) {
 	w.kubectl("wait", "--for=jsonpath={.status.availableReplicas}=1", "deployment", "small", "--timeout="+calm.String())
 	began := time.Now()
 	w.kubectl("apply", "-f", filepath.Join("testdata", "manifests", "hopeless.yaml"))
+	w.buffersAndOverlays(s)
 
 	w.must(w.AWS.SetStock(simaws.StockRule{Type: "m5.large", Zone: "*", CapacityType: "*"}))
 	spot := w.of("spot")
@@ -155,6 +155,26 @@ func TestB5_DocumentedSeriesMove(t *testing.T) {
 	s.awaitAll(false)
 	t.Logf("everything has moved %.1f s after all pods ran", time.Since(began).Seconds())
 	s.check()
+}
+
+// buffersAndOverlays has a buffer and an overlay become right, and end slowly.
+func (w *world) buffersAndOverlays(s *scraper) {
+	w.t.Helper()
+	for _, name := range []string{"capacitybuffer/spare", "nodeoverlay/fuse"} {
+		w.kubectl("wait", "--for=jsonpath={.status.conditions[0].status}=False", name, "--timeout="+calm.String())
+	}
+	w.kubectl("apply", "-f", filepath.Join("testdata", "manifests", "spare.yaml"))
+	w.kubectl("patch", "nodeoverlay", "fuse", "--type=merge", "-p", `{"spec":{"capacity":{"example.com/fuse":"2"}}}`)
+	w.kubectl("wait", "--for=condition=ReadyForProvisioning", "capacitybuffer/spare", "--timeout="+calm.String())
+	w.kubectl("wait", "--for=condition=Ready", "nodeoverlay/fuse", "--timeout="+calm.String())
+	s.await("room for the buffer", meter.BufferSparePods, "state", "fits", "name", "spare")
+	w.kubectl("delete", "capacitybuffer/spare", "nodeoverlay/fuse", "--wait=false")
+	for _, kind := range []meter.Tracked{meter.Buffer, meter.NodeOverlay} {
+		s.await("one that is being deleted", meter.Name("operator_"+string(kind)+"_termination_current_time_seconds"))
+	}
+	for _, name := range []string{"capacitybuffer/spare", "nodeoverlay/fuse"} {
+		w.kubectl("patch", name, "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
+	}
 }
 
 // kubectl runs the kubectl of the control plane.
@@ -305,7 +325,7 @@ func (s *scraper) awaitAll(butChecks bool) {
 
 // missing are metrics, and series that have to be seen apart, that have not moved.
 func (s *scraper) missing() (list []string) {
-	for _, m := range meter.Table() {
+	for _, m := range meter.Table(awscloud.Meter()) {
 		if shown(m) && !s.moved(m.Name) {
 			list = append(list, m.Full())
 		}
@@ -326,7 +346,7 @@ func (s *scraper) missing() (list []string) {
 func (s *scraper) check() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, m := range meter.Table() {
+	for _, m := range meter.Table(awscloud.Meter()) {
 		series := s.series[m.Full()]
 		if why := still[m.Name]; why != "" && len(series) > 0 {
 			s.w.t.Errorf("%s moves, though %s: %v", m.Full(), why, slices.Sorted(maps.Keys(series)))

@@ -169,7 +169,7 @@ func TestOwnExamplesAreOfOnePiece(t *testing.T) {
 		switch {
 		case m.beta():
 			t.Errorf("%s: is in v1beta1", m)
-		case m.object.GetKind() == "EC2NodeClass":
+		case strings.HasSuffix(m.object.GetKind(), "NodeClass"):
 			classes[m.object.GetName()] = m.file
 		case m.object.GetKind() == "NodePool":
 			pools = append(pools, m)

@@ -32,6 +32,7 @@ import (
 
 	buffers "karpenter/api/autoscaling/v1beta1"
 	awsv1 "karpenter/api/aws/v1"
+	capiv1 "karpenter/api/capi/v1alpha1"
 	karpv1 "karpenter/api/karpenter/v1"
 	overlays "karpenter/api/karpenter/v1alpha1"
 )
@@ -68,7 +69,7 @@ type Cluster struct {
 // Scheme knows Kubernetes' own kinds, definitions of kinds, and ours.
 func Scheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, karpv1.AddToScheme, awsv1.AddToScheme, overlays.AddToScheme, buffers.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, karpv1.AddToScheme, awsv1.AddToScheme, capiv1.AddToScheme, overlays.AddToScheme, buffers.AddToScheme} {
 		utilruntime.Must(add(scheme))
 	}
 	return scheme

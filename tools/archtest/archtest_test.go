@@ -3,6 +3,7 @@ package archtest
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -20,8 +21,55 @@ func TestTreeFollowsTheRules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, breach := range append(found, CheckClosures(packages, Closures)...) {
+	names, err := CheckNames(packages, Leaks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, breach := range slices.Concat(found, CheckClosures(packages, Closures), names) {
 		t.Error(breach)
+	}
+}
+
+// A cloud that is named outside its provider is found, as an identifier, in a text and in an import; in a comment, in its home, and where
+// it is allowed it is not.
+func TestNames(t *testing.T) {
+	dir := t.TempDir()
+	source := "package x\n\nimport _ \"karpenter/api/aws/v1\"\n\n// EC2 is named here.\nvar loadAWS = \"karpenter.k8s.aws/instance-family\"\n\nvar draws, raw, laws = \"what it draws\", \"kubernetes.io/aws-ebs\", `an EC2NodeClass`\n"
+	if err := os.WriteFile(filepath.Join(dir, "a.go"), []byte(source), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	pkg := func(path string) []Package {
+		return []Package{{ImportPath: "karpenter/" + path, Dir: dir, GoFiles: []string{"a.go"}}}
+	}
+	leaks := []Leak{{Name: Leaks[0].Name, Homes: Leaks[0].Homes, Allowed: []Allowed{{"internal/control/a.go", regexp.MustCompile(`aws-ebs`), "r"}}}}
+	for path, want := range map[string][]string{
+		"internal/control":         {"a.go:3", "a.go:6", "a.go:6", "a.go:8"},
+		"internal/state":           {"a.go:3", "a.go:6", "a.go:6", "a.go:8", "a.go:8"},
+		"internal/cloud/aws/class": nil,
+		"test/e2e":                 nil,
+	} {
+		found, err := CheckNames(pkg(path), leaks)
+		if err != nil || len(found) != len(want) {
+			t.Errorf("%s: found %q, %v; want %q", path, found, err, want)
+			continue
+		}
+		for i := range want {
+			if !strings.HasPrefix(found[i], path+"/"+want[i]+":") {
+				t.Errorf("%s: found %q, want it at %s", path, found[i], want[i])
+			}
+		}
+	}
+	for _, leak := range Leaks {
+		for _, h := range leak.Homes {
+			if h.Reason == "" {
+				t.Errorf("the home %s has no reason", h.Package)
+			}
+		}
+		for _, a := range leak.Allowed {
+			if _, err := os.Stat("../../" + a.File); err != nil || a.Reason == "" {
+				t.Errorf("the exception for %s has no reason, or there is no such file: %v", a.File, err)
+			}
+		}
 	}
 }
 
@@ -68,10 +116,10 @@ func TestCheckFindsBreaches(t *testing.T) {
 		{"disrupt imports pack", Package{ImportPath: "karpenter/internal/engine/disrupt", Imports: []string{"karpenter/internal/engine/pack", "sort"}}, ""},
 		{"the SDK outside the provider", Package{ImportPath: "karpenter/internal/control", Imports: []string{"github.com/aws/aws-sdk-go-v2/aws"}}, "may not import github.com/aws"},
 		{"the SDK in the provider", Package{ImportPath: "karpenter/internal/cloud/aws", Imports: []string{"github.com/aws/aws-sdk-go-v2/aws"}}, ""},
-		{"a reconciler knows the interface of clouds", Package{ImportPath: "karpenter/internal/control/claim", Imports: []string{"karpenter/internal/cloud"}}, ""},
+		{"a reconciler knows the interface of clouds", Package{ImportPath: "karpenter/internal/control/claim", Imports: []string{"karpenter/cloud"}}, ""},
 		{"and no cloud", Package{ImportPath: "karpenter/internal/control/claim", Imports: []string{"karpenter/internal/cloud/aws"}}, "may not import karpenter/internal/cloud/aws"},
-		{"nor a cloud's conformance suite", Package{ImportPath: "karpenter/internal/control/claim", Imports: []string{"karpenter/internal/cloud/cloudtest"}}, "may not import"},
-		{"the interface imports what is below it", Package{ImportPath: "karpenter/internal/cloud", Imports: []string{"karpenter/internal/cloud/simaws"}}, "may not import"},
+		{"nor a cloud's conformance suite", Package{ImportPath: "karpenter/internal/control/claim", Imports: []string{"karpenter/cloud/cloudtest"}}, "may not import"},
+		{"the interface imports what is below it", Package{ImportPath: "karpenter/cloud", Imports: []string{"karpenter/internal/cloud/simaws"}}, "may not import"},
 		{"simaws with the SDK", Package{ImportPath: "karpenter/internal/cloud/simaws", Imports: []string{"github.com/aws/aws-sdk-go-v2/aws"}}, "may not import"},
 		{"a package without a rule", Package{ImportPath: "karpenter/internal/utils"}, "no rule covers"},
 		{"a prefix is not a parent", Package{ImportPath: "karpenter/internal/control", Imports: []string{"karpenter/internal/statement"}}, "may not import"},

@@ -118,7 +118,7 @@ var Rules = []Rule{
 		Reason: "turns watch events into snapshots, decides nothing",
 	},
 	{
-		Package: "internal/cloud", Imports: imports(kubernetes, []string{"internal/engine/world", "internal/engine/req", "api/..."}),
+		Package: "cloud", Imports: imports(kubernetes, []string{"internal/engine/world", "internal/engine/req", "api/..."}),
 		Bans:   bans(banClock, banRandom, banEnv, banContext),
 		Reason: "the provider interface",
 	},
@@ -128,7 +128,7 @@ var Rules = []Rule{
 		Reason: "how everything above waits, in real and in simulated time",
 	},
 	{
-		Package: "internal/cloud/kit", Imports: imports(kubernetes, []string{"internal/wait", "internal/cloud", "internal/engine/world", "internal/engine/req", "api/karpenter/..."}),
+		Package: "cloud/kit", Imports: imports(kubernetes, []string{"internal/wait", "cloud", "internal/engine/world", "internal/engine/req", "api/karpenter/..."}),
 		Bans:   bans(banClock, banRandom, banEnv, banContext),
 		Reason: "what every provider needs knows no cloud",
 	},
@@ -151,28 +151,49 @@ var Rules = []Rule{
 		Reason: "what a type amounts to is a pure function of its facts",
 	},
 	{
-		Package: "internal/setting", Bans: bans(banClock, banRandom, banEnv, banContext),
+		Package: "cloud/setting", Bans: bans(banClock, banRandom, banEnv, banContext),
 		Reason: "settings are values that flags and environment are read into; who reads them is operator",
 	},
 	{
 		Package: "internal/cloud/aws/class",
-		Imports: imports(kubernetes, clients, []string{"internal/control/...", "internal/cloud", "internal/engine/why", "internal/ledger", "internal/meter", "api/..."}),
+		Imports: imports(kubernetes, clients, []string{"internal/control/...", "cloud", "internal/engine/why", "internal/ledger", "internal/meter", "api/..."}),
 		Bans:    bans(banClock, banRandom, banEnv, banContext),
 		Reason:  "reconcilers of what is AWS's own; they reach it through interfaces that the provider meets",
 	},
 	{
 		Package: "internal/cloud/aws/awsplug",
-		Imports: imports(kubernetes, clients, []string{"internal/plug", "internal/setting", "internal/control", "internal/control/claim", "internal/cloud/aws", "internal/cloud/aws/class", "internal/meter", "api/...", "github.com/aws"}),
+		Imports: imports(kubernetes, clients, []string{"cloud/plug", "cloud/setting", "internal/control", "internal/control/claim", "internal/cloud/aws", "internal/cloud/aws/class", "internal/meter", "api/...", "github.com/aws"}),
 		Reason:  "wiring of the AWS provider: the SDK's own environment is read here",
 	},
 	{
 		Package: "internal/cloud/aws/...",
-		Imports: imports(kubernetes, clients, []string{"internal/wait", "internal/cloud", "internal/cloud/kit", "internal/cloud/aws/...", "internal/meter", "internal/engine/world", "internal/engine/req", "api/...", "github.com/aws"}),
+		Imports: imports(kubernetes, clients, []string{"internal/wait", "cloud", "cloud/kit", "internal/cloud/aws/...", "internal/meter", "internal/engine/world", "internal/engine/req", "api/...", "github.com/aws"}),
 		Bans:    bans(banClock, banRandom, banEnv, banContext),
 		Reason:  "the only importer of the AWS SDK",
 	},
 	{
-		Package: "internal/cloud/...", Imports: imports(kubernetes, []string{"internal/cloud", "internal/engine/world", "internal/engine/req", "api/..."}),
+		Package: "internal/cloud/capi/kinds", Imports: imports(kubernetes), Bans: bans(banClock, banRandom, banEnv, banContext),
+		Reason: "what is read of Cluster API's objects; its own module would be far larger",
+	},
+	{
+		Package: "internal/cloud/capi/class",
+		Imports: imports(kubernetes, clients, []string{"internal/control/...", "internal/cloud/capi/kinds", "internal/engine/why", "internal/ledger", "internal/meter", "api/..."}),
+		Bans:    bans(banClock, banRandom, banEnv, banContext),
+		Reason:  "reconcilers of what is Cluster API's own",
+	},
+	{
+		Package: "internal/cloud/capi/capiplug",
+		Imports: imports(kubernetes, clients, []string{"cloud/plug", "cloud/setting", "internal/wait", "internal/cloud/capi", "internal/cloud/capi/class", "internal/cloud/capi/kinds", "api/...", "sigs.k8s.io/yaml"}),
+		Reason:  "wiring of the Cluster API provider: kubeconfig and price file are read here",
+	},
+	{
+		Package: "internal/cloud/capi",
+		Imports: imports(kubernetes, clients, []string{"internal/wait", "cloud", "cloud/kit", "internal/cloud/capi/kinds", "internal/engine/world", "internal/engine/req", "api/..."}),
+		Bans:    bans(banClock, banRandom, banEnv, banContext),
+		Reason:  "the only one that scales what Cluster API has",
+	},
+	{
+		Package: "cloud/cloudtest", Imports: imports(kubernetes, []string{"cloud", "internal/engine/world", "internal/engine/req", "api/..."}),
 		Bans:   bans(banClock, banRandom, banEnv),
 		Reason: "the conformance suite knows the interface only",
 	},
@@ -198,18 +219,18 @@ var Rules = []Rule{
 	},
 	{
 		Package: "internal/control/...",
-		Imports: imports(kubernetes, clients, []string{"internal/control/...", "internal/wait", "internal/model", "internal/ledger", "internal/state", "internal/state/dump", "internal/engine/...", "internal/cloud", "internal/meter", "api/...", "github.com/go-logr/logr"}),
+		Imports: imports(kubernetes, clients, []string{"internal/control/...", "internal/wait", "internal/model", "internal/ledger", "internal/state", "internal/state/dump", "internal/engine/...", "cloud", "internal/meter", "api/...", "github.com/go-logr/logr"}),
 		Bans:    bans(banClock, banRandom, banEnv, banContext),
 		Reason:  "thin reconcilers: the only writers to Kubernetes; a cloud is what package cloud says, whichever it is; logr is how the manager hands on who reconciles what",
 	},
 	{
-		Package: "internal/plug",
-		Imports: imports(kubernetes, clients, []string{"internal/control", "internal/control/claim", "internal/cloud", "internal/cloud/kit", "internal/ledger", "internal/meter", "internal/setting"}),
+		Package: "cloud/plug",
+		Imports: imports(kubernetes, clients, []string{"internal/control", "internal/control/claim", "cloud", "cloud/kit", "internal/ledger", "internal/meter", "cloud/setting"}),
 		Bans:    bans(banClock, banRandom, banEnv, banContext),
 		Reason:  "the socket that providers are plugged into knows none of them",
 	},
 	{
-		Package: "internal/clouds", Imports: []string{"internal/plug", "internal/cloud/aws/awsplug"},
+		Package: "internal/clouds", Imports: []string{"cloud/plug", "internal/cloud/aws/awsplug", "internal/cloud/capi/capiplug"},
 		Reason: "which providers our programs hold",
 	},
 	{
@@ -219,12 +240,16 @@ var Rules = []Rule{
 	},
 	{
 		Package: "internal/operator/...",
-		Imports: imports(kubernetes, clients, []string{"internal/operator/...", "internal/control/...", "internal/wait", "internal/meter", "internal/web", "internal/model", "internal/ledger", "internal/explain", "internal/state/...", "internal/plug", "internal/setting", "internal/cloud", "internal/engine/...", "api/...", "github.com/go-logr/logr", "github.com/prometheus/client_golang", "github.com/spf13/cobra"}),
+		Imports: imports(kubernetes, clients, []string{"internal/operator/...", "internal/control/...", "internal/wait", "internal/meter", "internal/web", "internal/model", "internal/ledger", "internal/explain", "internal/state/...", "cloud/plug", "cloud/setting", "cloud", "internal/engine/...", "api/...", "github.com/go-logr/logr", "github.com/prometheus/client_golang", "github.com/spf13/cobra"}),
 		Reason:  "wiring: the real clock, environment and sockets are made here",
 	},
 	{
 		Package: "internal/local/plane", Imports: imports(kubernetes, clients),
 		Reason: "starts processes; the test harness uses it without the rest of local",
+	},
+	{
+		Package: "internal/local/infra", Imports: imports(kubernetes, clients, []string{"internal/local/plane", "github.com/go-logr/logr"}),
+		Reason: "the kinds of an infrastructure provider of Cluster API: tests use it without the rest of local",
 	},
 	{
 		Package: "internal/local/scenario",
@@ -237,7 +262,7 @@ var Rules = []Rule{
 		Reason:  "a whole cluster on one computer",
 	},
 	{
-		Package: "internal/sim", Imports: imports(kubernetes, clients, []string{"internal/sim/kube", "internal/engine/why", "internal/operator", "internal/control", "internal/cloud", "internal/cloud/aws", "internal/cloud/aws/awsplug", "internal/cloud/simaws", "internal/cloud/simaws/catalog", "internal/wait", "api/...", "k8s.io/component-helpers", "github.com/aws", "github.com/go-logr/logr"}),
+		Package: "internal/sim", Imports: imports(kubernetes, clients, []string{"internal/sim/kube", "internal/engine/why", "internal/operator", "internal/control", "cloud", "internal/cloud/aws", "internal/cloud/aws/awsplug", "internal/cloud/simaws", "internal/cloud/simaws/catalog", "internal/wait", "api/...", "k8s.io/component-helpers", "github.com/aws", "github.com/go-logr/logr"}),
 		Bans:   bans(banClock, banSeeded, banEnv),
 		Reason: "a cluster in simulated time around the wiring of operator",
 	},
@@ -251,18 +276,18 @@ var Rules = []Rule{
 		Reason: "an API server in memory: the same calls give the same answers; apiextensions' own packages read and check our definitions",
 	},
 	{
-		Package: "internal/forecast", Imports: imports(kubernetes, []string{"k8s.io/apiextensions-apiserver", "internal/model", "internal/ledger", "internal/state", "internal/state/dump", "internal/engine/...", "api/..."}),
+		Package: "internal/forecast", Imports: imports(kubernetes, []string{"k8s.io/apiextensions-apiserver", "cloud", "internal/model", "internal/ledger", "internal/state", "internal/state/dump", "internal/engine/...", "api/..."}),
 		Bans:   bans(banClock, banRandom, banEnv, banContext),
 		Reason: "carries decisions out on copies of objects, and nowhere else",
 	},
 	{
-		Package: "internal/cli/builtin", Imports: imports(kubernetes, []string{"internal/cloud", "internal/cloud/aws", "internal/cloud/simaws", "internal/control", "internal/engine/life", "api/...", "github.com/aws"}),
+		Package: "internal/cli/builtin", Imports: imports(kubernetes, []string{"cloud", "internal/cloud/aws", "internal/cloud/capi", "internal/cloud/simaws", "internal/control", "internal/engine/life", "api/...", "github.com/aws"}),
 		Bans:   bans(banClock, banRandom, banEnv, banContext),
 		Reason: "what the AWS simulator sells, worked out by the real provider: for commands without network, and no part of the controller",
 	},
 	{
 		Package: "internal/cli/...",
-		Imports: imports(kubernetes, clients, []string{"internal/cli/...", "internal/forecast", "internal/operator", "internal/sim", "internal/web", "internal/model", "internal/ledger", "internal/explain", "internal/state", "internal/state/dump", "internal/engine/...", "internal/cloud/aws/awsplug", "internal/cloud/simaws", "api/...", "golang.org/x/term", "github.com/spf13/cobra", "github.com/spf13/pflag"}),
+		Imports: imports(kubernetes, clients, []string{"internal/cli/...", "internal/forecast", "internal/operator", "internal/sim", "internal/web", "internal/model", "internal/ledger", "internal/explain", "internal/state", "internal/state/dump", "internal/engine/...", "cloud", "internal/cloud/aws/awsplug", "internal/cloud/simaws", "api/...", "golang.org/x/term", "github.com/spf13/cobra", "github.com/spf13/pflag"}),
 		Bans:    bans(banRandom, banContext),
 		Reason:  "commands stop before anything is carried out",
 	},
@@ -271,8 +296,12 @@ var Rules = []Rule{
 		Reason: "picks a subcommand",
 	},
 	{
-		Package: "cmd/controller", Imports: []string{"internal/clouds", "internal/operator", "github.com/spf13/cobra"},
+		Package: "cmd/controller", Imports: []string{"internal/clouds", "cloud/controller"},
 		Reason: "what the image holds: the controller alone",
+	},
+	{
+		Package: "cloud/controller", Imports: []string{"cloud/plug", "internal/operator", "github.com/spf13/cobra"},
+		Reason: "the controller as a program, for whoever has a provider",
 	},
 	{
 		Package: "test/...", Imports: []string{"*"},

@@ -73,6 +73,8 @@ const (
 const (
 	// ReasonLaunchFailed means that the cloud refused for a reason without a name of its own; it is tried again.
 	ReasonLaunchFailed = "LaunchFailed"
+	// ReasonInstanceProvisioning means that the cloud is making the instance and has not named it yet.
+	ReasonInstanceProvisioning = "InstanceProvisioning"
 	// ReasonNodeNotFound means that no node carries the instance's provider ID yet.
 	ReasonNodeNotFound = "NodeNotFound"
 	// ReasonMultipleNodesFound means that more than one node carries the instance's provider ID.

@@ -123,7 +123,7 @@ func UnregisteredTaint() corev1.Taint {
 	return corev1.Taint{Key: UnregisteredTaintKey, Effect: corev1.TaintEffectNoExecute}
 }
 
-// KnownEphemeralTaints are taints that Kubernetes puts on a starting node and removes by itself. They are ignored until a
+// KnownEphemeralTaints are taints that Kubernetes and Cluster API put on a starting node and remove by themselves. They are ignored until a
 // node is Initialized.
 func KnownEphemeralTaints() []corev1.Taint {
 	return []corev1.Taint{
@@ -131,6 +131,7 @@ func KnownEphemeralTaints() []corev1.Taint {
 		{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoExecute},
 		{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoSchedule},
 		{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true", Effect: corev1.TaintEffectNoSchedule},
+		{Key: "node.cluster.x-k8s.io/uninitialized", Effect: corev1.TaintEffectNoSchedule}, // until Cluster API has set the node's labels
 		UnregisteredTaint(),
 	}
 }

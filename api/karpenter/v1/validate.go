@@ -82,7 +82,7 @@ func (p *NodePool) Validate(rules LabelRules) field.ErrorList {
 		}
 	}
 	if p.Spec.Template.Spec.NodeClassRef == nil {
-		problems = append(problems, field.Required(spec.Child("nodeClassRef"), "name the node class, for example an EC2NodeClass"))
+		problems = append(problems, field.Required(spec.Child("nodeClassRef"), "name the node class: group, kind and name"))
 	}
 	return problems
 }

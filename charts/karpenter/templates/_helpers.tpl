@@ -31,6 +31,7 @@ logLevel: info
 logOutputPaths: [stdout]
 logErrorOutputPaths: [stderr]
 settings:
+  provider: aws
   ignoreDRARequests: true
   nominatePods: true
   featureGates: {}
@@ -166,4 +167,13 @@ annotations:
 {{- $gates = append $gates (printf "%s%s=%t" (substr 0 1 $name | upper) (substr 1 (len $name) $name) (index $ $name)) }}
 {{- end }}
 {{- join "," $gates }}
+{{- end }}
+
+{{/* The provider's kind of node class. */}}
+{{- define "karpenter.class" -}}
+{{- if eq .Values.settings.provider "cluster-api" -}}
+{group: karpenter.cluster.x-k8s.io, version: v1alpha1, resource: clusterapinodeclasses, kind: ClusterAPINodeClass}
+{{- else -}}
+{group: karpenter.k8s.aws, version: v1, resource: ec2nodeclasses, kind: EC2NodeClass}
+{{- end }}
 {{- end }}

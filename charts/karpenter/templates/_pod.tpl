@@ -1,7 +1,9 @@
 {{/* The settings that differ by value, as variables of the environment: docs/reference/flags.md has them all. */}}
 {{- define "karpenter.env" -}}
 {{- $settings := .Values.settings }}
-{{- $env := list
+{{- $own := list }}
+{{- if eq $settings.provider "aws" }}
+{{- $own = list
   (list "CLUSTER_NAME" (required "settings.clusterName: the name of the EKS cluster must be given" $settings.clusterName))
   (list "CLUSTER_ENDPOINT" $settings.clusterEndpoint)
   (list "CLUSTER_CA_BUNDLE" $settings.clusterCABundle)
@@ -16,6 +18,19 @@
   (list "SUBNET_REFRESH_INTERVAL" $settings.subnetRefreshInterval)
   (list "SECURITY_GROUP_REFRESH_INTERVAL" $settings.securityGroupRefreshInterval)
   (list "AWS_FEATURE_GATES" (include "karpenter.gates" $settings.awsFeatureGates))
+}}
+{{- else }}
+{{- $clusterAPI := default dict $settings.clusterAPI }}
+{{- $own = list
+  (list "PROVIDER" $settings.provider)
+  (list "CLUSTER_API_KUBECONFIG" $clusterAPI.kubeconfig)
+  (list "CLUSTER_API_NAMESPACE" $clusterAPI.namespace)
+  (list "CLUSTER_API_CLUSTER_NAME" $clusterAPI.clusterName)
+  (list "CLUSTER_API_PRICE_FILE" $clusterAPI.priceFile)
+  (list "CLUSTER_API_PROVISION_TIMEOUT" $clusterAPI.provisionTimeout)
+}}
+{{- end }}
+{{- $env := concat $own (list
   (list "BATCH_MAX_DURATION" $settings.batchMaxDuration)
   (list "BATCH_IDLE_DURATION" $settings.batchIdleDuration)
   (list "PREFERENCE_POLICY" $settings.preferencePolicy)
@@ -38,7 +53,7 @@
   (list "LOG_LEVEL" .Values.logLevel)
   (list "LOG_OUTPUT_PATHS" (join "," .Values.logOutputPaths))
   (list "LOG_ERROR_OUTPUT_PATHS" (join "," .Values.logErrorOutputPaths))
-}}
+) }}
 - name: SYSTEM_NAMESPACE
   valueFrom:
     fieldRef:

@@ -17,11 +17,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	awsv1 "karpenter/api/aws/v1"
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 	"karpenter/internal/cloud/aws"
 	"karpenter/internal/cloud/simaws"
-	"karpenter/internal/control"
-	"karpenter/internal/engine/life"
 )
 
 // memoryOverhead is the default of VM_MEMORY_OVERHEAD_PERCENT: what a controller would be told is not known here.
@@ -47,7 +45,7 @@ type Query struct {
 	Region string
 	Zones  []string
 	// Classes are the node classes, with their status as far as they have one.
-	Classes []*awsv1.EC2NodeClass
+	Classes []cloud.KnownClass
 }
 
 // Load works out what node classes can launch, without network, credentials or cluster. Of a region that the catalogue lacks,
@@ -77,7 +75,7 @@ func Load(ctx context.Context, q Query) (*Catalogue, error) {
 	}
 	classes := map[string]*awsv1.EC2NodeClass{}
 	for _, c := range q.Classes {
-		classes[c.Name] = resolved(c, zones)
+		classes[c.GetName()] = resolved(c.NodeClass.(*awsv1.EC2NodeClass), zones)
 	}
 	provider := aws.New(aws.Options{
 		Clients: clients, Clock: clock, Region: q.Region, MemoryOverhead: memoryOverhead, ReservedCapacity: true, KubeletExpressions: true,
@@ -101,10 +99,6 @@ func Load(ctx context.Context, q Query) (*Catalogue, error) {
 	}
 	return built, nil
 }
-
-// RepairPolicies are those that a controller goes by which repairs nodes and does not reboot them, for commands that have no controller to
-// ask.
-func RepairPolicies() []life.RepairPolicy { return control.RepairPolicies(aws.RepairPolicies(false)) }
 
 // zonesOf lists the zones of the client's region.
 func zonesOf(ctx context.Context, client *ec2.Client) ([]string, error) {

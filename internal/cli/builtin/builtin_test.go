@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	awsv1 "karpenter/api/aws/v1"
+	"karpenter/cloud"
 	"karpenter/internal/engine/world"
 )
 
@@ -14,7 +15,7 @@ func TestTheBuiltInCatalogueNeedsNobody(t *testing.T) {
 	begin := time.Now()
 	built, err := Load(t.Context(), Query{
 		Region: "us-west-2", Zones: []string{"us-west-2a", "us-west-2b"},
-		Classes: []*awsv1.EC2NodeClass{{ObjectMeta: metav1.ObjectMeta{Name: "default"}}},
+		Classes: []cloud.KnownClass{{NodeClass: &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}}}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -7,17 +7,35 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"karpenter/internal/cloud"
-	"karpenter/internal/cloud/cloudtest"
+	awsv1 "karpenter/api/aws/v1"
+	"karpenter/cloud"
+	"karpenter/cloud/cloudtest"
 	"karpenter/internal/cloud/simaws"
 )
 
 func (w *testWorld) harness() cloudtest.Harness {
-	spec := w.claim("x", typeIs("m5.large", "c5.large", "m5.xlarge")).Spec
+	spec := w.claim("x", onDemandOnly, typeIs("m5.large", "c5.large", "m5.xlarge")).Spec
 	impossible := spec.DeepCopy()
 	impossible.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100000")}
 	return cloudtest.Harness{
 		Class: "default", Spec: spec, Impossible: *impossible, Now: w.clock.Now, Advance: w.advance,
+		Left: func(n int) {
+			w.sim.ClearStock()
+			if n >= 0 {
+				w.must(w.sim.SetStock(simaws.StockRule{Type: "*", Zone: "*", CapacityType: "*"}))
+				w.must(w.sim.SetStock(simaws.StockRule{Type: "m5.large", Zone: "us-west-2a", CapacityType: "on-demand", Count: n}))
+			}
+		},
+		TagKeys: [2]string{"Name", awsv1.TagNodeClaim}, // others the shipped policies do not allow
+		Change: func() {
+			class := w.class("default").DeepCopy()
+			for i := range class.Status.AMIs {
+				class.Status.AMIs[i].ID += "0"
+			}
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.classes["default"] = class
+		},
 		Start: func() cloud.Provider {
 			w.reborn()
 			return w.Provider

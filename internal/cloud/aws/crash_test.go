@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"karpenter/internal/cloud/kit"
+	"karpenter/cloud/kit"
 	"karpenter/internal/cloud/simaws"
 )
 

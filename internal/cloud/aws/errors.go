@@ -8,7 +8,7 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/smithy-go"
 
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 )
 
 // scope is what a code says about other launches.

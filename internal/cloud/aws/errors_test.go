@@ -11,7 +11,7 @@ import (
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 )
 
 func answered(status int, code, message string) error {

@@ -13,8 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/cloud"
-	"karpenter/internal/cloud/kit"
+	"karpenter/cloud"
+	"karpenter/cloud/kit"
 	"karpenter/internal/cloud/simaws"
 	"karpenter/test/harness/sdk"
 )

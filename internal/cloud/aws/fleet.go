@@ -16,8 +16,8 @@ import (
 
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/cloud"
-	"karpenter/internal/cloud/kit"
+	"karpenter/cloud"
+	"karpenter/cloud/kit"
 	"karpenter/internal/engine/world"
 )
 

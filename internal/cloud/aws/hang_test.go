@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 	"karpenter/internal/cloud/simaws"
 )
 

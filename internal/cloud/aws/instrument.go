@@ -39,10 +39,10 @@ func (c *callMeter) call(ctx context.Context, in middleware.InitializeInput, nex
 	begun := c.clock.Now()
 	out, metadata, err := next.HandleInitialize(ctx, in)
 	labels := labelsOf(ctx, err)
-	c.meter.Add(meter.SDKRequests, 1, labels...)
-	c.meter.Observe(meter.SDKDuration, c.since(begun), labels...)
+	c.meter.Add(SDKRequests, 1, labels...)
+	c.meter.Observe(SDKDuration, c.since(begun), labels...)
 	if attempts, ok := retry.GetAttemptResults(metadata); ok {
-		c.meter.Observe(meter.SDKRetries, float64(len(attempts.Results)-1), labels...)
+		c.meter.Observe(SDKRetries, float64(len(attempts.Results)-1), labels...)
 	}
 	return out, metadata, err
 }
@@ -51,8 +51,8 @@ func (c *callMeter) attempt(ctx context.Context, in middleware.DeserializeInput,
 	begun := c.clock.Now()
 	out, metadata, err := next.HandleDeserialize(ctx, in)
 	labels := labelsOf(ctx, err)
-	c.meter.Add(meter.SDKAttempts, 1, labels...)
-	c.meter.Observe(meter.SDKAttemptDuration, c.since(begun), labels...)
+	c.meter.Add(SDKAttempts, 1, labels...)
+	c.meter.Observe(SDKAttemptDuration, c.since(begun), labels...)
 	return out, metadata, err
 }
 

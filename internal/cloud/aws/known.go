@@ -1,6 +1,6 @@
 package aws
 
-import "karpenter/internal/cloud/kit"
+import "karpenter/cloud/kit"
 
 // Known says how current the provider's knowledge of prices and stock is.
 type Known struct {

@@ -7,7 +7,7 @@ import (
 
 	awsv1 "karpenter/api/aws/v1"
 	"karpenter/api/convert"
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 )
 
 // classKey names a class as it is for claims with kubelet settings of their own, which claims of pools from the v1beta1 days

@@ -10,7 +10,7 @@ import (
 
 	awsv1 "karpenter/api/aws/v1"
 	"karpenter/api/convert"
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 )
 
 // userDataOf is what an instance was booted with.

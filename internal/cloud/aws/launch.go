@@ -15,9 +15,9 @@ import (
 
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
+	"karpenter/cloud/kit"
 	"karpenter/internal/cloud/aws/shape"
-	"karpenter/internal/cloud/kit"
 )
 
 // shapeResources names the entries of the vectors of instance types.

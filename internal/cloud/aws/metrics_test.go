@@ -10,7 +10,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	awsv1 "karpenter/api/aws/v1"
-	"karpenter/internal/cloud/kit"
+	"karpenter/cloud/kit"
 	"karpenter/internal/cloud/simaws"
 	"karpenter/internal/meter"
 )
@@ -19,7 +19,7 @@ import (
 func metered(t *testing.T) (*testWorld, *prometheus.Registry) {
 	registry := prometheus.NewRegistry()
 	w := newWorld(t)
-	w.opt.Meter = meter.New(registry)
+	w.opt.Meter = meter.New(registry, Meter())
 	w.opt.Clients = NewClients(Instrument(w.config(controllerKey), w.opt.Meter, w.clock))
 	w.restart()
 	w.load()

@@ -11,7 +11,7 @@ import (
 
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 )
 
 // Facts is what AWS has for a class. Where something could not be found out, its error is set and the value is empty.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 )
 
 // envelope is the part of an EventBridge event that is read.

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	awsv1 "karpenter/api/aws/v1"
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 	"karpenter/internal/cloud/simaws"
 )
 

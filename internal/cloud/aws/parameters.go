@@ -8,7 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 )
 
 // How long an answer of SSM counts: what names one image for good does not change; the others must be seen soon after AWS

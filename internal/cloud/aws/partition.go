@@ -8,7 +8,7 @@ import (
 
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 )
 
 // Partition finds out which partition of its placement group EC2 has put the instance of a claim in, where the claim did not ask

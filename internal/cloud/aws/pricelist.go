@@ -13,7 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/pricing"
 	pricingtypes "github.com/aws/aws-sdk-go-v2/service/pricing/types"
 
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 )
 
 // Page sizes are the largest that the services allow.

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 	"karpenter/internal/cloud/simaws"
 	"karpenter/internal/cloud/simaws/catalog"
 )

@@ -14,7 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	awsv1 "karpenter/api/aws/v1"
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 )
 
 // profileName is the instance profile of a class and a role. It follows from both, so that a crash between two steps of making

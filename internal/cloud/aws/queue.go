@@ -13,8 +13,8 @@ import (
 
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/cloud"
-	"karpenter/internal/cloud/kit"
+	"karpenter/cloud"
+	"karpenter/cloud/kit"
 )
 
 // How the queue is polled: as many messages and as long a wait as SQS allows, hidden from others for as long as handling may

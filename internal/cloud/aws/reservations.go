@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	awsv1 "karpenter/api/aws/v1"
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 )
 
 const (

@@ -11,7 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/arczonalshift"
 	"github.com/aws/aws-sdk-go-v2/service/arczonalshift/types"
 
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 )
 
 // shifts are the zones that the cluster has been shifted away from.

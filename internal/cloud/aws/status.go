@@ -11,7 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 )
 
 // checkPatience is how long a status check may fail before it counts: a check that recovers by itself does so sooner.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 	"karpenter/internal/cloud/simaws"
 )
 

@@ -11,8 +11,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	awsv1 "karpenter/api/aws/v1"
-	"karpenter/internal/cloud"
-	"karpenter/internal/cloud/kit"
+	"karpenter/cloud"
+	"karpenter/cloud/kit"
 )
 
 const (

@@ -17,11 +17,10 @@ import (
 
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 	"karpenter/internal/cloud/aws/shape"
 	"karpenter/internal/cloud/aws/userdata"
 	"karpenter/internal/engine/world"
-	"karpenter/internal/meter"
 )
 
 const (
@@ -105,7 +104,7 @@ func (p *Provider) Try(ctx context.Context, class *awsv1.EC2NodeClass) Verdict {
 	for _, s := range class.Status.Subnets {
 		what += s.ID + " "
 	}
-	p.opt.Meter.Set(meter.UserDataBytes, float64(specimens[0].template.userData), "nodeclass", class.Name)
+	p.opt.Meter.Set(UserDataBytes, float64(specimens[0].template.userData), "nodeclass", class.Name)
 	old, _ := p.tried.Load(class.Name)
 	if last, ok := old.(passed); p.opt.DisableDryRun || ok && last.what == what && p.opt.Clock.Now().Before(last.until) {
 		return Verdict{}

@@ -13,12 +13,11 @@ import (
 
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
+	"karpenter/cloud/kit"
 	"karpenter/internal/cloud/aws/shape"
-	"karpenter/internal/cloud/kit"
 	"karpenter/internal/engine/req"
 	"karpenter/internal/engine/world"
-	"karpenter/internal/meter"
 )
 
 // reservedDiscount makes reserved capacity cheaper than anything else, since it is paid for already, and keeps the order of
@@ -115,7 +114,7 @@ func (p *Provider) Forget(class string) {
 	p.adjusted.forget(class)
 	p.placements.Delete(class)
 	p.tried.Delete(class)
-	p.opt.Meter.Drop(meter.UserDataBytes, "nodeclass", class)
+	p.opt.Meter.Drop(UserDataBytes, "nodeclass", class)
 }
 
 func (p *Provider) inputs(class, kubelet string) (inputs, error) {

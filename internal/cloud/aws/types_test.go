@@ -14,7 +14,7 @@ import (
 
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/cloud/kit"
+	"karpenter/cloud/kit"
 	"karpenter/internal/cloud/simaws"
 	"karpenter/internal/engine/world"
 )

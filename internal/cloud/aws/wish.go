@@ -8,7 +8,7 @@ import (
 	awsv1 "karpenter/api/aws/v1"
 	"karpenter/api/convert"
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/cloud/kit"
+	"karpenter/cloud/kit"
 )
 
 // wish is what a claim asks of an instance.

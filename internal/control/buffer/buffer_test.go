@@ -61,7 +61,7 @@ func newBench(t *testing.T) *bench {
 	b := &bench{t: t, series: prometheus.NewRegistry(), mirror: state.NewMirror(state.MirrorOptions{Now: time.Now}), space: strings.ToLower(strings.ReplaceAll(t.Name(), "_", "-"))}
 	b.space = b.space[:min(len(b.space), 60)]
 	b.Reconciler = &buffer.Reconciler{
-		Client: m.GetClient(), Live: m.GetAPIReader(), Mirror: b.mirror, Clock: clock.RealClock{}, Meter: meter.New(b.series), Log: slog.New(slog.DiscardHandler),
+		Client: m.GetClient(), Live: m.GetAPIReader(), Mirror: b.mirror, Clock: clock.RealClock{}, Meter: meter.New(b.series, meter.Cloud{}), Log: slog.New(slog.DiscardHandler),
 		Wake: func(types.UID) { b.mu.Lock(); b.woken++; b.mu.Unlock() },
 	}
 	if err := b.Register(m); err != nil {
@@ -326,6 +326,7 @@ func TestA49_A51_BadBuffersSayWhatWouldBeRight(t *testing.T) {
 		{"no-workload", bufferv1.CapacityBufferSpec{ScalableRef: &bufferv1.ScalableRef{Kind: "Deployment", Name: "gone"}, Replicas: new(int32(1))}, bufferv1.ReasonScalableRefNotFound, `spec.scalableRef: there is no Deployment "gone"`},
 		{"no-kind", bufferv1.CapacityBufferSpec{ScalableRef: &bufferv1.ScalableRef{APIGroup: "nowhere.io", Kind: "Thing", Name: "x"}, Replicas: new(int32(1))}, bufferv1.ReasonResolutionFailed, "serves no kind Thing"},
 		{"no-scale", bufferv1.CapacityBufferSpec{ScalableRef: &bufferv1.ScalableRef{APIGroup: "", Kind: "ConfigMap", Name: "kube-root-ca.crt"}, Replicas: new(int32(1))}, bufferv1.ReasonScalableRefNotFound, "no scale subresource"},
+		{"no-namespace", bufferv1.CapacityBufferSpec{ScalableRef: &bufferv1.ScalableRef{APIGroup: "karpenter.sh", Kind: "NodePool", Name: "x"}, Replicas: new(int32(1))}, bufferv1.ReasonResolutionFailed, "spec.scalableRef: NodePool is not in a namespace"},
 		{"no-requests", bufferv1.CapacityBufferSpec{PodTemplateRef: ref("nothing"), Limits: corev1.ResourceList{"cpu": resource.MustParse("4")}}, bufferv1.ReasonResolutionFailed, "spec.limits bounds cpu, of which the pods request nothing"},
 		{"no-number", bufferv1.CapacityBufferSpec{ScalableRef: &bufferv1.ScalableRef{Kind: "Job", Name: "gone"}}, bufferv1.ReasonScalableRefNotFound, "Job"},
 	} {
@@ -366,7 +367,7 @@ func TestP112_HowABufferFares(t *testing.T) {
 	b.await("web", is(bufferv1.ConditionLimitedByQuotas, metav1.ConditionFalse, bufferv1.ReasonWithinLimits, ""))
 }
 
-func TestN11_P3_DeletionReleasesAndWakes(t *testing.T) {
+func TestN11_P3_A48_DeletionReleasesAndWakes(t *testing.T) {
 	b := newBench(t)
 	b.create(&corev1.PodTemplate{ObjectMeta: b.meta("shape"), Template: b.template(nil, "1")})
 	o := b.buffer("web", bufferv1.CapacityBufferSpec{PodTemplateRef: ref("shape"), Replicas: new(int32(4))})

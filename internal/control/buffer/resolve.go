@@ -154,6 +154,9 @@ func (r *Reconciler) scaled(ctx context.Context, b *bufferv1.CapacityBuffer, ref
 	if err != nil {
 		return f, fmt.Errorf("looking for kind %s: %w", ref.Kind, err)
 	}
+	if mapping.Scope.Name() != meta.RESTScopeNameNamespace {
+		return f, failed("spec.scalableRef: %s is not in a namespace: give a kind whose pods are in namespace %s", ref.Kind, b.Namespace)
+	}
 	obj := &unstructured.Unstructured{}
 	obj.SetGroupVersionKind(mapping.GroupVersionKind)
 	obj.SetNamespace(b.Namespace)

@@ -20,7 +20,7 @@ import (
 
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 	awscloud "karpenter/internal/cloud/aws"
 	"karpenter/internal/control"
 	"karpenter/internal/meter"
@@ -54,7 +54,7 @@ func newBench(t *testing.T) *bench {
 	fake := clocktesting.NewFakeClock(time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC))
 	b := &bench{T: t, clock: fake, events: record.NewFakeRecorder(1000), registry: prometheus.NewRegistry()}
 	b.client = rig.NewDirect(cluster.Client, fake.Now)
-	b.meter = meter.New(b.registry)
+	b.meter = meter.New(b.registry, meter.Cloud{})
 	b.recorder = control.NewRecorder(b.events, fake.Now)
 	t.Cleanup(func() { sweep(t) })
 	return b

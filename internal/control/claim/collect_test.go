@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 	awscloud "karpenter/internal/cloud/aws"
 	"karpenter/internal/control"
 	"karpenter/internal/meter"

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 	"karpenter/internal/cloud/simaws"
 	"karpenter/test/harness/rig"
 	"karpenter/test/harness/simcloud"

@@ -10,7 +10,7 @@ import (
 	"k8s.io/utils/clock"
 
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 	awscloud "karpenter/internal/cloud/aws"
 	"karpenter/internal/control/drain"
 	"karpenter/test/harness/rig"

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 	"karpenter/internal/engine/life"
 )
 

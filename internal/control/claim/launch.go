@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 	"karpenter/internal/control"
 	"karpenter/internal/engine/life"
 	"karpenter/internal/meter"
@@ -128,14 +128,17 @@ func (r *Lifecycle) worst(ctx context.Context, answers []answer) cloud.Class {
 	var first error
 	for _, a := range answers {
 		class := cloud.ClassOf(a.Err)
-		if a.Err == nil || class.Response().GiveUp {
+		if a.Instance != nil && a.Instance.ProviderID == "" {
+			class = cloud.InProgress
+		}
+		if class == "" || class.Response().GiveUp {
 			continue
 		}
 		if found == "" || class.Response().Most > found.Response().Most {
 			found, first = class, a.Err
 		}
 	}
-	if first != nil && !errors.Is(first, context.Canceled) {
+	if first != nil && found != cloud.InProgress && !errors.Is(first, context.Canceled) {
 		control.Logger(ctx, r.Log).Error("could not launch nodeclaims, trying again", "batch", cloud.BatchID(answers[0].claim), "count", len(answers), "class", string(found),
 			"reason", cloud.ReasonOf(first), "error", first)
 	}
@@ -227,7 +230,9 @@ func (r *Lifecycle) ask(ctx context.Context, batch string, members []*karpv1.Nod
 					}}
 				} else {
 					taken[in.ID] = true
-					r.inFlight.hold(claim.Name, claim.UID, in)
+					if in.ProviderID != "" {
+						r.inFlight.hold(claim.Name, claim.UID, in)
+					}
 				}
 			}
 			answers = append(answers, answer{claim, result})
@@ -299,20 +304,25 @@ func (r *Lifecycle) record(ctx context.Context, claim *karpv1.NodeClaim, in *clo
 		}
 	}
 	written, err := r.status(ctx, claim, func(now time.Time) {
+		if in.ProviderID == "" { // it is being made; the launch is asked for it again
+			claim.StatusConditions().SetUnknown(karpv1.ConditionLaunched, karpv1.ReasonInstanceProvisioning, "instance "+in.ID+" has no provider ID yet", now)
+		}
 		claim.Status.ProviderID, claim.Status.ImageID = in.ProviderID, in.ImageID
 		claim.Status.Capacity, claim.Status.Allocatable = in.Capacity, in.Allocatable
 		if r.Overlays != nil {
 			claim.Status.Capacity, claim.Status.Allocatable = r.Overlays.Extended(claim, in.Type, in.Capacity, in.Allocatable)
 		}
-		claim.StatusConditions().SetUnknown(karpv1.ConditionRegistered, life.NodeNotFound, "no node carries the instance's provider ID yet", now)
+		if in.ProviderID != "" {
+			claim.StatusConditions().SetUnknown(karpv1.ConditionRegistered, life.NodeNotFound, "no node carries the instance's provider ID yet", now)
+		}
 	})
-	if written {
+	if written && in.ProviderID != "" {
 		pool := claim.Labels[karpv1.NodePoolLabelKey]
 		r.Meter.Add(meter.NodeClaimsLaunched, 1, "nodepool", pool)
 		control.Logger(ctx, r.Log).Info("launched nodeclaim", "NodeClaim", claim.Name, "NodePool", pool, "provider-id", in.ProviderID,
 			"instance-type", in.Type, "zone", in.Zone, "capacity-type", in.CapacityType, "allocatable", amounts(in.Allocatable))
 	}
-	return written, err
+	return written && in.ProviderID != "", err
 }
 
 // labels are the claim's with the instance's. Its own win (L5), unless an earlier process has got as far as writing down another

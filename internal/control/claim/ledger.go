@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 	"karpenter/internal/engine/life"
 	"karpenter/internal/engine/why"
 	"karpenter/internal/ledger"

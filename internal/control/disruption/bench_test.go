@@ -79,7 +79,7 @@ func newBench(t *testing.T) *bench {
 		client: rig.NewDirect(cluster.Client, fake.Now),
 		events: eventrecord.NewFakeRecorder(10_000), registry: prometheus.NewRegistry(), log: &bytes.Buffer{},
 	}
-	b.recorder, b.meter = control.NewRecorder(b.events, fake.Now), meter.New(b.registry)
+	b.recorder, b.meter = control.NewRecorder(b.events, fake.Now), meter.New(b.registry, meter.Cloud{})
 	b.restart()
 	t.Cleanup(func() {
 		b.replay()

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 	"karpenter/internal/control"
 	"karpenter/internal/engine/life"
 )

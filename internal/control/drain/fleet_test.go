@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sync"
 
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 )
 
 // fleet is a cloud that holds instances in memory. An instance that is told to end is gone the second time it is asked for, unless

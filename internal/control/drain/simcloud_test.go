@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 	awscloud "karpenter/internal/cloud/aws"
 	"karpenter/test/harness/simcloud"
 )

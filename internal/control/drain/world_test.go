@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 	"karpenter/internal/control"
 	"karpenter/internal/control/drain"
 	"karpenter/internal/meter"
@@ -120,7 +120,7 @@ func bare(t *testing.T) *world {
 		clock: &flow{FakeClock: testingclock.NewFakeClock(time.Now())}, events: &rig.Sink{},
 		series: prometheus.NewRegistry(), log: &strings.Builder{}, holds: map[string]bool{}, saw: map[string][]string{},
 	}
-	w.meter, w.clouds, w.instanceID = meter.New(w.series), w.fleet, instanceID
+	w.meter, w.clouds, w.instanceID = meter.New(w.series, meter.Cloud{}), w.fleet, instanceID
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	go w.clock.run(t.Context())
 	w.kubelet()

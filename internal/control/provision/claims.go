@@ -14,7 +14,7 @@ import (
 
 	"karpenter/api/convert"
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 	"karpenter/internal/engine/pack"
 	"karpenter/internal/engine/req"
 	"karpenter/internal/engine/world"

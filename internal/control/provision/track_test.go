@@ -26,7 +26,7 @@ type board struct {
 
 func newBoard(t *testing.T) (*board, *meter.Set) {
 	b := &board{t, prometheus.NewRegistry()}
-	return b, meter.New(b.reg)
+	return b, meter.New(b.reg, meter.Cloud{})
 }
 
 // series are the values of a metric by label values, in the order of label names; of a histogram the count and the sum.

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 	"karpenter/internal/control"
 	"karpenter/internal/control/drain"
 	"karpenter/internal/control/repair"
@@ -66,7 +66,7 @@ func newWard(t *testing.T, change ...func(*repair.Repair)) *ward {
 	}
 	r := &repair.Repair{
 		Client: m.GetClient(), Policies: usual, Class: w.class, Clock: w.clock, Recorder: control.NewRecorder(w.events, w.clock.Now),
-		Meter: meter.New(w.series), Log: slog.New(slog.DiscardHandler),
+		Meter: meter.New(w.series, meter.Cloud{}), Log: slog.New(slog.DiscardHandler),
 	}
 	for _, c := range change {
 		c(r)

@@ -62,7 +62,7 @@ func newBench(t *testing.T) *bench {
 		T: t, clock: fake, client: rig.NewDirect(cluster.Client, fake.Now), events: eventrecord.NewFakeRecorder(10_000),
 		registry: prometheus.NewRegistry(), log: &bytes.Buffer{}, ledger: ledger.New(ledger.DefaultSize, "p", fake.Now),
 	}
-	b.meter = meter.New(b.registry)
+	b.meter = meter.New(b.registry, meter.Cloud{})
 	read, _ := state.Build(&dump.Objects{Pools: []*karpv1.NodePool{b.newPool("any", 0)}}, catalog(), state.Options{ProviderDomains: []string{awsv1.Group}})
 	b.types, b.names = read.Pools[0].Types, read.Resources
 	b.restart()
@@ -99,9 +99,11 @@ func (b *bench) restart() {
 		Types: func(string) ([]string, []*world.InstanceType, uint64, error) { return b.names, b.types, 1, nil },
 	})
 	b.mirror.SetSynced()
+	b.ledger.KeepRecordings(ledger.DefaultRecordings, "test")
 	log := slog.New(slog.NewTextHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	b.loop = &Loop{
-		Client: b.client, Live: b.client, Mirror: b.mirror, Clock: b.clock, Log: log, Recorder: control.NewRecorder(b.events, b.clock.Now), Meter: b.meter, Ledger: b.ledger,
+		Client: b.client, Mirror: b.mirror, Clock: b.clock, Log: log, Recorder: control.NewRecorder(b.events, b.clock.Now), Meter: b.meter, Ledger: b.ledger,
+		Reading: state.Options{ProviderDomains: []string{awsv1.Group}},
 		Creator: &provision.Creator{Client: b.client, Live: b.client, Mirror: b.mirror, Clock: b.clock, Log: log, Meter: b.meter},
 	}
 	b.loop.prepare()

@@ -21,6 +21,7 @@ const maxWhy = 50
 type entries struct {
 	ledger *ledger.Ledger
 	short  map[string]lack // by pool
+	input  string          // names the recording of the decision that is being carried out
 }
 
 // lack is an entry about nodes that cannot be made.
@@ -29,12 +30,20 @@ type lack struct {
 	summary string
 }
 
+// decided keeps what a decision was made from, if something is to be done.
+func (b *entries) decided(m ledger.Moment) {
+	b.input = ""
+	if slices.ContainsFunc(m.Answer.Static, func(s model.Scaling) bool { return len(s.Add)+len(s.Remove) > 0 }) {
+		b.input = b.ledger.Record(m)
+	}
+}
+
 // added keeps that a pool gets nodes, and returns the entry.
 func (b *entries) added(view *state.View, s *disrupt.Scaling, list []*provision.Draft) uint64 {
 	if b.ledger == nil || len(list) == 0 {
 		return 0
 	}
-	e := ledger.Entry{Kind: ledger.Plan, Reason: "Provisioned", Outcome: ledger.Open, About: about(s.Pool)}
+	e := ledger.Entry{Kind: ledger.Plan, Reason: "Provisioned", Outcome: ledger.Open, About: about(s.Pool), Input: b.input, Recorded: b.input != ""}
 	for i, d := range list {
 		node := model.NewNode(view.World, d.Node)
 		node.Claim = d.Claim.Name
@@ -71,7 +80,7 @@ func (b *entries) removed(view *state.View, s *disrupt.Scaling, list []disrupt.L
 	if b.ledger == nil || len(list) == 0 {
 		return
 	}
-	e := ledger.Entry{Kind: ledger.Removal, Reason: ReasonScaledDown, Outcome: ledger.Done, About: about(s.Pool)}
+	e := ledger.Entry{Kind: ledger.Removal, Reason: ReasonScaledDown, Outcome: ledger.Done, About: about(s.Pool), Input: b.input, Recorded: b.input != ""}
 	for i, r := range list {
 		n := view.Nodes[r.Node]
 		e.Remove = append(e.Remove, model.NodeOf(n.World))

@@ -47,19 +47,16 @@ type Mirror interface {
 	Synced() bool
 	// Leaving counts a claim as going from now on, before any watch has shown it.
 	Leaving(claim string)
-	// Wrote shows the mirror an object as the API server has it now.
-	Wrote(obj state.Object)
 }
 
 // Loop scales static pools.
 type Loop struct {
-	Client client.Client
-	// Live reads from the API server itself.
-	Live    client.Reader
+	Client  client.Client
 	Mirror  Mirror
 	Creator *provision.Creator
-	// Options are those of every decision.
+	// Options are those of every decision, and Reading how objects are read.
 	Options disrupt.Options
+	Reading state.Options
 	// Gate says which pools make no nodes for now; it may be nil.
 	Gate     provision.Gate
 	Clock    control.Clock
@@ -119,7 +116,8 @@ func (l *Loop) Pass(ctx context.Context) (again time.Duration, err error) {
 	view, now := l.Mirror.View(), l.Clock.Now()
 	l.wakes.know(view)
 	l.launches.look(view, now)
-	pools, err := l.scale(view, nil, now)
+	facts := ledger.Facts{Held: l.held(view, now)}
+	_, pools, err := l.scale(view, &facts, now)
 	if err != nil {
 		return 0, err
 	}
@@ -134,9 +132,14 @@ func (l *Loop) Pass(ctx context.Context) (again time.Duration, err error) {
 	}
 	if len(live) > 0 {
 		view = l.Mirror.View()
-		if pools, err = l.scale(view, live, now); err != nil {
+		facts.Going = going(view, live)
+		var in *disrupt.Input
+		if in, pools, err = l.scale(view, &facts, now); err != nil {
 			return 0, err
 		}
+		l.entries.decided(ledger.Moment{
+			View: view, Facts: facts, Options: ledger.NewOptions(l.Reading, l.Options), At: now, Answer: &ledger.Answer{Static: ledger.NewStaticAnswer(in, pools)},
+		})
 	}
 	again = resync
 	for _, s := range pools {
@@ -149,23 +152,27 @@ func (l *Loop) Pass(ctx context.Context) (again time.Duration, err error) {
 	return again, nil
 }
 
-// scale asks the engine. live are the claims that the API server has of pools that were asked about, and whether each is being deleted.
-func (l *Loop) scale(view *state.View, live map[string]map[string]bool, now time.Time) (out []*disrupt.Scaling, err error) {
+// scale asks the engine, and returns what it was asked about too.
+func (l *Loop) scale(view *state.View, facts *ledger.Facts, now time.Time) (in *disrupt.Input, out []*disrupt.Scaling, err error) {
 	defer func() {
 		if r := recover(); r != nil { // a pool that the engine cannot stand must not take the other controllers down with it
 			err = fmt.Errorf("scaling static pools panicked: %v\n%s", r, debug.Stack())
 		}
 	}()
-	in := view.Static(now)
-	facts := ledger.Facts{Held: l.held(view, now)}
-	in.World = facts.World(view)
-	for i, n := range view.Nodes {
+	in = facts.Static(view, now)
+	return in, disrupt.Scale(in, l.Options), nil
+}
+
+// going names the claims of a view that the API server does not have or that are being deleted. live is what it has of pools that were asked about.
+func going(view *state.View, live map[string]map[string]bool) (names []string) {
+	for _, n := range view.Nodes {
 		if claims := live[n.World.Pool]; claims != nil && n.Claim != nil && !n.Assumed {
-			deleting, there := claims[n.Claim.Name]
-			in.Nodes[i].Going = in.Nodes[i].Going || !there || deleting
+			if deleting, there := claims[n.Claim.Name]; deleting || !there {
+				names = append(names, n.Claim.Name)
+			}
 		}
 	}
-	return disrupt.Scale(in, l.Options), nil
+	return names
 }
 
 // confirm is what the API server has of a pool's claims, by name: whether each is being deleted.
@@ -259,18 +266,14 @@ func (l *Loop) shrink(ctx context.Context, view *state.View, s *disrupt.Scaling)
 	return ok
 }
 
-// remove deletes a claim, and shows the mirror that it is being deleted: the next look may come before the watch.
+// remove deletes a claim, and tells the mirror that it goes: the next look may come before the watch. Should the watch take longer than the mirror
+// believes that, the API server is asked before anything is decided anyway.
 func (l *Loop) remove(ctx context.Context, claim *karpv1.NodeClaim) error {
 	deleted, err := control.Delete(ctx, l.Client, claim.DeepCopy())
-	if err != nil || !deleted {
-		return err
+	if err == nil && deleted {
+		l.Mirror.Leaving(claim.Name)
 	}
-	l.Mirror.Leaving(claim.Name)
-	now := &karpv1.NodeClaim{}
-	if l.Live.Get(ctx, client.ObjectKeyFromObject(claim), now) == nil && now.UID == claim.UID {
-		l.Mirror.Wrote(now)
-	}
-	return nil
+	return err
 }
 
 // removed tells that a node is removed because replicas is lower (O3, O4).

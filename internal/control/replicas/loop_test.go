@@ -1,6 +1,8 @@
 package replicas
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -298,4 +301,50 @@ func TestP103_APoolThatIsHeldBackGetsNoNodes(t *testing.T) {
 	b.scale("base", 1)
 	b.pass()
 	b.want(3, 2)
+}
+
+// What was decided comes out the same from its recording, to the byte: nodes that are made, those that are given up, claims that only the API
+// server knows to be going, and pools that are held back.
+func TestP103_P105_DecisionsAreReplayed(t *testing.T) {
+	b := newBench(t)
+	b.pool("base", 3)
+	b.pool("other", 2, atMost("1"))
+	b.pass()
+	b.launch()
+	b.scale("base", 6)
+	b.must(b.client.Delete(t.Context(), b.claims()[0])) // and the mirror is not shown that
+	b.pass()
+	b.launch()
+	b.loop.Gate = paused{b.clock.Now().Add(time.Hour)}
+	b.scale("base", 2)
+	b.pass()
+	replayed := map[ledger.Kind]int{}
+	for _, e := range b.ledger.List(ledger.Query{Kinds: []ledger.Kind{ledger.Plan, ledger.Removal}}) {
+		if e.Input == "" || !e.Recorded {
+			t.Errorf("entry %q has no recording", e.Summary)
+			continue
+		}
+		made, err := b.ledger.Recording(e.Input)
+		b.must(err)
+		var file bytes.Buffer
+		b.must(made.Write(&file))
+		r, err := ledger.Read(file.Bytes())
+		b.must(err)
+		view, _, err := r.View()
+		b.must(err)
+		want, err := json.Marshal(made.Answer)
+		b.must(err)
+		got, err := json.Marshal(r.Replay(view, 2))
+		b.must(err)
+		if d := cmp.Diff(string(want), string(got)); d != "" {
+			t.Errorf("%s (-recorded +replayed):\n%s", e.Summary, d)
+		}
+		if len(r.Answer.Static) != 2 {
+			t.Errorf("%s: the answer is about %d pools", e.Summary, len(r.Answer.Static))
+		}
+		replayed[e.Kind]++
+	}
+	if replayed[ledger.Plan] < 3 || replayed[ledger.Removal] != 1 {
+		t.Errorf("replayed %v", replayed)
+	}
 }

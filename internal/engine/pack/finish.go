@@ -114,6 +114,9 @@ func (r *run) describe(p *problem, b *bin) *NewNode {
 	if by := chosen.off.PricedBy; by != "" {
 		n.Why = append(n.Why, why.New(why.Chosen, "NodeOverlay %s makes its price %s; the list price is %s", by, why.Money(chosen.price), why.Money(chosen.off.ListPrice)))
 	}
+	if chosen.off.Estimated {
+		n.Why = append(n.Why, why.New(why.Chosen, "its price is not known; %s is an estimate from what it has, so that the type that wastes least is chosen", why.Money(chosen.price)))
+	}
 	for _, o := range list {
 		x := &m.options[o]
 		if x.typ != chosen.typ {

@@ -412,6 +412,7 @@ func (o *Overlays) change(t *InstanceType, touches []touch) *InstanceType {
 			f := &out.Offerings[k]
 			f.ListPrice, f.PricedBy = f.Price, overlay.Name
 			f.Price = overlay.Price.Of(f.Price)
+			f.Estimated = f.Estimated && !overlay.Price.Absolute
 		}
 		for _, m := range o.adds[x.overlay] {
 			own()

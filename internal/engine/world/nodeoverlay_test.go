@@ -97,6 +97,31 @@ func TestP93_PricePerOfferingAndCapacityPerType(t *testing.T) {
 	}
 }
 
+// A type without offerings cannot be launched: no overlay selects it, and two that would are not in conflict over it. Pools without types are none
+// the worse, and what is out of stock has its price for when it is back.
+func TestP93_P94_TypesWithoutOfferings(t *testing.T) {
+	half := func(name string) *NodeOverlay {
+		return &NodeOverlay{Name: name, Need: needs(t, "family In m"), Price: &PriceChange{Amount: -50, Percent: true}, Capacity: []Amount{{"example.com/fuse", int64(len(name))}}}
+	}
+	bare, gone := overlayType("m0"), overlayType("c5")
+	bare.Offerings = nil
+	for i := range gone.Offerings {
+		gone.Offerings[i].Available = false
+	}
+	list := []*NodeOverlay{half("a"), half("bb"), {Name: "c", Need: needs(t, "family In c"), Price: &PriceChange{Amount: 0.25}}}
+	o := NewOverlays(list, overlayNames(list...).Index)
+	types, conflicts := o.Apply([]*Pool{overlayPool("x", bare, gone), overlayPool("none")})
+	if len(conflicts) > 0 || types[0][0] != bare || len(types[1]) != 0 {
+		t.Errorf("conflicts %+v, types %+v", conflicts, types)
+	}
+	if f := types[0][1].Offerings[0]; f.Price != 1.25 || f.Available || f.ListPrice != 1 {
+		t.Errorf("what is out of stock is %+v", f)
+	}
+	if o.Selects("a") || !o.Selects("c") {
+		t.Errorf("a selects something: %t; c does: %t", o.Selects("a"), o.Selects("c"))
+	}
+}
+
 func TestB4_N12_OverlaidTypesKeepTheRest(t *testing.T) {
 	o := &NodeOverlay{Name: "o", Price: &PriceChange{Amount: 3, Absolute: true}, Capacity: []Amount{{"hugepages-2Mi", 4}}}
 	names := overlayNames(o)

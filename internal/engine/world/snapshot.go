@@ -97,6 +97,8 @@ type Offering struct {
 	Price     float64
 	ListPrice float64
 	PricedBy  string
+	// Estimated says that the price is not known: it is worked out from what a node has, so that whatever wastes least is cheapest.
+	Estimated bool
 	// Available says that it is sold now. A reservation that is full is available: it is there, and others have it (N3).
 	Available bool
 	// Reservation names a capacity reservation, of which Remaining instances are left.
@@ -155,14 +157,19 @@ func (n *Node) Zone() string {
 }
 
 // CapacityType is how the node is paid for; empty while a node of ours does not say. Of a node that no pool made it is what the
-// labels of EKS or the usual one say, and on-demand otherwise: that is what an instance is if nobody has asked for anything else.
+// labels of its node group or the usual one say, and on-demand otherwise: that is what an instance is if nobody has asked for anything else.
 func (n *Node) CapacityType() string {
 	if t, ok := n.Labels.Get(LabelCapacityType); ok || n.Claim != "" || n.Pool != "" {
 		return t
 	}
-	eks, _ := n.Labels.Get(labelEKSCapacityType)
+	group := ""
+	for _, l := range n.Labels {
+		if strings.HasSuffix(l.Key, nameCapacityType) {
+			group = l.Value
+		}
+	}
 	usual, _ := n.Labels.Get(labelLifecycle)
-	if strings.EqualFold(eks, CapacitySpot) || eks == "" && strings.Contains(strings.ToLower(usual), CapacitySpot) {
+	if strings.EqualFold(group, CapacitySpot) || group == "" && strings.Contains(strings.ToLower(usual), CapacitySpot) {
 		return CapacitySpot
 	}
 	return CapacityOnDemand

@@ -25,10 +25,10 @@ const (
 	LabelRegistered   = "karpenter.sh/registered"
 	LabelInitialized  = "karpenter.sh/initialized"
 
-	// What says of nodes that others have made how they are paid for: SPOT or ON_DEMAND on those of EKS node groups, spot or Ec2Spot
-	// on others.
-	labelEKSCapacityType = "eks.amazonaws.com/capacityType"
-	labelLifecycle       = "node.kubernetes.io/lifecycle"
+	// What says of nodes that others have made how they are paid for: managed node groups have SPOT or ON_DEMAND in a label of this name,
+	// in the domain of their cloud; others have a text with "spot" in it in the usual label.
+	nameCapacityType = "/capacityType"
+	labelLifecycle   = "node.kubernetes.io/lifecycle"
 )
 
 // Capacity types in the order in which a price is expected to rise.

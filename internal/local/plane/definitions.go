@@ -21,7 +21,7 @@ const (
 )
 
 // Install creates or updates definitions of kinds and returns when the API server serves them. A webhook that converts
-// a kind already is left in place: who converts writes that itself.
+// a kind already is left in place, unless the definition says by which authority the webhook is known: who converts writes that itself.
 func (p *Plane) Install(ctx context.Context, definitions []*apiextensionsv1.CustomResourceDefinition) error {
 	clients, err := clientset.NewForConfig(p.Config)
 	if err != nil {
@@ -37,7 +37,7 @@ func (p *Plane) Install(ctx context.Context, definitions []*apiextensionsv1.Cust
 			if current, err = api.Get(ctx, definition.Name, metav1.GetOptions{}); err == nil {
 				conversion := current.Spec.Conversion
 				current.Spec = *definition.Spec.DeepCopy()
-				if conversion != nil && conversion.Strategy == apiextensionsv1.WebhookConverter {
+				if conversion != nil && conversion.Strategy == apiextensionsv1.WebhookConverter && !converts(definition) {
 					current.Spec.Conversion = conversion
 				}
 				_, err = api.Update(ctx, current, metav1.UpdateOptions{})
@@ -61,6 +61,12 @@ func (p *Plane) Install(ctx context.Context, definitions []*apiextensionsv1.Cust
 		}
 	}
 	return nil
+}
+
+// converts says whether a definition has all that the API server needs to know of its webhook.
+func converts(definition *apiextensionsv1.CustomResourceDefinition) bool {
+	c := definition.Spec.Conversion
+	return c != nil && c.Webhook != nil && c.Webhook.ClientConfig != nil && len(c.Webhook.ClientConfig.CABundle) > 0
 }
 
 // awaitListed waits until clients that ask what there is are told of a kind: the API server says that a little later than it

@@ -29,15 +29,29 @@ type process struct {
 	err      error         // how it ended; read after done
 }
 
-// spawn starts a program of the multi-call binary with its output in a log file of its own.
+// underLifeline is a shell's script that runs the program that its arguments are, and ends it when standard input does. It is for programs
+// that do not know lifelineEnv.
+const underLifeline = `exec 3<&0; "$@" </dev/null 3<&- & p=$!; trap 'kill $p' TERM; (cat <&3; kill -9 $p) >/dev/null 2>&1 & wait $p; wait $p`
+
+// spawnOther starts a program that is not of the multi-call binary.
+func spawnOther(file, dir, name string, args []string) (*process, error) {
+	return run("/bin/sh", dir, name, append([]string{"-c", underLifeline, name, file}, args...))
+}
+
+// spawn starts a program of the multi-call binary.
 func spawn(binary, dir, name string, args []string) (*process, error) {
+	return run(binary, dir, name, append([]string{name}, args...))
+}
+
+// run starts a process with its output in a log file of its own.
+func run(file, dir, name string, args []string) (*process, error) {
 	p := &process{name: name, logFile: filepath.Join(dir, name+".log"), done: make(chan struct{})}
 	log, err := os.OpenFile(p.logFile, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("opening the log of %s: %w", name, err)
 	}
 	defer log.Close() // the child has its own copy
-	p.cmd = exec.Command(binary, append([]string{name}, args...)...)
+	p.cmd = exec.Command(file, args...)
 	p.cmd.Dir = dir
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.Env = append(os.Environ(), lifelineEnv+"=1")

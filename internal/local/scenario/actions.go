@@ -228,6 +228,9 @@ func parseControl(path string) func(scriptLine) (action, error) {
 // control steers the AWS simulator.
 func control(method, path string, body []byte) action {
 	return func(ctx context.Context, c *Cluster) (string, error) {
+		if c.AWS == nil {
+			return "", errors.New("this cluster has no AWS simulator; kubectl changes what is simulated in its place")
+		}
 		request, err := http.NewRequestWithContext(ctx, method, c.AWSURL+"/_sim/"+path, bytes.NewReader(body))
 		if err != nil {
 			return "", err

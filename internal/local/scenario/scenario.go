@@ -21,7 +21,7 @@ type Cluster struct {
 	// Client knows Kubernetes' own kinds and ours; Kubeconfig has an administrator's rights, too.
 	Client     client.Client
 	Kubeconfig string
-	// AWS is the AWS simulator, AWSURL where it listens.
+	// AWS is the AWS simulator, if nodes come from there, AWSURL where it listens.
 	AWS            *simaws.Sim
 	AWSURL, Region string
 	// Kube is the multi-call binary that has kubectl, Program our own, Dir a folder that belongs to the cluster.

@@ -1,4 +1,4 @@
-// Package webhook serves the conversion of NodePool, NodeClaim and EC2NodeClass between v1beta1 and v1 to the API server.
+// Package webhook serves the conversion of NodePool, NodeClaim and a node class between v1beta1 and v1 to the API server.
 //
 // It looks after itself: it makes a certificate authority and a certificate, keeps them in a Secret that all replicas share,
 // renews them, and writes into the three CustomResourceDefinitions where it can be reached and whom to trust. The API server

@@ -42,6 +42,7 @@ type owners struct {
 	client client.Client
 	clock  Clock
 	log    *slog.Logger
+	kinds  []kind
 
 	mu      sync.Mutex
 	waiting map[noted]int // how often each was looked at
@@ -56,7 +57,7 @@ type noted struct {
 }
 
 func newOwners(o Options) *owners {
-	return &owners{client: o.Client, clock: o.Clock, log: o.Log, waiting: map[noted]int{}, all: true, wake: make(chan struct{}, 1)}
+	return &owners{client: o.Client, clock: o.Clock, log: o.Log, kinds: o.served(), waiting: map[noted]int{}, all: true, wake: make(chan struct{}, 1)}
 }
 
 // note remembers a converted object, if it has a record in v1beta1. One without a name is about to get it, and is converted once more.
@@ -183,7 +184,7 @@ func (n noted) compare(m noted) int {
 // sweep finds the objects with a record in v1beta1.
 func (o *owners) sweep(ctx context.Context) ([]noted, error) {
 	var found []noted
-	for _, kind := range kinds {
+	for _, kind := range o.kinds {
 		group := schema.GroupKind{Group: kind.group, Kind: kind.name}
 		page := &metav1.PartialObjectMetadataList{}
 		page.SetGroupVersionKind(group.WithVersion("v1").GroupVersion().WithKind(kind.name + "List"))

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -42,8 +43,10 @@ type Options struct {
 	// Client reads and writes the Secret, the definitions and their objects. It must not be cached: the Secret is shared
 	// by optimistic locking. Its scheme knows core, apiextensions.k8s.io and karpenter.sh/v1.
 	Client client.Client
-	Clock  Clock
-	Log    *slog.Logger
+	// Class is the kind of node class of the provider that this process runs with; empty for all.
+	Class schema.GroupKind
+	Clock Clock
+	Log   *slog.Logger
 	// Secret is where the keys are kept.
 	Secret types.NamespacedName
 	// Target is how the API server reaches this server.
@@ -100,7 +103,7 @@ func (s *Server) NeedLeaderElection() bool { return false }
 // Start serves until the context ends.
 func (s *Server) Start(ctx context.Context) error {
 	mux, owners := http.NewServeMux(), newOwners(s.Options)
-	for _, kind := range kinds {
+	for _, kind := range s.served() {
 		reviewer := newReviewer(poolsFrom(s.Client))
 		reviewer.converted = owners.note
 		mux.Handle(kind.path(), reviewer)

@@ -6,15 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	awsv1 "karpenter/api/aws/v1"
 	"karpenter/api/crds"
 	karpv1 "karpenter/api/karpenter/v1"
 )
@@ -25,8 +26,22 @@ type kind struct{ plural, group, name string }
 func (k kind) definition() string { return k.plural + "." + k.group }
 func (k kind) path() string       { return "/convert/" + k.plural }
 
-var kinds = []kind{
-	{"nodepools", karpv1.Group, karpv1.NodePoolKind}, {"nodeclaims", karpv1.Group, karpv1.NodeClaimKind}, {"ec2nodeclasses", awsv1.Group, awsv1.EC2NodeClassKind},
+// kinds are those that have versions to convert between, nodepools first.
+var kinds = func() (all []kind) {
+	for _, d := range crds.Objects() {
+		if len(d.Spec.Versions) > 1 {
+			all = append(all, kind{d.Spec.Names.Plural, d.Spec.Group, d.Spec.Names.Kind})
+		}
+	}
+	slices.SortFunc(all, func(a, b kind) int { return strings.Compare(b.definition(), a.definition()) })
+	return all
+}()
+
+// served are those of them that this process is there for: ours, and the provider's node class.
+func (o Options) served() []kind {
+	return slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool {
+		return k.group != karpv1.Group && o.Class != (schema.GroupKind{}) && o.Class != schema.GroupKind{Group: k.group, Kind: k.name}
+	})
 }
 
 // Target is how the API server reaches the webhook: the Service in front of it.
@@ -92,7 +107,7 @@ func (s *Server) sync(ctx context.Context) error {
 
 func (s *Server) definitions(ctx context.Context) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	var out []*apiextensionsv1.CustomResourceDefinition
-	for _, kind := range kinds {
+	for _, kind := range s.served() {
 		definition := &apiextensionsv1.CustomResourceDefinition{}
 		if err := s.Client.Get(ctx, client.ObjectKey{Name: kind.definition()}, definition); err != nil {
 			return nil, fmt.Errorf("reading CustomResourceDefinition %s: %w", kind.definition(), err)

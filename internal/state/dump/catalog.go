@@ -37,6 +37,7 @@ type CatalogOffering struct {
 	Zone         string            `json:"zone"`
 	CapacityType string            `json:"capacityType"`
 	Price        float64           `json:"price"`
+	Estimated    bool              `json:"estimated,omitempty"`
 	Unavailable  bool              `json:"unavailable,omitempty"`
 	Labels       map[string]string `json:"labels,omitempty"`
 	Reservation  string            `json:"reservation,omitempty"`
@@ -111,7 +112,7 @@ func (b *catalogReader) instanceType(t *CatalogType) (*world.InstanceType, error
 			continue
 		}
 		x := world.Offering{
-			Zone: o.Zone, CapacityType: o.CapacityType, Price: o.Price, Available: !o.Unavailable, Reservation: o.Reservation, Remaining: o.Remaining,
+			Zone: o.Zone, CapacityType: o.CapacityType, Price: o.Price, Estimated: o.Estimated, Available: !o.Unavailable, Reservation: o.Reservation, Remaining: o.Remaining,
 			Labels: world.NewLabels(o.Labels),
 		}
 		if region, ok := regionOf(o.Zone); ok && !b.complete && t.Labels[world.LabelRegion] == "" {
@@ -208,7 +209,7 @@ func (w *catalogWriter) catalog(list []*world.InstanceType) *Catalog {
 
 func (w *catalogWriter) offering(t *world.InstanceType, o *world.Offering) CatalogOffering {
 	out := CatalogOffering{
-		Zone: o.Zone, CapacityType: o.CapacityType, Price: o.Price, Unavailable: !o.Available, Labels: asMap(o.Labels),
+		Zone: o.Zone, CapacityType: o.CapacityType, Price: o.Price, Estimated: o.Estimated, Unavailable: !o.Available, Labels: asMap(o.Labels),
 		Reservation: o.Reservation, Remaining: o.Remaining,
 	}
 	if o.Allocatable != nil {

@@ -92,7 +92,7 @@ export function nodePage({store, args}) {
 
   function draw() {
     node = find();
-    frame.hidden = !node || node.podRows.length === 0;
+    frame.hidden = !node || (node.podRows.length === 0 && (node.spare || []).length === 0);
     if (!node) {
       fill(full, 'This node is not there: it was deleted, or never existed.');
       fill(side);

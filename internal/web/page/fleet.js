@@ -25,6 +25,7 @@ function nodeColumns(store) {
     {id: 'cpu', label: 'CPU requested', value: (n) => share(n.cpuMillicores), cell: (n) => useBar(n.cpuMillicores, cores)},
     {id: 'memory', label: 'Memory requested', value: (n) => share(n.memoryBytes), cell: (n) => useBar(n.memoryBytes, memory)},
     {id: 'pods', label: 'Pods', numeric: true, value: (n) => n.count, cell: (n) => count(n.count)},
+    {id: 'spare', label: 'Spare pods', numeric: true, value: (n) => spares(n), cell: (n) => (spares(n) > 0 ? count(spares(n)) : '–')},
     {id: 'age', label: 'Age', numeric: true, value: (n) => -seconds(n.created), cell: (n) => (n.created ? age(n.created, store) : '–')},
   ];
 }
@@ -105,6 +106,7 @@ export function fleet({store, query}) {
     return [
       [some((n) => n.daemons) ? 'paler: daemons' : '', 'daemon'],
       [some((n) => n.moved) ? 'pods that move' : '', 'moved'],
+      [some((n) => spares(n)) ? 'room kept for buffers' : '', 'spare'],
       [some((n) => n.mark === 'new') ? 'new' : '', 'new'],
       [some((n) => n.mark === 'removed' || (!n.mark && n.state === 'deleting')) ? 'deleting' : '', 'deleting'],
       [some((n) => !n.mark && n.state === 'not ready') ? 'not ready' : '', 'not-ready'],
@@ -203,6 +205,7 @@ export function nodeFacts(n, store, more = []) {
     ['Pool', n.pool], ['Type', n.instanceType], ['Zone', n.zone], ['Capacity type', n.capacityType], ['Price', n.pricePerHour ? hourly(n.pricePerHour) : 'unknown'],
     ['Age', n.created ? age(n.created, store) : ''],
     ['CPU requested', useBar(n.cpuMillicores, cores)], ['Memory requested', useBar(n.memoryBytes, memory)],
+    ['Keeps room for', (n.spare || []).length > 0 && h('ul', {}, (n.spare || []).map((s) => h('li', {}, spareWords(s))))],
     ...(n.other || []).map((o) => /** @type {[string, ui.Child]} */ ([o.name.replace(/^.*\//, ''), useBar(o, count)])),
     ['Claim', n.claim], ...more,
   ]);
@@ -221,11 +224,19 @@ function describe(n) {
   return `${n.mark === 'new' ? 'A new node' : shortName(n)}, ${n.instanceType || 'unknown type'}, ${n.zone || ''}, ${n.capacityType || ''}, ${n.pricePerHour ? hourly(n.pricePerHour) : ''}, ${n.mark || n.state}, ${percent(used(n))} requested, ${plural(n.count || 0, 'pod')}`;
 }
 
+// spares counts the spare pods that a node holds room for.
+/** @param {ui.Node} n */
+const spares = (n) => (n.spare || []).reduce((sum, s) => sum + s.pods, 0);
+
+/** @param {api.Spare} s */
+const spareWords = (s) => `${plural(s.pods, 'spare pod')} of buffer ${s.buffer}`;
+
 /** @param {ui.Hit} hit @returns {ui.Child} */
-function tipText({box, pod}) {
+function tipText({box, pod, spare}) {
   const n = box.node;
   const node = [h('strong', {}, n.mark === 'new' ? 'A new node' : shortName(n)), h('br'), [n.instanceType, n.zone, n.capacityType].filter(Boolean).join(' · '), h('br'),
     `${n.pricePerHour ? hourly(n.pricePerHour) : 'price unknown'} · ${n.mark || n.state}`, h('br'), `${percent(share(n.cpuMillicores))} of CPU and ${percent(share(n.memoryBytes))} of memory requested · ${plural(n.count || 0, 'pod')}`];
+  if (spare) return [h('strong', {}, spareWords(spare)), h('br'), `${cores(spare.cpuMillicores)} CPU · ${memory(spare.memoryBytes)} kept free`, h('hr'), ...node];
   if (!pod) return node;
   return [h('strong', {}, splitPod(pod.name)[1]), h('br'), `${splitPod(pod.name)[0]} · ${cores(pod.cpu)} CPU · ${memory(pod.memory)}`, h('hr'), ...node];
 }

@@ -157,6 +157,40 @@ export function podsIn(node, box) {
   return made;
 }
 
+// spareIn is where the room that a node holds for buffers is within its box: four figures for each buffer. It is a band above the pods, as
+// high as its share of the scarcer resource.
+/** @param {ui.Node} node @param {ui.Rect} box */
+export function spareIn(node, box) {
+  /** @type {{spare: api.Spare, rect: number[]}[]} */
+  const out = [];
+  const list = node.spare || [];
+  const head = box.w >= LABELLED ? HEADER : 0;
+  const room = Math.max(0, box.h - 2 - head);
+  const part = (/** @type {api.Spare} */ s) => Math.max(share({requested: s.cpuMillicores, allocatable: node.cpuMillicores.allocatable}), share({requested: s.memoryBytes, allocatable: node.memoryBytes.allocatable}), 0.0015);
+  const all = list.reduce((sum, s) => sum + part(s), 0);
+  const free = room - Math.max(node.podRows.length > 0 ? 2 : 0, room * full(node));
+  const high = Math.min(free, Math.max(2, room * all));
+  let x = 1;
+  for (const spare of high > 0 ? list : []) {
+    const w = (box.w - 2) * part(spare) / all;
+    out.push({spare, rect: [x, 1 + head + free - high, w, high]});
+    x += w;
+  }
+  return out;
+}
+
+// together adds up room that is held for buffers.
+/** @param {api.Spare[]} [a] @param {api.Spare[]} [b] */
+function together(a = [], b = []) {
+  /** @type {Map<string, api.Spare>} */
+  const sums = new Map();
+  for (const s of [...a, ...b]) {
+    const sum = sums.get(s.buffer) || {buffer: s.buffer, pods: 0, cpuMillicores: 0, memoryBytes: 0};
+    sums.set(s.buffer, {buffer: s.buffer, pods: sum.pods + s.pods, cpuMillicores: sum.cpuMillicores + s.cpuMillicores, memoryBytes: sum.memoryBytes + s.memoryBytes});
+  }
+  return [...sums.values()];
+}
+
 // after is the fleet once everything that is decided has been done: nodes with a mark of what becomes of them.
 /** @param {ui.Node[]} nodes @param {api.Next} next */
 export function after(nodes, next) {
@@ -168,13 +202,13 @@ export function after(nodes, next) {
     out.set(node.key, node);
     keys.set(node.node || node.claim || '', node.key);
   }
-  /** @param {string} key @param {any[]} pods */
-  const give = (key, pods) => {
+  /** @param {string} key @param {any[]} pods @param {api.Spare[]} [spare] */
+  const give = (key, pods, spare = []) => {
     const node = out.get(key);
-    if (!node || pods.length === 0) return;
+    if (!node || pods.length + spare.length === 0) return;
     const moved = new Set(node.moved);
     /** @type {ui.Node} */
-    const grown = {...node, podRows: node.podRows.concat(pods), cpuMillicores: {...node.cpuMillicores}, memoryBytes: {...node.memoryBytes}, mark: node.mark || 'filled', moved};
+    const grown = {...node, podRows: node.podRows.concat(pods), cpuMillicores: {...node.cpuMillicores}, memoryBytes: {...node.memoryBytes}, mark: node.mark || 'filled', moved, spare: together(node.spare, spare)};
     for (let i = 0; i < pods.length; i += POD) {
       moved.add(pods[i]);
       grown.cpuMillicores.requested += pods[i + 1];
@@ -187,15 +221,15 @@ export function after(nodes, next) {
   /** @param {api.PlannedNode} n */
   const make = (n) => {
     const key = `new/${++fresh}`;
-    out.set(key, {...n, key, state: 'planned', mark: 'new', podRows: [], count: 0});
-    give(key, n.podRows);
+    out.set(key, {...n, key, state: 'planned', mark: 'new', podRows: [], count: 0, spare: []});
+    give(key, n.podRows, n.spare);
   };
   for (const move of next.moves || []) {
     for (const name of move.remove) {
       const node = out.get(keys.get(name) || '');
-      if (node) out.set(node.key, {...node, mark: 'removed', podRows: [], count: 0, cpuMillicores: {...node.cpuMillicores, requested: 0}, memoryBytes: {...node.memoryBytes, requested: 0}});
+      if (node) out.set(node.key, {...node, mark: 'removed', podRows: [], spare: [], count: 0, cpuMillicores: {...node.cpuMillicores, requested: 0}, memoryBytes: {...node.memoryBytes, requested: 0}});
     }
-    for (const f of move.filled || []) give(f.key, f.podRows);
+    for (const f of move.filled || []) give(f.key, f.podRows, f.spare);
     for (const n of move.add || []) make(n);
   }
   for (const f of next.filled || []) give(f.key, f.podRows);

@@ -84,7 +84,8 @@ export function overview({store}) {
     cost.set(hourly(t.pricePerHour), [monthly(t.pricePerHour), t.unpriced > 0 && `, without ${plural(t.unpriced, 'node')} of unknown price`]);
     const states = [t.starting > 0 && `${t.starting} starting`, t.deleting > 0 && `${t.deleting} deleting`, t.notReady > 0 && `${t.notReady} not ready`].filter(Boolean);
     nodes.set(count(t.nodes), states.length > 0 ? states.join(', ') : t.nodes > 0 ? 'all ready' : 'none yet');
-    pods.set(count(t.podSlots.requested), t.pendingPods > 0 ? h('span', {class: 'warn'}, `${count(t.pendingPods)} pending`) : 'none pending');
+    const spare = (t.spare || []).reduce((sum, s) => sum + s.pods, 0);
+    pods.set(count(t.podSlots.requested), [t.pendingPods > 0 ? h('span', {class: 'warn'}, `${count(t.pendingPods)} pending`) : 'none pending', spare > 0 && [`, room for ${count(spare)} more `, h('span', {class: 'swatch', data: {c: 'spare'}})]]);
     use.set('', '', [
       h('span', {class: 'use'}, h('span', {class: 'use-name'}, 'CPU'), bar(share(t.cpuMillicores), 'CPU'), h('span', {class: 'use-text'}, percent(share(t.cpuMillicores)))),
       h('span', {class: 'use'}, h('span', {class: 'use-name'}, 'Memory'), bar(share(t.memoryBytes), 'Memory'), h('span', {class: 'use-text'}, percent(share(t.memoryBytes))))]);

@@ -1,7 +1,7 @@
 // The fleet as a picture, on a canvas: a thousand nodes and twenty thousand pods are too many elements for a document. What has
 // not changed is not drawn again: a pod that comes costs one box, not a thousand.
 
-import {boxes, podsIn, HEADER, LABELLED} from './layout.js';
+import {boxes, podsIn, spareIn, HEADER, LABELLED} from './layout.js';
 import {hourly, plural, seconds, share, shortName, splitPod} from './format.js';
 import {DAEMON, FIXED} from './store.js';
 
@@ -12,7 +12,7 @@ const LOW = [0.2, 0.4, 0.6, 0.8]; // where the colours of utilisation change
 export const used = (n) => Math.max(share(n.cpuMillicores), share(n.memoryBytes));
 
 // names of colours, as in the style sheet
-const colours = ['spot', 'on-demand', 'reserved', 'other', 'track', 'box', 'ink', 'quiet', 'on-fill', 'bad', 'good', 'accent', 'surface', 'moved',
+const colours = ['spot', 'on-demand', 'reserved', 'other', 'track', 'box', 'ink', 'quiet', 'on-fill', 'bad', 'good', 'accent', 'surface', 'moved', 'spare',
   ...Array.from(Array(PALETTE).keys(), (i) => `p${i}`), ...Array.from(Array(LOW.length + 1).keys(), (i) => `u${i}`)];
 
 export class Picture {
@@ -291,6 +291,36 @@ export class Picture {
     }
     c.globalAlpha = 1;
     if (b.w >= LABELLED) this.podNames(c, b, order, rects);
+    this.spare(c, b);
+  }
+
+  // spare draws the room that is held for buffers: hatched, so that it is not taken for pods by those who see no colours either.
+  /** @param {CanvasRenderingContext2D} c @param {ui.Box} b */
+  spare(c, b) {
+    for (const {spare, rect: [x, y, w, h]} of spareIn(b.node, b)) {
+      c.save();
+      c.beginPath();
+      c.rect(b.x + x, b.y + y, w, h);
+      c.clip();
+      c.strokeStyle = this.colour.spare;
+      c.lineWidth = 1.5;
+      c.beginPath();
+      for (let d = -h; d < w; d += 5) {
+        c.moveTo(b.x + x + d, b.y + y + h);
+        c.lineTo(b.x + x + d + h, b.y + y);
+      }
+      c.stroke();
+      c.strokeRect(b.x + x, b.y + y, w, h);
+      if (b.w >= LABELLED && h >= 15 && w >= 42) {
+        const words = plural(spare.pods, 'spare pod');
+        c.font = `11px ${this.font}`;
+        c.fillStyle = this.colour.track;
+        c.fillRect(b.x + x + 2, b.y + y + 2, Math.min(w - 4, c.measureText(words).width + 6), 13);
+        c.fillStyle = this.colour.ink;
+        this.clipped(c, words, [b.x + x + 4, b.y + y + Math.min(h / 2, 9), w - 8]);
+      }
+      c.restore();
+    }
   }
 
   /** @param {CanvasRenderingContext2D} c @param {ui.Box} b @param {number[]} order @param {number[]} rects */
@@ -342,6 +372,9 @@ export class Picture {
         const k = order[i];
         return {box, rect, pod: {name: box.node.podRows[k], cpu: box.node.podRows[k + 1], memory: box.node.podRows[k + 2], flags: box.node.podRows[k + 3]}};
       }
+    }
+    for (const {spare, rect} of spareIn(box.node, box)) {
+      if (x - box.x >= rect[0] && x - box.x < rect[0] + rect[2] && y - box.y >= rect[1] && y - box.y < rect[1] + rect[3]) return {box, rect, spare};
     }
     return {box};
   }

@@ -130,6 +130,7 @@ declare namespace api {
   interface FilledNode {
     key: string;
     podRows: any[];
+    spare?: Spare[];
   }
   interface Fleet {
     apiVersion: 'cli.karpenter.sh/v1alpha1';
@@ -161,6 +162,7 @@ declare namespace api {
     memoryBytes: Amount;
     podSlots: Amount;
     other?: OtherAmount[];
+    spare?: Spare[];
     removable?: string;
     reason?: string;
     why?: Reason;
@@ -214,6 +216,7 @@ declare namespace api {
     memoryBytes: Amount;
     podSlots: Amount;
     other?: OtherAmount[];
+    spare?: Spare[];
     removable?: string;
     reason?: string;
     why?: Reason;
@@ -298,6 +301,7 @@ declare namespace api {
     cpuMillicores: Amount;
     memoryBytes: Amount;
     podRows: any[];
+    spare?: Spare[];
   }
   interface PoolList {
     apiVersion: 'cli.karpenter.sh/v1alpha1';
@@ -382,6 +386,12 @@ declare namespace api {
     to: string;
     nodes: number;
   }
+  interface Spare {
+    buffer: string;
+    pods: number;
+    cpuMillicores: number;
+    memoryBytes: number;
+  }
   interface StaticPool {
     pool: string;
     nodes: number;
@@ -407,6 +417,7 @@ declare namespace api {
     memoryBytes: Amount;
     podSlots: Amount;
     pendingPods: number;
+    spare?: Spare[];
     capacityTypes: Portion[];
     pools: Portion[];
   }

@@ -103,6 +103,7 @@ declare namespace ui {
     box: Box;
     rect?: number[];
     pod?: Pod;
+    spare?: api.Spare;
   }
 
   interface PictureOptions {

@@ -19,7 +19,7 @@ import (
 
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 	awscloud "karpenter/internal/cloud/aws"
 	"karpenter/internal/cloud/simaws"
 	"karpenter/test/harness/sdk"

@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"karpenter/cloud/plug"
 	"karpenter/internal/cloud/aws"
-	"karpenter/internal/plug"
 )
 
 // finder finds out what cluster this is, from settings first and then from whoever knows.

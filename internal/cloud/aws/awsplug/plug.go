@@ -9,11 +9,11 @@ import (
 
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/cloud/plug"
 	"karpenter/internal/cloud/aws"
 	"karpenter/internal/cloud/aws/class"
 	"karpenter/internal/control"
 	"karpenter/internal/control/claim"
-	"karpenter/internal/plug"
 )
 
 // How often what AWS has is looked up. Spot prices move within hours, and a stale one sends pods to the wrong capacity type; what
@@ -27,7 +27,10 @@ const (
 
 // Plugin is the AWS provider.
 func Plugin() plug.Plugin {
-	return plug.Plugin{Name: "aws", Kind: aws.Kind(), New: func() plug.Cloud { return &Cloud{} }}
+	return plug.Plugin{
+		Name: "aws", Kind: aws.Kind(), Meter: aws.Meter(), New: func() plug.Cloud { return &Cloud{} },
+		Help: "With provider aws it reaches AWS by the SDK's own environment (AWS_REGION, credentials, AWS_ENDPOINT_URL).", Example: "CLUSTER_NAME=my-cluster AWS_REGION=us-west-2",
+	}
 }
 
 // Cloud is the AWS provider of a process.

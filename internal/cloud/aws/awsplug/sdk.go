@@ -18,6 +18,7 @@ import (
 	"github.com/aws/smithy-go/middleware"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
+	awscloud "karpenter/internal/cloud/aws"
 	"karpenter/internal/meter"
 )
 
@@ -56,10 +57,10 @@ func countCalls(set *meter.Set) func(*middleware.Stack) error {
 				begin := time.Now()
 				out, metadata, err := next.HandleInitialize(ctx, in)
 				labels := callLabels(ctx, metadata, err)
-				set.Add(meter.SDKRequests, 1, labels...)
-				set.Observe(meter.SDKDuration, time.Since(begin).Seconds(), labels...)
+				set.Add(awscloud.SDKRequests, 1, labels...)
+				set.Observe(awscloud.SDKDuration, time.Since(begin).Seconds(), labels...)
 				if attempts, ok := retry.GetAttemptResults(metadata); ok {
-					set.Observe(meter.SDKRetries, float64(max(len(attempts.Results)-1, 0)), labels...)
+					set.Observe(awscloud.SDKRetries, float64(max(len(attempts.Results)-1, 0)), labels...)
 				}
 				return out, metadata, err
 			}), middleware.After)
@@ -71,8 +72,8 @@ func countCalls(set *meter.Set) func(*middleware.Stack) error {
 				begin := time.Now()
 				out, metadata, err := next.HandleDeserialize(ctx, in)
 				labels := attemptLabels(ctx, out.RawResponse, err)
-				set.Add(meter.SDKAttempts, 1, labels...)
-				set.Observe(meter.SDKAttemptDuration, time.Since(begin).Seconds(), labels...)
+				set.Add(awscloud.SDKAttempts, 1, labels...)
+				set.Observe(awscloud.SDKAttemptDuration, time.Since(begin).Seconds(), labels...)
 				return out, metadata, err
 			}), middleware.After)
 		if err != nil {

@@ -3,7 +3,7 @@ package awsplug
 import (
 	"time"
 
-	"karpenter/internal/setting"
+	"karpenter/cloud/setting"
 )
 
 // minRefresh is how often AWS is asked for images, subnets and security groups at most.

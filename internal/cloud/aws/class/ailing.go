@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 	"karpenter/internal/control"
 	"karpenter/internal/ledger"
 	"karpenter/internal/meter"

@@ -26,7 +26,7 @@ import (
 
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/internal/cloud"
+	"karpenter/cloud"
 	"karpenter/internal/cloud/aws"
 	"karpenter/internal/cloud/aws/class"
 	"karpenter/internal/control"
@@ -288,7 +288,7 @@ func TestD60_T12_NoticesAreActedOnOnceAndForOwnInstancesOnly(t *testing.T) {
 	events := record.NewFakeRecorder(100)
 	dry, series := 0, prometheus.NewRegistry()
 	r := &class.Interruption{
-		Meter:  meter.New(series),
+		Meter:  meter.New(series, meter.Cloud{}),
 		Client: cluster.Client, Inbox: box, InstanceID: aws.ParseProviderID, Clock: clock.RealClock{}, Log: quiet,
 		Recorder: control.NewRecorder(events, time.Now), Interrupted: func(map[string]string) { dry++ },
 	}

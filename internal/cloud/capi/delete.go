@@ -1,0 +1,270 @@
+package capi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"karpenter/api/capi/v1alpha1"
+	"karpenter/cloud"
+	"karpenter/internal/cloud/capi/kinds"
+	"karpenter/internal/wait"
+)
+
+// Delete implements cloud.Fleet. The Machine is marked, so that Cluster API takes no other one; then the replicas are lowered, once, in a
+// write that notes the Machine; then the Machine is deleted. Each step may be repeated, and what a process leaves undone the next call does.
+// A Machine that somebody else deletes is left to that: Cluster API makes another one, which is a spare then.
+func (p *Provider) Delete(ctx context.Context, instance string) error {
+	op := "delete instance " + instance
+	if k, uid, ok := parseWaiting(instance); ok {
+		found, err := p.awaited(ctx, op, k, uid)
+		if err != nil {
+			return err
+		}
+		instance = found
+	}
+	m, err := p.find(ctx, op, instance)
+	if err != nil {
+		return err
+	}
+	k, known := p.owner(m)
+	if !known {
+		return p.end(ctx, op, m) // nothing counts it any more
+	}
+	unlock := p.scaling.lock(p.opt.Clock, k)
+	defer unlock()
+	o, err := p.get(ctx, k)
+	if apierrors.IsNotFound(err) {
+		return p.end(ctx, op, m)
+	}
+	if err != nil {
+		return readError(op, err)
+	}
+	r, _, err := recordOf(o)
+	if err != nil {
+		return &cloud.Error{Class: cloud.Invalid, Op: op, Reason: "RecordInvalid", Err: fmt.Errorf("%s: %w", k, err)}
+	}
+	if slices.Contains(r.Ending, m.Name) {
+		return p.end(ctx, op, m)
+	}
+	if !m.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	if _, marked := m.Annotations[kinds.DeleteMachineAnnotation]; !marked {
+		p.reach(StepMark, false)
+		err := p.annotate(ctx, m, map[string]string{kinds.DeleteMachineAnnotation: "true"})
+		p.reach(StepMark, true)
+		if err != nil {
+			return writeError(op, err)
+		}
+	}
+	if err := p.lower(ctx, k, m); err != nil {
+		return writeError(op, err)
+	}
+	return p.end(ctx, op, m)
+}
+
+// awaited is the Machine of a claim that waited for one when it was listed.
+func (p *Provider) awaited(ctx context.Context, op string, k key, uid string) (instance string, err error) {
+	r, err := p.settle(ctx, k)
+	if err != nil {
+		return "", writeError(op, err)
+	}
+	switch l := r.find(uid); {
+	case l != nil && l.Machine != "":
+		return k.namespace + "/" + l.Machine, nil
+	case l != nil:
+		// To lower the replicas now might end the Machine of another claim: nobody can mark what is not there.
+		return "", &cloud.Error{Class: cloud.Transient, Op: op, Reason: reasonMachineMissing, Err: fmt.Errorf("%s has not created the Machine yet, which must be there to be deleted", k)}
+	}
+	if m := p.store.byClaim(uid); m != nil {
+		return id(m), nil
+	}
+	return "", &cloud.Error{Class: cloud.NotFound, Op: op, Reason: reasonMachineNotFound}
+}
+
+// owner is the scalable resource that counts a Machine.
+func (p *Provider) owner(m *kinds.Machine) (key, bool) {
+	if k := resourceOf(m); k.name != "" {
+		return k, true
+	}
+	for _, k := range p.store.members() {
+		if o := p.store.resource(k); o != nil && slices.ContainsFunc(p.store.machinesOf(o), func(have *kinds.Machine) bool { return id(have) == id(m) }) {
+			return k, true
+		}
+	}
+	return key{}, false
+}
+
+// end deletes a Machine object.
+func (p *Provider) end(ctx context.Context, op string, m *kinds.Machine) error {
+	if !m.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	p.reach(StepDelete, false)
+	err := p.opt.Management.Delete(ctx, m, client.Preconditions{UID: &m.UID})
+	p.reach(StepDelete, true)
+	return writeError(op, client.IgnoreNotFound(err))
+}
+
+// lower lowers the replicas for a Machine that is marked. In a rollout a MachineDeployment decides by itself which of its MachineSets has
+// one Machine less, so then it is paused while the right one is scaled.
+func (p *Provider) lower(ctx context.Context, k key, m *kinds.Machine) error {
+	set := ""
+	if k.kind == kindDeployment {
+		var err error
+		if set, err = p.rolling(ctx, k, m); err != nil {
+			return err
+		}
+	}
+	least := false // whether the resource has as few replicas as it may have
+	if set != "" {
+		if err := p.halt(ctx, k, &least); err != nil {
+			return err
+		}
+		if !least {
+			if err := p.shrink(ctx, key{kindSet, k.namespace, set}, m); err != nil {
+				return err
+			}
+		}
+	}
+	_, err := p.swap(ctx, k, StepLower, func(o *kinds.Scalable, next change) (change, error) {
+		if slices.Contains(next.Ending, m.Name) {
+			return next, errUnchanged
+		}
+		next.adjust(next.replicas, p.store.machinesOf(o))
+		limits, err := limitsOf(o)
+		if err != nil {
+			limits.min = 0
+		}
+		if err := p.forget(ctx, &next.record, k.namespace); err != nil {
+			return next, err
+		}
+		if next.replicas > limits.min { // otherwise Cluster API replaces the Machine
+			next.replicas--
+			next.Replicas--
+		}
+		next.Machines = max(next.Machines-1, 0)
+		next.Ending = append(next.Ending, m.Name)
+		next.drop(func(l *launching) bool { return l.Machine == m.Name })
+		if next.Paused {
+			next.Paused, next.annotations = false, map[string]any{kinds.PausedAnnotation: nil}
+		}
+		return next, nil
+	})
+	return err
+}
+
+// forget drops Machines from the record that are gone.
+func (p *Provider) forget(ctx context.Context, r *record, namespace string) error {
+	gone := func(name string) bool { return p.store.machine(namespace+"/"+name) == nil }
+	r.Others = slices.DeleteFunc(r.Others, gone)
+	var suspects []string
+	for _, name := range r.Ending {
+		if gone(name) {
+			suspects = append(suspects, name)
+		}
+	}
+	errs := make([]error, len(suspects))
+	wait.Each(p.opt.Clock, len(suspects), writers, func(i int) {
+		errs[i] = p.opt.Management.Get(ctx, client.ObjectKey{Namespace: namespace, Name: suspects[i]}, &kinds.Machine{})
+	})
+	for i, name := range suspects {
+		if apierrors.IsNotFound(errs[i]) {
+			r.Ending = slices.DeleteFunc(r.Ending, func(have string) bool { return have == name })
+			errs[i] = nil
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	if len(r.Ending) >= maxEnding {
+		return fmt.Errorf("%d Machines of it are being deleted already; this one waits", len(r.Ending))
+	}
+	return nil
+}
+
+// rolling is the MachineSet of a Machine if its MachineDeployment has several that have Machines, or "".
+func (p *Provider) rolling(ctx context.Context, k key, m *kinds.Machine) (set string, err error) {
+	list := &kinds.MachineSetList{}
+	if err := p.opt.Management.List(ctx, list, client.InNamespace(k.namespace), client.MatchingLabels{kinds.DeploymentNameLabel: k.name}); err != nil {
+		return "", err
+	}
+	others := 0
+	for i := range list.Items {
+		o := &list.Items[i].Scalable
+		owner := metav1.GetControllerOf(m)
+		switch {
+		case owner != nil && owner.UID == o.UID:
+			set = o.Name
+		case replicas(o) > 0:
+			others++
+		}
+	}
+	if others == 0 {
+		return "", nil
+	}
+	return set, nil
+}
+
+// halt pauses a MachineDeployment, unless somebody has.
+func (p *Provider) halt(ctx context.Context, k key, least *bool) error {
+	_, err := p.swap(ctx, k, StepPause, func(o *kinds.Scalable, next change) (change, error) {
+		if limits, err := limitsOf(o); err == nil {
+			*least = next.replicas <= limits.min
+		}
+		if _, paused := o.Annotations[kinds.PausedAnnotation]; paused {
+			return next, errUnchanged
+		}
+		next.Paused, next.annotations = true, map[string]any{kinds.PausedAnnotation: pausedBy}
+		return next, nil
+	})
+	return err
+}
+
+// shrink lowers the replicas of a MachineSet for a Machine, once.
+func (p *Provider) shrink(ctx context.Context, k key, m *kinds.Machine) error {
+	for range swaps {
+		o, err := p.get(ctx, k)
+		if err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		done := strings.Split(o.Annotations[v1alpha1.LoweredAnnotationKey], ",")
+		if slices.Contains(done, m.Name) || replicas(o) == 0 {
+			return nil
+		}
+		// Of those before, only the ones that still are there matter.
+		done = slices.DeleteFunc(done, func(name string) bool { return p.store.machine(k.namespace+"/"+name) == nil })
+		body, err := json.Marshal(map[string]any{
+			"metadata": map[string]any{
+				"uid": o.UID, "resourceVersion": o.ResourceVersion,
+				"annotations": map[string]string{v1alpha1.LoweredAnnotationKey: strings.Join(append(done, m.Name), ",")},
+			},
+			"spec": map[string]any{"replicas": replicas(o) - 1},
+		})
+		if err != nil {
+			return err
+		}
+		obj, _ := k.object()
+		p.reach(StepShrink, false)
+		err = p.opt.Management.Patch(ctx, obj, client.RawPatch(types.MergePatchType, body))
+		p.reach(StepShrink, true)
+		switch {
+		case err == nil:
+			return nil
+		case !apierrors.IsConflict(err):
+			return err
+		case !wait.For(ctx, p.opt.Clock, swapPause):
+			return ctx.Err()
+		}
+	}
+	return fmt.Errorf("%s is changed by others all the time", k)
+}

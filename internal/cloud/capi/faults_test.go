@@ -1,0 +1,298 @@
+package capi_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"karpenter/api/capi/v1alpha1"
+	"karpenter/cloud"
+	"karpenter/internal/cloud/capi"
+	"karpenter/internal/cloud/capi/kinds"
+)
+
+// cutLaunches ends the process at each of its steps, before and after it, and has another one go on.
+func cutLaunches(t *testing.T, w *world) {
+	for at, total := 0, 1; at < total; at++ {
+		b := w.batch(fmt.Sprint("b", at), 2)
+		p, c := w.process(at)
+		for range 50 {
+			p.Launch(t.Context(), b)
+			if c.dead.Load() {
+				break
+			}
+			time.Sleep(50 * time.Millisecond)
+			if len(w.claimed("large")) == 2*(at+1) {
+				break
+			}
+		}
+		w.settle(w.start(nil), b)
+		w.holds("large", 2*(at+1), 2*(at+1))
+		if c.dead.Load() {
+			total = at + 2 // there may be another step
+		}
+	}
+}
+
+// claimed are the names of Machines that claims have.
+func (w *world) claimed(deployment string) (out []string) {
+	for _, m := range w.machines(deployment) {
+		if m.Annotations[v1alpha1.ClaimUIDAnnotationKey] != "" {
+			out = append(out, m.Name)
+		}
+	}
+	return out
+}
+
+// cutDeletions does the same with deletions: the Machine that was meant is gone, and no other one.
+func cutDeletions(t *testing.T, w *world) {
+	const n = 8
+	first := w.start(nil)
+	ids := w.settle(first, w.batch("b", n))
+	for at := 0; at < n-1; at++ {
+		p, c := w.process(at)
+		_ = p.Delete(t.Context(), ids[0])
+		w.remove(w.start(nil), ids[0])
+		ids = ids[1:]
+		w.holds("large", len(ids), len(ids))
+		for _, id := range ids {
+			if in, err := first.Get(t.Context(), id); err != nil || in.State.Ending() {
+				t.Fatalf("after step %d: %s was to stay: %v", at, id, err)
+			}
+		}
+		if !c.dead.Load() {
+			return // it had no more steps than that
+		}
+	}
+}
+
+// flaky loses a third of all answers to writes after their effect, and repeats nothing.
+func flaky(seed uint64) func(http.RoundTripper) http.RoundTripper {
+	var mu sync.Mutex
+	random := rand.New(rand.NewPCG(seed, 0))
+	return func(next http.RoundTripper) http.RoundTripper {
+		return transport(func(r *http.Request) (*http.Response, error) {
+			response, err := next.RoundTrip(r)
+			mu.Lock()
+			lose := r.Method != http.MethodGet && random.IntN(3) == 0
+			mu.Unlock()
+			if err == nil && lose {
+				_ = response.Body.Close()
+				return nil, errCut
+			}
+			return response, err
+		})
+	}
+}
+
+func lostAnswers(t *testing.T, w *world) {
+	p := w.start(flaky(1))
+	ids := w.settle(p, w.batch("b", 12))
+	w.holds("large", 12, 12)
+	for _, id := range ids[:7] {
+		w.remove(p, id)
+	}
+	w.holds("large", 5, 5)
+	for _, id := range ids[7:] {
+		if in, err := w.start(nil).Get(t.Context(), id); err != nil || in.State.Ending() {
+			t.Errorf("%s was to stay: %v", id, err)
+		}
+	}
+}
+
+// twoProcesses has two processes launch and delete the same at the same time.
+func twoProcesses(t *testing.T, w *world) {
+	processes := []*capi.Provider{w.start(nil), w.start(nil)}
+	b := w.batch("b", 6)
+	var all sync.WaitGroup
+	for _, p := range processes {
+		all.Go(func() {
+			for range 5 {
+				p.Launch(t.Context(), b)
+				time.Sleep(50 * time.Millisecond)
+			}
+		})
+	}
+	all.Wait()
+	ids := w.settle(processes[0], b)
+	w.holds("large", 6, 6)
+	if other := w.settle(processes[1], b); !slices.Equal(ids, other) {
+		t.Errorf("one process has %v, the other %v", ids, other)
+	}
+	for _, p := range processes {
+		all.Go(func() {
+			for _, id := range ids[:4] {
+				_ = p.Delete(t.Context(), id)
+			}
+		})
+	}
+	all.Wait()
+	for _, id := range ids[:4] {
+		w.remove(processes[0], id)
+	}
+	w.holds("large", 2, 2)
+}
+
+// scaledByOthers has Machines before Karpenter comes, and somebody scale while it launches and deletes.
+func scaledByOthers(t *testing.T, w *world) {
+	w.scale("large", 2)
+	w.until("two Machines of others", func() bool { return len(w.machines("large")) == 2 })
+	others := []string{w.machines("large")[0].Name, w.machines("large")[1].Name}
+	p := w.start(nil)
+	b := w.batch("b", 3)
+	p.Launch(t.Context(), b)
+	w.scale("large", w.replicas("large")+1)
+	ids := w.settle(p, b)
+	w.holds("large", 6, 3)
+	for _, m := range w.machines("large") {
+		if slices.Contains(others, m.Name) && m.Annotations[v1alpha1.ClaimUIDAnnotationKey] != "" {
+			t.Errorf("Machine %s was there before, and a claim was given it", m.Name)
+		}
+	}
+	for _, id := range ids {
+		w.remove(p, id)
+	}
+	w.holds("large", 3, 0)
+	for _, name := range others {
+		if m := (&kinds.Machine{}); w.kube.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: name}, m) != nil || !m.DeletionTimestamp.IsZero() {
+			t.Errorf("Machine %s of others was deleted", name)
+		}
+	}
+	list, err := p.List(t.Context())
+	if err != nil || len(list) != 0 {
+		t.Errorf("%v is listed: %v", list, err)
+	}
+}
+
+// deletedByOthers deletes a claim's Machine: Cluster API makes another one, which the next claim gets, or nobody, and then it is removed.
+func deletedByOthers(t *testing.T, w *world) {
+	p := w.start(nil)
+	b := w.batch("b", 2)
+	ids := w.settle(p, b)
+	m := &kinds.Machine{}
+	namespace, name, _ := cutID(ids[0])
+	w.must(w.kube.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, m))
+	claim := b.Claims[0]
+	claim.Status.ProviderID = m.Spec.ProviderID
+	w.must(w.kube.Delete(t.Context(), m))
+	w.until("the claim is told", func() bool { return p.Ended(claim) != "" || len(w.machines("large")) == 2 })
+	w.until("it is replaced", func() bool { return len(w.machines("large")) == 2 })
+	var spare *cloud.Instance
+	w.until("the replacement is listed without a claim", func() bool {
+		list, err := p.List(t.Context())
+		w.must(err)
+		i := slices.IndexFunc(list, func(in *cloud.Instance) bool { return in.Claim == "" })
+		if i >= 0 {
+			spare = list[i]
+		}
+		return i >= 0
+	})
+	w.settle(p, w.batch("c", 1))
+	w.holds("large", 2, 2)
+	if in, err := p.Get(t.Context(), spare.ID); err != nil || in.Claim != "c-0" {
+		t.Errorf("the next claim was to get %s: %+v %v", spare.ID, in, err)
+	}
+}
+
+func cutID(id string) (namespace, name string, ok bool) {
+	for i := range id {
+		if id[i] == '/' {
+			return id[:i], id[i+1:], true
+		}
+	}
+	return "", "", false
+}
+
+// rollout changes the template of a MachineDeployment with the strategy OnDelete: old Machines have drifted, and when a new one is removed it is
+// that one which goes.
+func rollout(t *testing.T, w *world) {
+	p := w.start(nil)
+	b := w.batch("old", 3)
+	w.settle(p, b)
+	results := p.Launch(t.Context(), b)
+	for i, r := range results {
+		b.Claims[i].Status.ProviderID = r.Instance.ProviderID
+		if reason, err := p.Drifted(t.Context(), b.Claims[i]); reason != "" || err != nil {
+			t.Errorf("%s has drifted already: %s %v", b.Claims[i].Name, reason, err)
+		}
+	}
+	w.patch("large", map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"version": "v1.35.0"}}}})
+	for _, claim := range b.Claims {
+		w.until(claim.Name+" has drifted", func() bool {
+			reason, err := p.Drifted(t.Context(), claim)
+			return err == nil && reason == v1alpha1.ReasonTemplateDrift
+		})
+	}
+	fresh := w.settle(p, w.batch("new", 2))
+	w.holds("large", 5, 5)
+	w.remove(p, fresh[0]) // of the newer MachineSet, while Cluster API would take one of the older
+	w.holds("large", 4, 4)
+	for _, r := range results {
+		if in, err := p.Get(t.Context(), r.Instance.ID); err != nil || in.State.Ending() {
+			t.Errorf("%s was to stay: %v", r.Instance.ID, err)
+		}
+	}
+	w.remove(p, results[1].Instance.ID)
+	w.holds("large", 3, 3)
+	d := &kinds.MachineDeployment{}
+	w.must(w.kube.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "large"}, d))
+	if _, paused := d.Annotations[kinds.PausedAnnotation]; paused {
+		t.Error("the MachineDeployment is still paused")
+	}
+}
+
+// sizes holds the annotations for the least and the most replicas.
+func sizes(t *testing.T, w *world) {
+	w.patch("large", map[string]any{"metadata": map[string]any{"annotations": map[string]string{kinds.MaxSizeAnnotation: "2"}}})
+	p := w.start(nil)
+	var served, refused int
+	b := w.batch("b", 3)
+	w.until("two claims have instances and one is refused", func() bool {
+		served, refused = 0, 0
+		for _, r := range p.Launch(t.Context(), b) {
+			switch {
+			case r.Instance != nil && r.Instance.ProviderID != "":
+				served++
+			case cloud.ClassOf(r.Err) == cloud.NoCapacity:
+				refused++
+			}
+		}
+		return served == 2 && refused == 1
+	})
+	w.holds("large", 2, 2)
+	w.patch("large", map[string]any{"metadata": map[string]any{"annotations": map[string]string{kinds.MinSizeAnnotation: "2"}}})
+	id := w.namespace + "/" + w.claimed("large")[0]
+	w.remove(p, id)
+	w.holds("large", 2, 1) // Cluster API has replaced it
+}
+
+// hundred launches 100 claims in two batches, as the controller does.
+func hundred(t *testing.T, w *world) {
+	p := w.start(nil)
+	batches := []cloud.Batch{w.batch("x", 50), w.batch("y", 50)}
+	begin := time.Now()
+	var all sync.WaitGroup
+	for _, b := range batches {
+		all.Go(func() { p.Launch(t.Context(), b) })
+	}
+	all.Wait()
+	took := time.Since(begin)
+	if n := w.replicas("large"); n != 100 {
+		t.Errorf("%d replicas", n)
+	}
+	t.Logf("100 Machines asked for in %v", took)
+	if took > 10*time.Second {
+		t.Errorf("took %v, the bar is 10 s", took)
+	}
+	for _, b := range batches {
+		w.settle(p, b)
+	}
+	t.Logf("100 Machines with provider IDs after %v", time.Since(begin))
+	w.holds("large", 100, 100)
+}

@@ -1,0 +1,99 @@
+package capi
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"karpenter/api/capi/v1alpha1"
+	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/cloud/capi/kinds"
+)
+
+func machine(name, uid string) *kinds.Machine {
+	m := &kinds.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Annotations: map[string]string{}}}
+	if uid != "" {
+		m.Annotations[v1alpha1.ClaimUIDAnnotationKey] = uid
+	}
+	return m
+}
+
+// TestCAPI_RecordKeepsCount plays raising, Machines being made, given away, deleted by us and by others, and lowering, in any order: the
+// replicas are always those of others and one for each claim that has or waits for a Machine, and no Machine has two claims.
+func TestCAPI_RecordKeepsCount(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		others := rapid.IntRange(0, 3).Draw(t, "others")
+		r, replicas, born := record{Replicas: int32(others)}, others, 0
+		var machines []*kinds.Machine
+		for i := range others {
+			name := fmt.Sprint("other-", i)
+			machines = append(machines, machine(name, ""))
+			r.Others = append(r.Others, name)
+		}
+		made := func() { // as a MachineSet does
+			for len(machines) < replicas {
+				machines = append(machines, machine(fmt.Sprint("m-", born), ""))
+				born++
+			}
+		}
+		claims := 0
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			switch rapid.IntRange(0, 4).Draw(t, "step") {
+			case 0: // launch
+				claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("c-", claims), UID: types.UID(fmt.Sprint("u-", claims))}}
+				claims++
+				r.adjust(int32(replicas), machines)
+				replicas += r.raise([]*karpv1.NodeClaim{claim}, r.spares(machines), time.Unix(0, 0))
+			case 1:
+				made()
+			case 2: // settle
+				var free []*kinds.Machine
+				for _, m := range machines {
+					if r.free(m) {
+						free = append(free, m)
+					}
+				}
+				r.assign(free)
+				for _, l := range r.Launching {
+					for _, m := range machines {
+						if l.Machine == m.Name {
+							m.Annotations[v1alpha1.ClaimUIDAnnotationKey] = l.UID
+						}
+					}
+				}
+				r.drop(func(l *launching) bool { return l.Machine != "" })
+			case 3: // delete one that a claim has
+				if i := slices.IndexFunc(machines, func(m *kinds.Machine) bool { return m.Annotations[v1alpha1.ClaimUIDAnnotationKey] != "" }); i >= 0 {
+					r.adjust(int32(replicas), machines)
+					replicas--
+					r.Replicas--
+					r.Machines--
+					machines = slices.Delete(machines, i, i+1)
+				}
+			case 4: // somebody else deletes one, which is made again
+				if i := slices.IndexFunc(machines, func(m *kinds.Machine) bool { return m.Annotations[v1alpha1.ClaimUIDAnnotationKey] != "" }); i >= 0 {
+					machines = slices.Delete(machines, i, i+1)
+				}
+			}
+			if replicas != others+r.Machines {
+				t.Fatalf("%d replicas: %d of others, and %d", replicas, others, r.Machines)
+			}
+			if held := r.held(machines); held > r.Machines {
+				t.Fatalf("%d claims have or wait for %d Machines", held, r.Machines)
+			}
+			seen := map[string]bool{}
+			for _, m := range machines {
+				uid := m.Annotations[v1alpha1.ClaimUIDAnnotationKey]
+				if uid != "" && (seen[uid] || slices.Contains(r.Others, m.Name)) {
+					t.Fatalf("claim %s has two Machines, or one of others", uid)
+				}
+				seen[uid] = true
+			}
+		}
+	})
+}
