@@ -1,12 +1,13 @@
 package main
 
 import (
+	"karpenter/cloud"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/cloud"
 )
 
 // groupVersion is that of our kind.

@@ -2,15 +2,14 @@ package main
 
 import (
 	"context"
+	"karpenter/cloud/controller"
+	"karpenter/cloud/plug"
+	"karpenter/cloud/setting"
 
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-
-	"karpenter/cloud/controller"
-	"karpenter/cloud/plug"
-	"karpenter/cloud/setting"
 )
 
 // main is the controller with this provider alone.

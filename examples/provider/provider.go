@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"karpenter/cloud"
+	"karpenter/cloud/kit"
 	"strings"
 	"sync"
 	"time"
@@ -12,8 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/cloud"
-	"karpenter/cloud/kit"
 )
 
 const (

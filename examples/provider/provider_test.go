@@ -1,6 +1,8 @@
 package main
 
 import (
+	"karpenter/cloud"
+	"karpenter/cloud/cloudtest"
 	"testing"
 	"time"
 
@@ -8,8 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	karpv1 "karpenter/api/karpenter/v1"
-	"karpenter/cloud"
-	"karpenter/cloud/cloudtest"
 )
 
 func TestConformance(t *testing.T) {

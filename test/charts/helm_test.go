@@ -214,12 +214,19 @@ func TestHelmLint(t *testing.T) {
 func TestTheChartsHaveTheDefinitions(t *testing.T) {
 	h := newHelm(t, "")
 	target := webhook.Target{ServiceNamespace: "karpenter", ServiceName: "mine", ServicePort: 9443}
-	for chart, values := range map[string]string{
-		"karpenter-crd": "webhook.serviceName=mine,webhook.port=9443,additionalAnnotations.a=b",
-		"karpenter":     "fullnameOverride=mine,webhook.port=9443,additionalAnnotations.a=b,settings.clusterName=c",
+	for _, c := range []struct{ chart, values, others string }{
+		{"karpenter-crd", "webhook.serviceName=mine,webhook.port=9443,additionalAnnotations.a=b", ""},
+		{"karpenter", "fullnameOverride=mine,webhook.port=9443,additionalAnnotations.a=b,settings.clusterName=c", "karpenter.cluster.x-k8s.io"},
+		{"karpenter", "fullnameOverride=mine,webhook.port=9443,additionalAnnotations.a=b,settings.provider=cluster-api", "karpenter.k8s.aws"},
 	} {
-		objects := h.render(t, chart, "--namespace", "karpenter", "--set", values)
+		chart, objects := c.chart, h.render(t, c.chart, "--namespace", "karpenter", "--set", c.values)
 		for _, want := range crds.Objects() {
+			if want.Spec.Group == c.others { // the class of the provider that is not chosen
+				if slices.Contains(objects.names(), "CustomResourceDefinition "+want.Name) {
+					t.Errorf("%s is installed with %s", want.Name, c.values)
+				}
+				continue
+			}
 			if len(want.Spec.Versions) > 1 {
 				want.Spec.Conversion = target.Conversion(want.Spec.Names.Plural, nil)
 			}

@@ -229,7 +229,7 @@ func named(shapes []shape) {
 		if known && !alike(like, s) {
 			s.name = labelValue(s.key.namespace + "." + s.key.name)
 			s.labels[corev1.LabelInstanceTypeStable] = s.name
-			like, known = first[s.name]
+			_, known = first[s.name]
 		}
 		if !known {
 			first[s.name] = s
