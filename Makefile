@@ -190,7 +190,7 @@ sim: build ## the controller in simulated clusters: seeds, crash points, mutants
 	@failed=0; \
 		{ go test -count 1 -v -timeout 180m -run 'T29|T2_|TestSeeds|S13' ./internal/sim -seeds $(SIM_SEEDS) -twice $(SIM_TWICE) -crashes $(SIM_CRASHES) || failed=1; \
 		go test -count 1 -v -timeout 60m ./internal/sim/mutants || failed=1; \
-		go test -count 1 -v -timeout 600m -run 'TestWorkloads|T26' ./internal/sim -workload-seeds $(SIM_WORKLOADS) -days $(SIM_DAYS) || failed=1; \
+		go test -count 1 -v -timeout 600m -run 'TestWorkloads|T26' ./internal/sim -workload-plays $(SIM_WORKLOADS) -days $(SIM_DAYS) || failed=1; \
 		go test -count 1 -v -timeout 600m ./test/robust -long -share $(SIM_REAL) || failed=1; \
 		go test -run XXX -bench Hour -benchtime 1x ./internal/sim || failed=1; exit $$failed; } > bin/sim.log 2>&1 || failed=1; \
 		echo "| test | played | breaches |"; echo "| --- | --- | --- |"; grep -o '| [Tw].* |$$' bin/sim.log; grep '^BenchmarkHour' bin/sim.log; \

@@ -19,11 +19,14 @@ import (
 	"karpenter/test/workloads"
 )
 
-var days = flag.Int("days", 0, "how many days TestT26 plays")
+var (
+	days  = flag.Int("days", 0, "how many days TestT26 plays")
+	swing = flag.Float64("swing", 0.35, "how far the load goes up and down in a day of TestT26, as a share of its mean")
+)
 
 const (
-	// dayPods is how many pods there are on average, and daySwing how far the load goes up and down in a day.
-	dayPods, daySwing = 60, 0.35
+	// dayPods is how many pods there are on average.
+	dayPods = 60
 	// dayStep is how often the load is changed, and churn the share of pods that their owners replace then.
 	dayStep, churn = 10 * time.Minute, 0.005
 	// payback is within what time a node that replaced another is not to be replaced by one as the first was.
@@ -64,7 +67,7 @@ func TestT26_Days(t *testing.T) {
 		return err
 	}
 	at := func(hour float64) (stage workloads.Stage) {
-		share := 1 + daySwing*math.Sin(2*math.Pi*(hour-9)/24)
+		share := 1 + *swing*math.Sin(2*math.Pi*(hour-9)/24)
 		for range load.Shapes {
 			stage.Replicas = append(stage.Replicas, int(math.Round(share*dayPods/float64(len(load.Shapes)))))
 		}
@@ -118,7 +121,7 @@ func TestT26_Days(t *testing.T) {
 	if back > 0 {
 		t.Errorf("%d nodes were replaced by one as that which they had replaced, within %v", back, payback)
 	}
-	t.Logf("| T26 days, %d pods ± %.0f %% | %d | evictions per pod and day %.3f; cost by best seen %.3f; there and back %d |", dayPods, 100*daySwing, *days, perDay, sum/least, back)
+	t.Logf("| T26 days, %d pods ± %.0f %% | %d | evictions per pod and day %.3f; cost by best seen %.3f; there and back %d |", dayPods, 100**swing, *days, perDay, sum/least, back)
 }
 
 // follow notes which node replaces which, and counts those that are replaced by what they have replaced.

@@ -23,7 +23,7 @@ import (
 )
 
 var (
-	workloadSeeds = flag.Uint64("workload-seeds", 0, "how many seeds TestWorkloads plays of each workload")
+	workloadSeeds = flag.Uint64("workload-plays", 0, "how many seeds TestWorkloads plays of each workload")
 	workloadScale = flag.Float64("workload-scale", 1, "the size of workloads as a share of the full one")
 	workloadOnly  = flag.String("workload", "", "the only workload that TestWorkloads plays")
 )
@@ -252,7 +252,7 @@ func scratch(seed uint64, load *workloads.Workload, stage workloads.Stage) (node
 // TestWorkloads plays the four workloads in simulated time and holds them to the bars that are not about speed.
 func TestWorkloads(t *testing.T) {
 	if *workloadSeeds == 0 {
-		t.Skip("part of make sim: -workload-seeds 100")
+		t.Skip("part of make sim: -workload-plays 100")
 	}
 	for _, name := range []string{workloads.Wide, workloads.Basic, workloads.HostSpread, workloads.Interference} {
 		if *workloadOnly != "" && *workloadOnly != name {
@@ -322,7 +322,6 @@ func (s *spread) add(load *workloads.Workload, phases []*phased) (missed []strin
 		}
 		if p.in {
 			s.rest, s.final = append(s.rest, p.seconds), append(s.final, p.price/p.planPrice)
-			over("seconds to rest", p.seconds, bar.In)
 			over("price by plan at the end", p.price/p.planPrice, workloads.FinalPerPlan)
 			continue
 		}
