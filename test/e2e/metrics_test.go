@@ -278,10 +278,10 @@ func (s *scraper) scrape(ctx context.Context) {
 }
 
 // moved says whether a series of a metric with these labels ever moved.
-func (s *scraper) moved(name meter.Name, labels ...string) bool {
+func (s *scraper) moved(m meter.Metric, labels ...string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, has := range s.series[meter.Metric{Name: name}.Full()] {
+	for _, has := range s.series[m.Full()] {
 		found := true
 		for i := 0; i < len(labels); i += 2 {
 			found = found && has[labels[i]] == labels[i+1]
@@ -296,7 +296,7 @@ func (s *scraper) moved(name meter.Name, labels ...string) bool {
 // await waits until a series has moved.
 func (s *scraper) await(what string, name meter.Name, labels ...string) {
 	s.w.t.Helper()
-	for began := time.Now(); !s.moved(name, labels...); s.w.pause(glance) {
+	for began := time.Now(); !s.moved(meter.Metric{Name: name}, labels...); s.w.pause(glance) {
 		if time.Since(began) > calm {
 			s.w.t.Errorf("waited %v for %s: %s%q did not move", calm, what, name, labels)
 			return
@@ -326,14 +326,14 @@ func (s *scraper) awaitAll(butChecks bool) {
 // missing are metrics, and series that have to be seen apart, that have not moved.
 func (s *scraper) missing() (list []string) {
 	for _, m := range meter.Table(awscloud.Meter()) {
-		if shown(m) && !s.moved(m.Name) {
+		if shown(m) && !s.moved(m) {
 			list = append(list, m.Full())
 		}
 	}
 	for _, a := range apart {
 		for _, name := range a.of {
 			for _, value := range a.values {
-				if !s.moved(name, a.label, value) {
+				if !s.moved(meter.Metric{Name: name}, a.label, value) {
 					list = append(list, fmt.Sprintf("%s{%s=%q}", meter.Metric{Name: name}.Full(), a.label, value))
 				}
 			}
