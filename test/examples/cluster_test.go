@@ -235,7 +235,7 @@ func (w *world) withoutWebhook(t *testing.T) {
 			w.remove(t, m)
 		}
 	}
-	for _, part := range []string{"pools", "workloads", "guides/karpenter-in-depth"} {
+	for _, part := range []string{"pools", "cluster-api", "workloads", "guides/karpenter-in-depth"} {
 		w.apply(t, "", path.Join(folder, part))
 	}
 	for _, m := range manifests(t) {
