@@ -19,7 +19,7 @@ func TestPagesAreCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(all) != 6 {
-		t.Errorf("%d pages, want one each for NodePool, NodeClaim, EC2NodeClass, NodeOverlay, CapacityBuffer and the chart", len(all))
+		t.Errorf("%d pages, want one each for NodePool, NodeClaim, EC2NodeClass, ClusterAPINodeClass, NodeOverlay, CapacityBuffer and the chart", len(all))
 	}
 	output, err := outputPages("../..")
 	if err != nil {
