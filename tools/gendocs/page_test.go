@@ -18,7 +18,7 @@ func TestPagesAreCurrent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(all) != 6 {
+	if len(all) != 7 {
 		t.Errorf("%d pages, want one each for NodePool, NodeClaim, EC2NodeClass, ClusterAPINodeClass, NodeOverlay, CapacityBuffer and the chart", len(all))
 	}
 	output, err := outputPages("../..")
