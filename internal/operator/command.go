@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/utils/clock"
 
 	"karpenter/cloud/plug"
+	"karpenter/internal/control"
 )
 
 // NewCommand returns the command that runs the controller with one of the providers. version is the program's; the first provider is
@@ -68,7 +68,9 @@ func start(ctx context.Context, options *Options, build Build) error {
 	if err != nil {
 		return err
 	}
-	if err := Run(ctx, Process{Options: options, Build: build, Config: config, Clock: clock.RealClock{}, Log: log}); err != nil {
+	clock := control.NewServerClock()
+	config.Wrap(clock.Follow)
+	if err := Run(ctx, Process{Options: options, Build: build, Config: config, Clock: clock, Log: log}); err != nil {
 		log.Error("the controller ended", "error", err)
 		return fmt.Errorf("running the controller: %w", err)
 	}
