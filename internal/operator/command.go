@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"karpenter/cloud/plug"
-	"karpenter/internal/control"
 )
 
 // NewCommand returns the command that runs the controller with one of the providers. version is the program's; the first provider is
@@ -68,8 +67,8 @@ func start(ctx context.Context, options *Options, build Build) error {
 	if err != nil {
 		return err
 	}
-	clock := control.NewServerClock()
-	config.Wrap(clock.Follow)
+	clock := newServerClock()
+	config.Wrap(clock.follow)
 	if err := Run(ctx, Process{Options: options, Build: build, Config: config, Clock: clock, Log: log}); err != nil {
 		log.Error("the controller ended", "error", err)
 		return fmt.Errorf("running the controller: %w", err)
