@@ -171,7 +171,7 @@ func TestT21_ClockIsSet(t *testing.T) {
 	pods, before := 8, w.alive()
 	for range times {
 		for _, ahead := range []time.Duration{10 * time.Minute, -10 * time.Minute, 2 * time.Hour, 0} {
-			pods += 4
+			pods += 16
 			w.scale(pods)
 			w.until("an instance comes up", func() bool { return len(w.alive()) > len(before) })
 			began := w.alive()
