@@ -3,7 +3,6 @@ package robust
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"net/url"
 	"os"
@@ -27,10 +26,6 @@ import (
 
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard()) // controller-runtime's own; without one it complains
-	flag.Parse()
-	if err := flag.Set("test.parallel", "8"); err != nil { // they mostly wait
-		panic(err)
-	}
 	os.Exit(m.Run())
 }
 
@@ -105,7 +100,7 @@ func TestT20_LeaderKilledAndStopped(t *testing.T) {
 	if *long {
 		asleep = time.Minute
 	}
-	w := newWorld(t, options{replicas: 3, elect: true, after: karpv1.NewNillableDuration(0), limit: "200", first: true})
+	w := newWorld(t, options{replicas: 3, elect: true, after: karpv1.NewNillableDuration(0), limit: "200"})
 	var takes []time.Duration
 	next := func(do func(pid int)) {
 		var leader string
@@ -162,6 +157,9 @@ func (w *world) sleeps(d time.Duration, next func(do func(pid int))) {
 func TestT21_ClockIsSet(t *testing.T) {
 	if !clocks {
 		t.Skip("how the clock of a process is set depends on the computer; here it is not known")
+	}
+	if !*long {
+		t.Skip("takes more than a minute; -long runs it")
 	}
 	t.Parallel()
 	times := length(1, 10)
