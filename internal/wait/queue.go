@@ -1,6 +1,7 @@
 package wait
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
 	"fmt"
@@ -127,6 +128,12 @@ func (q *queue[K]) Get() (k K, shutdown bool) {
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		slices.SortFunc(q.ready, func(a, b K) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+		slices.SortFunc(q.later, func(a, b entry[K]) int {
+			return cmp.Or(a.at.Compare(b.at), strings.Compare(fmt.Sprint(a.key), fmt.Sprint(b.key)))
+		})
+		for i := range q.later {
+			q.later[i].n = i - len(q.later) // before all that comes
+		}
 		close(q.asked)
 	})
 	return k, true

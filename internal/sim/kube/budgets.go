@@ -62,14 +62,51 @@ func checkAmount(v *intstr.IntOrString, path *field.Path) (errs field.ErrorList)
 // evictionTimeout is how long a pod that was evicted may be there before its budget counts it again.
 const evictionTimeout = 2 * time.Minute
 
+// stale knows which budgets' status may have to change.
+type stale struct {
+	selectors map[types.NamespacedName]labels.Selector
+	look      map[types.NamespacedName]bool
+}
+
+// note keeps up with a change: a budget is looked at again when it, a pod that it is about, or a workload of its namespace has changed.
+func (b *stale) note(old, obj client.Object) {
+	if b.look == nil {
+		b.selectors, b.look = map[types.NamespacedName]labels.Selector{}, map[types.NamespacedName]bool{}
+	}
+	one := obj
+	if one == nil {
+		one = old
+	}
+	switch x := one.(type) {
+	case *policyv1.PodDisruptionBudget:
+		key := keyOf(x)
+		b.look[key] = true
+		if delete(b.selectors, key); obj != nil {
+			b.selectors[key], _ = metav1.LabelSelectorAsSelector(x.Spec.Selector)
+		}
+	case *corev1.Pod:
+		for key, selector := range b.selectors {
+			if key.Namespace == x.Namespace && !b.look[key] && selector != nil &&
+				(old != nil && selector.Matches(labels.Set(old.GetLabels())) || obj != nil && selector.Matches(labels.Set(obj.GetLabels()))) {
+				b.look[key] = true
+			}
+		}
+	case *appsv1.ReplicaSet, *appsv1.Deployment, *appsv1.StatefulSet:
+		for key := range b.selectors {
+			b.look[key] = b.look[key] || key.Namespace == one.GetNamespace()
+		}
+	}
+}
+
 // SyncBudgets brings the status of PodDisruptionBudgets up to date, as the disruption controller does, and says whether it changed any.
 func (s *Server) SyncBudgets() bool {
 	k, changed := s.mustKind(&policyv1.PodDisruptionBudget{}), false
 	for _, key := range slices.Clone(k.keys) {
 		old, ok := k.objects[key].(*policyv1.PodDisruptionBudget)
-		if !ok {
+		if !ok || !s.budgets.look[key] && len(old.Status.DisruptedPods) == 0 { // which are forgotten after a while
 			continue
 		}
+		s.budgets.look[key] = false
 		b := old.DeepCopy()
 		if s.judge(b); equality.Semantic.DeepEqual(b.Status, old.Status) {
 			continue
