@@ -1,7 +1,6 @@
 package control
 
 import (
-	"errors"
 	"reflect"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -19,15 +18,11 @@ func (changes) Type() types.PatchType { return types.MergePatchType }
 
 // Data implements client.Patch.
 func (c changes) Data(obj client.Object) ([]byte, error) {
-	version := c.before.GetResourceVersion()
-	if version == "" {
-		return nil, errors.New("an object without a resourceVersion was never read")
-	}
 	was, is := shallow(c.before), shallow(obj)
 	dropSame(reflect.ValueOf(was).Elem(), reflect.ValueOf(is).Elem())
-	was.SetResourceVersion("")
-	is.SetResourceVersion(version)
-	return client.MergeFrom(was).Data(is)
+	was.SetResourceVersion(c.before.GetResourceVersion())
+	is.SetResourceVersion(c.before.GetResourceVersion())
+	return locked(was).Data(is)
 }
 
 // shallow is a copy that shares all that is not in the object itself.

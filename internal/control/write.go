@@ -31,6 +31,10 @@ func PatchStatus(ctx context.Context, c client.Client, obj, before client.Object
 	return settle(c.Status().Patch(ctx, obj, changes{before}), "writing the status of", obj)
 }
 
+func locked(before client.Object) client.Patch {
+	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+}
+
 func settle(err error, verb string, obj client.Object) (bool, error) {
 	switch {
 	case err == nil:
