@@ -20,8 +20,10 @@ func TestPatch_SaysWhatAWholePatchSays(t *testing.T) {
 	before.Status.ProviderID = "aws:///a/i-1"
 	before.StatusConditions().SetTrue(karpv1.ConditionLaunched, at)
 	for name, change := range map[string]func(*karpv1.NodeClaim){
-		"nothing":            func(*karpv1.NodeClaim) {},
-		"a condition":        func(c *karpv1.NodeClaim) { c.StatusConditions().SetTrue(karpv1.ConditionRegistered, at.Add(time.Minute)) },
+		"nothing": func(*karpv1.NodeClaim) {},
+		"a condition": func(c *karpv1.NodeClaim) {
+			c.StatusConditions().SetTrue(karpv1.ConditionRegistered, at.Add(time.Minute))
+		},
 		"a field of status":  func(c *karpv1.NodeClaim) { c.Status.LastPodEventTime = metav1.NewTime(at) },
 		"what was there":     func(c *karpv1.NodeClaim) { c.Status.ProviderID = "" },
 		"labels":             func(c *karpv1.NodeClaim) { c.Labels["c"] = "3"; delete(c.Labels, "a") },
