@@ -177,7 +177,7 @@ live: build ## the whole product against its bars: latency, memory, restart, fou
 
 # How much of each make sim plays; make test plays a sample of it.
 SIM_SEEDS   ?= 2000
-SIM_TWICE   ?= 200
+SIM_TWICE   ?= 1000
 SIM_CRASHES ?= 6000
 
 # How many seeds of each workload and how many days it plays, and how much of the full length on the real control plane, which would take

@@ -34,6 +34,8 @@ func history() io.Writer {
 
 // TestT29_SameSeedSameHistory plays seeds twice, with one worker of the engine and with eight.
 func TestT29_SameSeedSameHistory(t *testing.T) {
+	differ := 0
+	defer func() { t.Logf("| T29 seeds played with 1 and with 8 workers of the engine | %d | %d differ |", *twice, differ) }()
 	for seed := *from; seed < *from+*twice; seed++ {
 		var histories [2]bytes.Buffer
 		for i := range histories {
@@ -46,6 +48,7 @@ func TestT29_SameSeedSameHistory(t *testing.T) {
 		first, again := strings.Split(histories[0].String(), "\n"), strings.Split(histories[1].String(), "\n")
 		for i := range first {
 			if i >= len(again) || first[i] != again[i] {
+				differ++
 				t.Errorf("seed %d: line %d was\n%s\nand then\n%s", seed, i, strings.Join(first[max(0, i-3):i+1], "\n"), strings.Join(again[max(0, i-3):min(i+1, len(again))], "\n"))
 				break
 			}
