@@ -35,7 +35,9 @@ func history() io.Writer {
 // TestT29_SameSeedSameHistory plays seeds twice, with one worker of the engine and with eight.
 func TestT29_SameSeedSameHistory(t *testing.T) {
 	differ := 0
-	defer func() { t.Logf("| T29 seeds played with 1 and with 8 workers of the engine | %d | %d differ |", *twice, differ) }()
+	defer func() {
+		t.Logf("| T29 seeds played with 1 and with 8 workers of the engine | %d | %d differ |", *twice, differ)
+	}()
 	for seed := *from; seed < *from+*twice; seed++ {
 		var histories [2]bytes.Buffer
 		for i := range histories {

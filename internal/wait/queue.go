@@ -68,7 +68,6 @@ type queue[K comparable] struct {
 	later       delayed[K]
 	due         map[K]time.Time
 	added       int
-	closed      bool
 	asked       chan struct{}
 	once        sync.Once
 }
@@ -92,7 +91,7 @@ func (q *queue[K]) Add(k K) {
 }
 
 func (q *queue[K]) add(k K) {
-	if q.closed || q.dirty[k] {
+	if q.dirty[k] {
 		return
 	}
 	q.dirty[k] = true
@@ -161,7 +160,7 @@ func (q *queue[K]) AddAfter(k K, d time.Duration) {
 		return
 	}
 	at := q.clock.Now().Add(d)
-	if before, ok := q.due[k]; q.closed || ok && !at.Before(before) {
+	if before, ok := q.due[k]; ok && !at.Before(before) {
 		return
 	}
 	q.due[k] = at
@@ -179,14 +178,15 @@ func (q *queue[K]) Forget(k K) { q.limiter.Forget(k) }
 // NumRequeues implements workqueue.TypedRateLimitingInterface.
 func (q *queue[K]) NumRequeues(k K) int { return q.limiter.NumRequeues(k) }
 
-// ShutDown implements workqueue.TypedInterface.
-func (q *queue[K]) ShutDown() { q.closed = true }
+// ShutDown implements workqueue.TypedInterface. Controllers call it from a goroutine of their own, some time after their context has
+// ended; Serve ends with the context, so that nothing depends on when that is.
+func (q *queue[K]) ShutDown() {}
 
 // ShutDownWithDrain implements workqueue.TypedInterface.
-func (q *queue[K]) ShutDownWithDrain() { q.closed = true }
+func (q *queue[K]) ShutDownWithDrain() {}
 
 // ShuttingDown implements workqueue.TypedInterface.
-func (q *queue[K]) ShuttingDown() bool { return q.closed }
+func (q *queue[K]) ShuttingDown() bool { return false }
 
 type entry[K comparable] struct {
 	key K
