@@ -16,7 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	capiv1alpha1 "karpenter/api/capi/v1alpha1"
 	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/local/infra"
 	"karpenter/test/harness"
 )
 
@@ -96,6 +98,32 @@ func TestWorkload(t *testing.T) {
 	})
 	w.stock(nil)
 	w.awaitSettled(47)
+
+	t.Log("a MachineSet is scaled as a MachineDeployment is, up to its size")
+	const set, most = "set-a", 3
+	w.must(infra.CreateMachineDeployment(t.Context(), w.Management, infra.MachineDeployment{
+		Name: set, Cluster: clusterName, Namespace: namespace, FailureDomain: "zone-a", InstanceType: set, Set: true,
+		Labels: map[string]string{capiv1alpha1.LabelMember: ""}, Capacity: map[string]string{"cpu": "16", "memory": "64Gi", "pods": "110"},
+		Annotations: map[string]string{
+			capiv1alpha1.PriceAnnotationKey:                               "0.01",
+			"cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size": fmt.Sprint(most),
+			"capacity.cluster-autoscaler.kubernetes.io/labels":            corev1.LabelInstanceTypeStable + "=" + set,
+		},
+	}))
+	w.awaitSettled(47, func() string { return w.inSet(set, most) })
+	w.scale(2)
+	w.awaitSettled(2, func() string { return w.inSet(set, 1) })
+}
+
+// inSet says what is wrong if not so many nodes, are of a MachineSet's Machines.
+func (w *world) inSet(name string, want int) string {
+	object := capi("v1beta2", "MachineSet")
+	w.must(w.Management.Get(w.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, object))
+	asked, _, _ := unstructured.NestedInt64(object.Object, "spec", "replicas")
+	if kinds := w.kinds(); kinds[name] != want || asked != int64(want) {
+		return fmt.Sprintf("the MachineSet asks for %d Machines; nodes are %v", asked, kinds)
+	}
+	return ""
 }
 
 // TestManagementClusterAway takes the management cluster away and brings it back: what runs goes on, and what was asked for meanwhile is

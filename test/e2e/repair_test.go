@@ -141,7 +141,8 @@ func (w *world) escalates(name string, pods int) {
 func (w *world) breaks(names []string, pods int) {
 	w.t.Helper()
 	was := w.fleet()
-	w.fault("StorageReady", "DiskBroken", 31*time.Minute, names...)
+	// They are repaired after 30 minutes: by then all three are known to be broken, however slow the computer is.
+	w.fault("StorageReady", "DiskBroken", 30*time.Minute-20*time.Second, names...)
 	w.await(func() string {
 		if !w.told("NodePool", "NodeRepairBlocked", "more than 20% of the nodes are unhealthy (3 of 6)") || !w.told("NodeClaim", "NodeRepairBlocked", "StorageReady is False") {
 			return "N6: nobody was told that repair is blocked"

@@ -10,10 +10,13 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/local"
 	"karpenter/test/workloads"
 )
 
@@ -43,9 +46,14 @@ func (b *bench) newCrowd(ctx context.Context, s *site) (*crowd, error) {
 	pool.ObjectMeta = metav1.ObjectMeta{Name: "crowd"}
 	pool.Status = karpv1.NodePoolStatus{}
 	pool.Spec.Template.Labels = map[string]string{crowdLabel: "true"}
-	pool.Spec.Template.Spec.Requirements = append(pool.Spec.Template.Spec.Requirements, karpv1.NodeSelectorRequirementWithMinValues{
-		Key: awsv1.LabelInstanceCPU, Operator: corev1.NodeSelectorOpIn, Values: []string{"2"},
-	})
+	small := karpv1.NodeSelectorRequirementWithMinValues{Key: awsv1.LabelInstanceCPU, Operator: corev1.NodeSelectorOpIn, Values: []string{"2"}}
+	if b.provider == local.ProviderClusterAPI {
+		small.Key, small.Values = corev1.LabelInstanceTypeStable, []string{"small"}
+		if err := s.allowMachines(ctx, b.sized(fullNodes)); err != nil {
+			return nil, err
+		}
+	}
+	pool.Spec.Template.Spec.Requirements = append(pool.Spec.Template.Spec.Requirements, small)
 	deployment := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "crowd"},
 		Spec: appsv1.DeploymentSpec{
@@ -61,6 +69,22 @@ func (b *bench) newCrowd(ctx context.Context, s *site) (*crowd, error) {
 		}
 	}
 	return &crowd{site: s, b: b}, nil
+}
+
+// allowMachines lets each MachineDeployment have so many Machines.
+func (s *site) allowMachines(ctx context.Context, n int) error {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "MachineDeploymentList"})
+	if err := s.Management.List(ctx, list); err != nil {
+		return fmt.Errorf("listing MachineDeployments: %w", err)
+	}
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{"cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size":"%d"}}}`, n))
+	for i := range list.Items {
+		if err := s.Management.Patch(ctx, &list.Items[i], patch); err != nil {
+			return fmt.Errorf("raising the size of MachineDeployment %s: %w", list.Items[i].Name, err)
+		}
+	}
+	return nil
 }
 
 // grow brings the crowd to so many nodes and, with the pods of DaemonSets, so many pods, and returns when all run.

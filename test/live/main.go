@@ -2,7 +2,7 @@
 // karpenter binary as a process) and measures how fast and how frugal it is. It says of each bar whether it holds, and keeps a
 // copy of the figures as JSON.
 //
-//	go run ./test/live [--scale 1] [--karpenter FILE] [--kube FILE] [--json FILE] [bar …]
+//	go run ./test/live [--scale 1] [--provider aws] [--karpenter FILE] [--kube FILE] [--json FILE] [bar …]
 //
 // The bars are start, pending, memory, restart and static, and the workloads wide, basic, hostspread and interference; without a name all
 // are measured. A scale below 1 makes the clusters smaller, to try the program itself: bars are then said to hold or not of that
@@ -31,12 +31,14 @@ import (
 	"github.com/go-logr/logr"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"karpenter/internal/local"
 	"karpenter/test/workloads"
 )
 
 // bench is what a run is told, and what it has found.
 type bench struct {
 	karpenter, kube string
+	provider        string
 	out             string
 	scale           float64
 	bars            []string
@@ -82,6 +84,7 @@ func main() {
 	var arrival, after, load string
 	flag.StringVar(&b.karpenter, "karpenter", filepath.Join("bin", "karpenter"), "the binary to measure")
 	flag.StringVar(&b.kube, "kube", filepath.Join("bin", "kube"), "the control plane")
+	flag.StringVar(&b.provider, "provider", local.ProviderAWS, "who makes the nodes of pending, memory and restart: aws or cluster-api")
 	flag.StringVar(&b.out, "json", filepath.Join("bin", "live.json"), "where to keep the figures")
 	flag.Float64Var(&b.scale, "scale", 1, "size of the clusters, as a share of what the bars are about")
 	flag.BoolVar(&b.kept, "keep", false, "keep the clusters' folders, with their logs")

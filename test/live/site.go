@@ -29,7 +29,7 @@ type site struct {
 
 // open starts a cluster whose default pool has no limits and keeps its nodes.
 func (b *bench) open(ctx context.Context, boot time.Duration) (*site, error) {
-	s, err := b.launch(ctx, local.Options{BootTime: boot})
+	s, err := b.launch(ctx, local.Options{BootTime: boot, Provider: b.provider})
 	if err != nil {
 		return nil, err
 	}

@@ -122,14 +122,18 @@ func (d *Drainer) ourNode(node *corev1.Node) bool {
 	return ok
 }
 
-// condition sets a condition of the claim, if there is one. ok is false if somebody else has changed the claim meanwhile, which
+// condition sets conditions of the claim, if there is one. ok is false if somebody else has changed the claim meanwhile, which
 // must be looked at first.
-func (d *Drainer) condition(ctx context.Context, claim *karpv1.NodeClaim, c karpv1.Condition) (ok bool, err error) {
+func (d *Drainer) condition(ctx context.Context, claim *karpv1.NodeClaim, conditions ...karpv1.Condition) (ok bool, err error) {
 	if claim == nil {
 		return true, nil
 	}
 	before := claim.DeepCopy()
-	if !claim.StatusConditions().Set(c, d.Clock.Now()) {
+	changed := false
+	for _, c := range conditions {
+		changed = claim.StatusConditions().Set(c, d.Clock.Now()) || changed
+	}
+	if !changed {
 		return true, nil
 	}
 	return control.PatchStatus(ctx, d.Client, claim, before)

@@ -100,6 +100,8 @@ type MachineDeployment struct {
 	// HideCapacity leaves the template's status without it.
 	HideCapacity bool
 	Replicas     int64
+	// Set makes a MachineSet instead.
+	Set bool
 }
 
 // CreateMachineDeployment makes a MachineDeployment and the SimMachineTemplate of the same name. What exists stays.
@@ -118,12 +120,18 @@ func CreateMachineDeployment(ctx context.Context, kube client.Client, d MachineD
 	if d.FailureDomain != "" {
 		instance["failureDomain"] = d.FailureDomain
 	}
-	selected := map[string]any{coreGroup + "/deployment-name": d.Name}
-	deployment := made(core("MachineDeployment"), map[string]any{
+	kind, label := "MachineDeployment", coreGroup+"/deployment-name"
+	if d.Set {
+		kind, label = "MachineSet", coreGroup+"/set-name"
+	}
+	selected := map[string]any{label: d.Name}
+	deployment := made(core(kind), map[string]any{
 		"clusterName": d.Cluster, "replicas": d.Replicas, "selector": map[string]any{"matchLabels": selected},
-		"rollout":  map[string]any{"strategy": map[string]any{"type": "OnDelete"}},
 		"template": map[string]any{"metadata": map[string]any{"labels": selected}, "spec": instance},
 	})
+	if !d.Set {
+		deployment.Object["spec"].(map[string]any)["rollout"] = map[string]any{"strategy": map[string]any{"type": "OnDelete"}}
+	}
 	deployment.SetLabels(d.Labels)
 	deployment.SetAnnotations(d.Annotations)
 	for _, o := range []*unstructured.Unstructured{template, deployment} {
