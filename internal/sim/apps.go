@@ -138,6 +138,7 @@ type poolSpec struct {
 	limits       map[string]string
 	budget       int
 	after, grace time.Duration
+	expire       time.Duration // 0 for never
 	capacity     string
 	replicas     *int64
 }
@@ -182,6 +183,9 @@ func (w *World) addPool(spec poolSpec) error {
 	}
 	if spec.capacity != "" {
 		pool.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{{Key: karpv1.CapacityTypeLabelKey, Operator: corev1.NodeSelectorOpIn, Values: []string{spec.capacity}}}
+	}
+	if spec.expire > 0 {
+		pool.Spec.Template.Spec.ExpireAfter = karpv1.NewNillableDuration(spec.expire)
 	}
 	pool.Spec.Replicas = spec.replicas
 	return w.owner.Create(ctx, pool)

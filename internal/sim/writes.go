@@ -75,6 +75,9 @@ func (w *rules) claimGone(claim *karpv1.NodeClaim) {
 func (w *rules) claimWritten(op *kube.Op) {
 	if op.Verb == "create" && op.Subresource == "" || op.Verb == "delete" {
 		w.claimsChanged = w.now()
+		if op.Verb == "create" {
+			w.claimed++
+		}
 	}
 	old, _ := op.Old.(*karpv1.NodeClaim)
 	now, _ := op.New.(*karpv1.NodeClaim)
@@ -154,7 +157,7 @@ func (w *rules) podAsked(pod *corev1.Pod, deleted bool) {
 	if claim != nil && w.overdue(claim, podGrace) {
 		return
 	}
-	if protected(pod) && w.now().Sub(w.protected[pod.UID]) > w.lag+time.Second { // what no watch has shown is not known
+	if protected(pod) && w.now().Sub(w.protected[pod.UID]) > w.lag+w.later+time.Second { // what no watch has shown is not known
 		w.breached("S5", "pod %s was asked to leave although it has %s", pod.Name, karpv1.DoNotDisruptAnnotationKey)
 	}
 	if deleted {
