@@ -82,20 +82,20 @@ func (w *World) Scale(name string, replicas int) error {
 // keepApps makes and deletes pods until each workload has as many as it wants.
 func (w *World) keepApps() error {
 	ctx := context.Background()
-	have := map[string][]*corev1.Pod{}
-	w.server.Each(&corev1.Pod{}, func(o client.Object) {
-		if pod := o.(*corev1.Pod); pod.DeletionTimestamp == nil {
-			have[pod.Labels["app"]] = append(have[pod.Labels["app"]], pod)
-		}
-	})
 	for _, a := range w.apps {
-		have := have[a.name]
-		protected := 0
-		for _, pod := range have {
-			if pod.Annotations[karpv1.DoNotDisruptAnnotationKey] != "" {
-				protected++
-			}
+		if w.pods.stay[a.name] == a.replicas {
+			continue
 		}
+		var have []*corev1.Pod
+		protected := 0
+		w.server.Each(&corev1.Pod{}, func(o client.Object) {
+			if pod := o.(*corev1.Pod); pod.DeletionTimestamp == nil && pod.Labels["app"] == a.name {
+				have = append(have, pod)
+				if pod.Annotations[karpv1.DoNotDisruptAnnotationKey] != "" {
+					protected++
+				}
+			}
+		})
 		for n := len(have); n < a.replicas; n++ {
 			a.made++
 			if err := w.owner.Create(ctx, a.pod(a.protected-protected)); err != nil {

@@ -72,6 +72,7 @@ type World struct {
 	lease   lease
 	apps    []*app
 	wanted  int // how often workloads have been changed
+	workers int // of the engine
 
 	log     *slog.Logger
 	history io.Writer // nil keeps nothing
@@ -98,6 +99,8 @@ type World struct {
 
 	// lost is since when the nodes of pods are gone.
 	lost map[types.UID]time.Time
+
+	pods tally
 
 	rules
 }
@@ -137,7 +140,7 @@ func NewWorld(seed uint64, history io.Writer) (*World, error) {
 
 // newWorld makes a cluster whose AWS has these instance types.
 func newWorld(seed uint64, history io.Writer, sold *catalog.Catalog) (*World, error) {
-	w := &World{types: sold, Seed: seed, draw: rand.New(rand.NewPCG(seed, 1)), history: history, api: map[string]float64{}, copies: 1, lost: map[types.UID]time.Time{}, rules: newRules()}
+	w := &World{types: sold, Seed: seed, draw: rand.New(rand.NewPCG(seed, 1)), history: history, api: map[string]float64{}, copies: 1, lost: map[types.UID]time.Time{}, pods: newTally(), rules: newRules()}
 	w.loop = newLoop(epoch, w.draw)
 	w.log = slog.New(slog.DiscardHandler)
 	if history != nil {
@@ -153,7 +156,7 @@ func newWorld(seed uint64, history io.Writer, sold *catalog.Catalog) (*World, er
 		return nil, fmt.Errorf("making a world: %w", err)
 	}
 	w.server = kube.NewServer(w.scheme, func() time.Time { return w.loop.now }, kube.Seed(seed), kube.WithoutValidation())
-	w.server.Hook = w.requested
+	w.server.Hook, w.server.Stored = w.requested, w.pods.note
 	w.kubelet, w.scheduler, w.owner = w.server.Client("kubelet"), w.server.Client("kube-scheduler"), w.server.Client("user")
 	w.aws, err = simaws.New(simaws.Options{
 		Catalog: w.types,
@@ -369,7 +372,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	response, err := send()
 	if err == nil && poll && response.StatusCode == http.StatusOK && response.ContentLength < 50 {
-		wait.For(r.Context(), simClock{w.loop, nil}, 20*time.Second)
+		wait.For(t.replica.ctx, simClock{w.loop, nil}, 20*time.Second) // the context of the request ends in real time
 		response, err = send()
 	}
 	if asked != nil {
@@ -422,7 +425,7 @@ func (w *World) startReplica() error {
 		Retryer: func() sdkaws.Retryer { return sdkaws.NopRetryer{} },
 	}
 	options.Cloud.(*awsplug.Cloud).Given(sdk, aws.Cluster{Name: clusterName, UID: "sim-uid", Endpoint: "https://sim.local", CABundle: "Y2E=", ServiceCIDR: "10.100.0.0/16", DNS: []string{"10.100.0.10"}, Version: "1.37"}, r.fence.Check)
-	world := operator.World{Options: options, Manager: m, Paced: live, Version: "1.37", Clock: r.clock, Log: w.log, Events: nobody{}}
+	world := operator.World{Options: options, Manager: m, Paced: live, Version: "1.37", Clock: r.clock, Log: w.log, Events: nobody{}, Workers: w.workers}
 	if err := operator.Assemble(r.ctx, world); err != nil {
 		return err
 	}
@@ -506,6 +509,7 @@ func (w *World) Close() {
 	if w.closed = true; w.fatal == nil {
 		w.fatal = errClosed
 	}
+	defer w.loop.close()
 	for end := w.loop.now.Add(time.Hour); len(w.loop.tasks) > 0; {
 		if !w.loop.turn() && !w.loop.advance(end) {
 			return
