@@ -33,6 +33,10 @@ var chaosFaults = []string{
 var deeds = []string{
 	"crash", "crash", "crash-at %d before", "crash-at %d after", "crash-at %d before", "crash-at %d after", "scale", "scale", "scale", "scale",
 	"kill", "notice", "delete nodeclaim", "delete node", "protect", "taint", "drift", "watch relist NodeClaim", "watch relist Pod", "watch repeat Node",
+}
+
+// worst are deeds at the worst moment, and of and to several processes.
+var worst = []string{
 	"watch hold Pod 4m", "watch hold NodeClaim 4m", "watch hold Node 4m", "watch hold NodeClaim 8m standby", "pause 25s", "bind",
 	"when after patch/Node protect", "when after patch/Node bind", "when before patch/Node taint", "when before patch/NodeClaim taint", "when after patch/Node crash",
 	"when before aws/CreateFleet delete nodeclaim", "when after aws/CreateFleet delete nodeclaim", "when after aws/CreateFleet crash",
@@ -59,9 +63,6 @@ func Draw(seed uint64) *Plan {
 	sizes := map[string]int{"small": 4 + r.IntN(10), "large": 1 + r.IntN(4)}
 	p.add(0, "app small %d 500m 1Gi%s%s", sizes["small"], pick("", " pdb=1", " pdb=3"), pick("", "", " protected=1"))
 	p.add(0, "app large %d 3 8Gi%s", sizes["large"], pick("", " pdb=1"))
-	if r.IntN(4) == 0 {
-		p.add(0, "replicas %d", 2+r.IntN(2))
-	}
 	for _, extra := range []string{"foreign", "poison"} {
 		if r.IntN(3) == 0 {
 			p.add(0, "%s", extra)
@@ -95,6 +96,21 @@ func Draw(seed uint64) *Plan {
 		p.add(end, "scale %s %d", name, sizes[name])
 	}
 	p.add(end+calmLength, "end")
+	return p
+}
+
+// Worst is the plan of a seed with deeds at the worst moments, in some with several processes of the controller.
+func Worst(seed uint64) *Plan {
+	r := rand.New(rand.NewPCG(seed, 7))
+	p := Draw(seed)
+	last := p.End() - calmLength
+	if r.IntN(3) == 0 {
+		p.add(0, "replicas %d", 2+r.IntN(2))
+	}
+	for range 2 + r.IntN(6) {
+		p.add(last-time.Duration(r.Int64N(int64(chaosLength)))-1, "%s", worst[r.IntN(len(worst))])
+	}
+	p.order()
 	return p
 }
 

@@ -15,12 +15,13 @@ import (
 )
 
 var (
-	from     = flag.Uint64("from", 0, "the first seed of TestSeeds")
-	crashes  = flag.Int("crashes", 40, "how often TestT2 crashes the controller")
-	launches = flag.Int("launches", 200, "how many instances TestT3 launches")
-	atRest   = flag.Bool("rest", false, "whether TestSeeds also looks for empty nodes in the end")
-	twice    = flag.Uint64("twice", 20, "how many seeds TestT29 plays twice")
-	seeds    = flag.Uint64("seeds", 12, "how many seeds TestSeeds plays")
+	from       = flag.Uint64("from", 0, "the first seed of TestSeeds")
+	crashes    = flag.Int("crashes", 40, "how often TestT2 crashes the controller")
+	launches   = flag.Int("launches", 200, "how many instances TestT3 launches")
+	worstSeeds = flag.Int("worst", 0, "how many seeds TestWorst plays")
+	atRest     = flag.Bool("rest", false, "whether TestSeeds also looks for empty nodes in the end")
+	twice      = flag.Uint64("twice", 20, "how many seeds TestT29 plays twice")
+	seeds      = flag.Uint64("seeds", 12, "how many seeds TestSeeds plays")
 )
 
 func TestMain(m *testing.M) {
@@ -133,6 +134,22 @@ func TestT3_Launches(t *testing.T) {
 		}
 	})
 	t.Logf("| T3 launches, 5 %% of calls without an answer; instances by NodeClaims %.4f | %d | %d |", float64(made.Load())/float64(max(1, claimed.Load())), made.Load(), broken.Load())
+}
+
+// TestWorst plays seeds in which things go wrong at the worst moments.
+func TestWorst(t *testing.T) {
+	if *worstSeeds == 0 {
+		t.Skip("not all that it finds has been looked at, see docs/reliability/record.md; -worst 40 plays forty")
+	}
+	var broken atomic.Int64
+	each(*worstSeeds, func(i int) {
+		plan := Worst(*from + uint64(i))
+		if _, err := Play(plan, history(), nil); err != nil {
+			broken.Add(1)
+			t.Errorf("%v\n%s", err, plan)
+		}
+	})
+	t.Logf("| whole-system seeds at the worst moments | %d | %d |", *worstSeeds, broken.Load())
 }
 
 // TestSeeds plays seeds in which AWS, watches and the controller itself fail, and then do not.

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -77,6 +78,9 @@ func (w *World) calling(r *http.Request, body []byte, asked *asked) effect {
 		action, _, _ = strings.Cut(strings.TrimPrefix(string(body[:min(len(body), 100)]), "Action="), "&")
 	}
 	e := effect{name: "aws/" + action}
+	if bytes.Contains(body, []byte("DryRun=true")) {
+		e.name += "/dry-run"
+	}
 	if asked == nil || len(w.strikes) == 0 {
 		return e
 	}
@@ -161,11 +165,13 @@ func among(all, here []string) []string {
 	return all
 }
 
-// bind has kube-scheduler send a pod to a node of the cluster although somebody may have tainted it a moment ago.
+// bind has kube-scheduler send a pod to a node of the cluster, at a strike although the node may have been tainted a moment ago.
 func (w *World) bind() error {
 	var names []string
 	w.server.Each(&corev1.Node{}, func(o client.Object) {
-		if ourNode(o.(*corev1.Node)) {
+		node := o.(*corev1.Node)
+		open := node.DeletionTimestamp == nil && !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == karpv1.DisruptedTaintKey })
+		if ourNode(node) && (open || slices.Contains(w.here.nodes, node.Name)) {
 			names = append(names, o.GetName())
 		}
 	})

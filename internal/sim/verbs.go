@@ -28,7 +28,7 @@ func init() {
 		"lag":      {"lag DURATION", "has watches be late by up to that", readLag},
 		"watch":    {"watch relist|repeat KIND, watch hold KIND DURATION [standby]", "cuts the watch of a kind, repeats its last event, or has it stand still for a while, at the leader or at those that do not lead", readWatch},
 		"when":     {"when [each] before|after EFFECT STEP...", "does a step at the next effect of the controller of that name, or at each; about what the effect is about. EFFECT is as patch/Node, patch/NodeClaim/status or aws/CreateFleet, with * and ?", readWhen},
-		"bind":     {"bind", "has kube-scheduler send a pod to a node, tainted or not", func(args []string) (func(*World) error, error) { return doing(args, (*World).bind) }},
+		"bind":     {"bind", "has kube-scheduler send a pod to a node; with when, although it has been tainted a moment ago", func(args []string) (func(*World) error, error) { return doing(args, (*World).bind) }},
 		"crash":    {"crash", "ends the controller", func(args []string) (func(*World) error, error) { return plain(args, (*World).Crash) }},
 		"replicas": {"replicas N", "has so many processes of the controller, of which one leads; before the first time", readReplicas},
 		"pause":    {"pause DURATION", "has the process that leads stand still", readPause},

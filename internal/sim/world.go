@@ -140,7 +140,7 @@ func NewWorld(seed uint64, history io.Writer) (*World, error) {
 
 // newWorld makes a cluster whose AWS has these instance types.
 func newWorld(seed uint64, history io.Writer, sold *catalog.Catalog) (*World, error) {
-	w := &World{types: sold, Seed: seed, draw: rand.New(rand.NewPCG(seed, 1)), history: history, api: map[string]float64{}, copies: 1, pods: newTally(), lost: map[types.UID]time.Time{}, rules: newRules()}
+	w := &World{types: sold, Seed: seed, draw: rand.New(rand.NewPCG(seed, 1)), history: history, api: map[string]float64{}, copies: 1, lost: map[types.UID]time.Time{}, pods: newTally(), rules: newRules()}
 	w.loop = newLoop(epoch, w.draw)
 	w.log = slog.New(slog.DiscardHandler)
 	if history != nil {

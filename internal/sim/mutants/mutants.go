@@ -59,12 +59,12 @@ var Mutants = []Mutant{
 	}
 	if len(batch.Claims) == 1 {
 		tags[awsv1.TagNodeClaim]`}},
-		"",
+		small + "3m calm\n",
 	},
 	{
 		"finalizer-early", "the finalizer of a claim is removed when the end of its instance has been asked for, not when it has ended (aws PR#7684)",
 		[]Edit{{"internal/control/drain/claims.go", "	return result.Gone, result.Again, nil", `	return result.Gone || on.Mutant("finalizer-early"), result.Again, nil`}},
-		small + "5m drift\n20m end\n",
+		alone + "0s when after aws/CreateFleet when after patch/NodeClaim/status delete nodeclaim\n5m calm\n",
 	},
 	{
 		"no-quota", "the collector ends everything that has no claim at once (a restored etcd; section 2)",
@@ -85,7 +85,7 @@ var Mutants = []Mutant{
 	{
 		"no-budget", "budgets of pools are not looked at (core#1750)",
 		[]Edit{{"internal/engine/disrupt/decider.go", "	return max(0, d.pools[pool].Allowed[reason]-d.taken[pool])", `	return on.Pick("no-budget", max(0, d.pools[pool].Allowed[reason]-d.taken[pool]), 100)`}},
-		small + "5m drift\n25m end\n",
+		"seed 5\n0s pool default budget=1 after=30s\n0s app web 5 14 20Gi\n3m scale web 0\n8m calm\n",
 	},
 	{
 		"drain-without-pdb", "pods are deleted instead of evicted, so that nobody asks their PodDisruptionBudget",
@@ -177,7 +177,7 @@ var Mutants = []Mutant{
 			{"internal/control/claim/collect.go", "		claims, err = r.claims(ctx, r.Live)", `		claims, err = r.claims(ctx, on.Pick("cached-collection", r.Live, client.Reader(r.Client)))`},
 			{"internal/control/claim/collect.go", "	again, err := r.claims(ctx, r.Live)", `	again, err := r.claims(ctx, on.Pick("cached-collection", r.Live, client.Reader(r.Client)))`},
 		},
-		"seed 5\n0s pool default after=30m\n0s replicas 2\n0s app web 6 3 6Gi\n3m watch hold NodeClaim 20m standby\n3m10s scale web 12\n5m crash\n20m calm\n",
+		"seed 5\n0s pool default after=30m\n0s replicas 2\n0s app web 3 14 20Gi\n3m watch hold NodeClaim 20m standby\n3m10s scale web 4\n5m crash\n20m calm\n",
 	},
 	{
 		"finalizer-after-launch", "an instance is launched for a claim that can go without it (core#1448)",
@@ -195,7 +195,7 @@ var Mutants = []Mutant{
 	{
 		"one-not-found", "one answer that an instance is not there is proof (section 2; AWS says that it is none)",
 		[]Edit{{"internal/control/drain/ender.go", "	case cloud.ReasonOf(err) == cloud.ReasonTerminated:", `	case cloud.ReasonOf(err) == cloud.ReasonTerminated, on.Mutant("one-not-found"):`}},
-		small + "0s fault error ec2:TerminateInstances 50% code=InvalidInstanceID.NotFound status=400\n4m delete nodeclaim\n5m delete nodeclaim\n6m delete nodeclaim\n15m calm\n",
+		alone + "4m fault error ec2:TerminateInstances 100% code=InvalidInstanceID.NotFound status=400\n4m1s delete nodeclaim\n9m calm\n",
 	},
 	{
 		"global-gate", "nothing is launched while one claim has no instance (core#3176: 18 to 21 hours)",
@@ -208,15 +208,6 @@ var Mutants = []Mutant{
 `}},
 		alone + "0s poison\n5m scale web 9\n10m calm\n20m end\n",
 	},
-}
-
-// every is a step repeated, each half minute of some minutes.
-func every(what string, from, to int) string {
-	var lines []string
-	for m := from; m < to; m++ {
-		lines = append(lines, fmt.Sprintf("%dm1s %s\n%dm31s %s\n", m, what, m, what))
-	}
-	return strings.Join(lines, "")
 }
 
 // Overlay writes changed copies of the product's files into a folder, and what go build -overlay needs; it returns the path of that.

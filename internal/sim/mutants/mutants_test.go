@@ -19,12 +19,13 @@ import (
 )
 
 var (
-	only  = flag.String("only", "", "names of mutants to play, with commas; all if empty")
-	plan  = flag.String("plan", "", "a file to play instead of the plans of the mutants")
-	keep  = flag.String("keep", "", "where to leave the program with the mutants")
-	part  = flag.Int("part", 0, "which part of the mutants is played")
-	parts = flag.Int("parts", 1, "how many parts there are")
-	most  = flag.Uint64("seeds", 3, "how many seeds a mutant is looked for in, after its plan")
+	only   = flag.String("only", "", "names of mutants to play, with commas; all if empty")
+	plan   = flag.String("plan", "", "a file to play instead of the plans of the mutants")
+	keep   = flag.String("keep", "", "where to leave the program with the mutants")
+	part   = flag.Int("part", 0, "which part of the mutants is played")
+	parts  = flag.Int("parts", 1, "how many parts there are")
+	shrink = flag.Int("shrink", 0, "how many plays are spent on a shorter plan where a seed has found a mutant")
+	most   = flag.Uint64("seeds", 3, "how many seeds a mutant is looked for in, after its plan")
 )
 
 // inside is set in the program that is built with the overlay.
@@ -155,6 +156,9 @@ func catch(t *testing.T, m Mutant) (by, rule string) {
 	}
 	for seed := range *most {
 		if broken(sim.Draw(seed)) {
+			if *shrink > 0 {
+				t.Logf("%s", sim.Shrink(sim.Draw(seed), rule, *shrink))
+			}
 			return "seed " + sim.Draw(seed).SeedText(), rule
 		}
 	}
