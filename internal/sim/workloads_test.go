@@ -45,7 +45,6 @@ type phased struct {
 	pods, claims, evictions      int
 	nodes                        int
 	price                        float64
-	vacant                       float64
 	seconds                      float64
 	early                        int
 	planNodes                    int
@@ -60,7 +59,6 @@ type stagePlay struct {
 	*scored
 	load   *workloads.Workload
 	prices func(string) float64
-	after  time.Duration
 	// What the controller has done in this phase, and when last.
 	claims, evictions, early, removals int
 	last                               time.Time
@@ -80,7 +78,7 @@ func newStage(seed uint64, load *workloads.Workload, after time.Duration) (*stag
 	if err != nil {
 		return nil, err
 	}
-	p := &stagePlay{load: load, after: after, prices: func(name string) float64 {
+	p := &stagePlay{load: load, prices: func(name string) float64 {
 		offer, _ := table.Offer(name)
 		return offer.OnDemand
 	}}
@@ -198,19 +196,6 @@ func (p *stagePlay) fleet() (nodes int, price float64) {
 	return nodes, price
 }
 
-// vacant is what the nodes cost that pods have left so short a time ago that consolidateAfter keeps them.
-func (p *stagePlay) vacant() (price float64) {
-	used := map[string]bool{}
-	p.server.Each(&corev1.Pod{}, func(o client.Object) { used[o.(*corev1.Pod).Spec.NodeName] = true })
-	p.server.Each(&karpv1.NodeClaim{}, func(o client.Object) {
-		c := o.(*karpv1.NodeClaim)
-		if name := c.Status.NodeName; name != "" && !used[name] && p.loop.now.Sub(c.Status.LastPodEventTime.Time) < p.after {
-			price += p.prices(c.Labels[corev1.LabelInstanceTypeStable])
-		}
-	})
-	return price
-}
-
 // phase plays one phase: out until every pod runs, in until nothing has been done for a while.
 func (p *stagePlay) phase(stage workloads.Stage, quiet, patience time.Duration) (*phased, error) {
 	p.claims, p.evictions, p.removals, p.early, p.last = 0, 0, 0, -1, p.loop.now
@@ -232,7 +217,6 @@ func (p *stagePlay) phase(stage workloads.Stage, quiet, patience time.Duration) 
 	}
 	out.claims, out.evictions, out.early, out.removals, out.planned, out.elsewhere = p.claims, p.evictions, p.early, p.removals, p.planned, p.elsewhere
 	out.nodes, out.price = p.fleet()
-	out.vacant = p.vacant()
 	out.seconds = p.loop.now.Sub(began).Seconds()
 	if stage.In {
 		out.seconds = p.last.Sub(began).Seconds()
@@ -287,7 +271,7 @@ func TestWorkloads(t *testing.T) {
 				t.Errorf("%s, seed %d: %s", name, seed, miss)
 			}
 			for _, p := range phases {
-				t.Logf("%s, seed %d, %s: %d pods, %.0f s, %d claims, %d nodes (plan %d), $%.2f/h ($%.2f of it vacant; plan $%.2f), %d evictions (%d early), %d removed, %d of %d elsewhere; %v", name, seed, p.name, p.pods, p.seconds, p.claims, p.nodes, p.planNodes, p.price, p.vacant, p.planPrice, p.evictions, p.early, p.removals, p.elsewhere, p.elsewhere+p.planned, time.Since(began).Round(time.Second))
+				t.Logf("%s, seed %d, %s: %d pods, %.0f s, %d claims, %d nodes (plan %d), $%.2f/h (plan $%.2f), %d evictions (%d early), %d removed, %d of %d elsewhere; %v", name, seed, p.name, p.pods, p.seconds, p.claims, p.nodes, p.planNodes, p.price, p.planPrice, p.evictions, p.early, p.removals, p.elsewhere, p.elsewhere+p.planned, time.Since(began).Round(time.Second))
 			}
 		}
 		s.table(t, name)
@@ -330,7 +314,7 @@ func (s *spread) add(load *workloads.Workload, phases []*phased) (missed []strin
 		}
 	}
 	evictions, pods := 0, 0
-	for _, p := range phases {
+	for i, p := range phases {
 		evictions += p.evictions
 		pods = p.pods
 		if !p.done {
@@ -341,15 +325,27 @@ func (s *spread) add(load *workloads.Workload, phases []*phased) (missed []strin
 			over("price by plan at the end", p.price/p.planPrice, workloads.FinalPerPlan)
 			continue
 		}
-		// Where pods leave in the same phase, the nodes that they leave empty may not be removed yet.
-		price := (p.price - p.vacant) / p.planPrice
-		s.claims, s.out = append(s.claims, float64(p.claims)/float64(p.nodes)), append(s.out, price)
+		s.claims = append(s.claims, float64(p.claims)/float64(p.nodes))
 		over(p.name+": claims per node", float64(p.claims)/float64(p.nodes), bar.Claims)
-		over(p.name+": price by plan", price, workloads.PricePerPlan)
+		if shrinks(load, i) {
+			continue // what pods leave behind cannot be consolidated before all run: nothing is evicted until then
+		}
+		s.out = append(s.out, p.price/p.planPrice)
+		over(p.name+": price by plan", p.price/p.planPrice, workloads.PricePerPlan)
 	}
 	s.evictions = append(s.evictions, float64(evictions)/float64(pods))
 	over("evictions per pod", float64(evictions)/float64(pods), bar.Evictions)
 	return missed
+}
+
+// shrinks says whether a Deployment has fewer pods in a phase than before.
+func shrinks(load *workloads.Workload, phase int) bool {
+	for k, n := range load.Phases[phase].Replicas {
+		if phase > 0 && n < load.Phases[phase-1].Replicas[k] {
+			return true
+		}
+	}
+	return false
 }
 
 // table prints the line of a workload: median and worst of each figure.
