@@ -88,7 +88,7 @@ func (g *Gather[T]) run(ctx context.Context) {
 				q.answer <- reply[T]{v, found, err}
 			}
 		})
-		patient, cancel := context.WithTimeout(ctx, leaveBehind)
+		patient, cancel := wait.Timeout(ctx, g.Clock, leaveBehind)
 		wait.Receive(patient, g.Clock, wait.Forever, done)
 		cancel()
 	}

@@ -20,7 +20,7 @@ func Patch(ctx context.Context, c client.Client, obj, before client.Object) (wri
 	if equality.Semantic.DeepEqual(obj, before) {
 		return false, nil
 	}
-	return settle(c.Patch(ctx, obj, locked(before)), "writing", obj)
+	return settle(c.Patch(ctx, obj, changes{before}), "writing", obj)
 }
 
 // PatchStatus is Patch for the status of an object.
@@ -28,7 +28,7 @@ func PatchStatus(ctx context.Context, c client.Client, obj, before client.Object
 	if equality.Semantic.DeepEqual(obj, before) {
 		return false, nil
 	}
-	return settle(c.Status().Patch(ctx, obj, locked(before)), "writing the status of", obj)
+	return settle(c.Status().Patch(ctx, obj, changes{before}), "writing the status of", obj)
 }
 
 func locked(before client.Object) client.Patch {

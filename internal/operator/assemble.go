@@ -25,6 +25,8 @@ type World struct {
 	Events  record.EventRecorder
 	Clock   control.Clock
 	Log     *slog.Logger
+	// Workers is how many the engine has; without any it does one thing after another. What it decides does not depend on it.
+	Workers int
 }
 
 // Assemble hands the same reconcilers and loops to a manager that Run does, for a world that somebody else has made. Nothing listens on a
@@ -36,7 +38,7 @@ func Assemble(ctx context.Context, world World) error {
 	}
 	w := &wiring{
 		process: p, m: world.Manager, recorder: control.NewRecorder(world.Events, world.Clock.Now),
-		paced: func(string, int) (client.Client, error) { return world.Paced, nil },
+		paced: func(string, int) (client.Client, error) { return world.Paced, nil }, workers: world.Workers,
 	}
 	w.openLedger()
 	return w.all(ctx)

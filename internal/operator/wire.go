@@ -39,6 +39,8 @@ type wiring struct {
 	recorder *control.Recorder
 	// paced is a client with a pace of its own, so that what it writes holds up nothing else.
 	paced func(purpose string, perSecond int) (client.Client, error)
+	// workers is how many things the engine tries at once.
+	workers int
 
 	// cloud is the provider, and what runs for it.
 	cloud *plug.Wired
@@ -179,6 +181,7 @@ func nominates(version string) bool {
 // packing is how pods are placed, for new nodes and for disruption.
 func (w *wiring) packing() pack.Options {
 	return pack.Options{
+		Workers:             w.workers,
 		IgnorePreferences:   w.options.PreferencePolicy == PreferencesIgnore,
 		BestEffortMinValues: w.options.MinValuesPolicy == MinValuesBestEffort,
 	}

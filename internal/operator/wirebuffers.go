@@ -11,6 +11,7 @@ import (
 	bufferv1 "karpenter/api/autoscaling/v1beta1"
 	"karpenter/internal/control"
 	"karpenter/internal/control/buffer"
+	"karpenter/internal/wait"
 )
 
 const (
@@ -69,7 +70,7 @@ func (w *wiring) hydrateBuffers(ctx context.Context) {
 	if w.buffer == nil || w.buffersServed() != nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, bufferPatience)
+	ctx, cancel := wait.Timeout(ctx, w.clock, bufferPatience)
 	defer cancel()
 	if err := w.buffer.Hydrate(ctx); err != nil {
 		w.log.Error("not every buffer could be resolved before the first decision", "error", err)

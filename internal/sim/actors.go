@@ -90,7 +90,7 @@ func (w *World) deleteOne(kind string) error {
 				names = append(names, o.GetName())
 			}
 		})
-		if name := w.one(names); name != "" {
+		if name := w.one(among(names, w.here.nodes)); name != "" {
 			return w.owner.Delete(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
 		}
 		return nil
@@ -100,7 +100,7 @@ func (w *World) deleteOne(kind string) error {
 			names = append(names, o.GetName())
 		}
 	})
-	if name := w.one(names); name != "" {
+	if name := w.one(among(names, w.here.claims)); name != "" {
 		return w.owner.Delete(context.Background(), &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
 	return nil
@@ -128,13 +128,15 @@ func (w *World) drift() error {
 
 // protect puts the annotation on a running pod, as late as can be: the controller may have decided already.
 func (w *World) protect() error {
-	var pods []string
+	var pods, here []string
 	w.server.Each(&corev1.Pod{}, func(o client.Object) {
 		if pod := o.(*corev1.Pod); pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil && pod.Namespace == "default" {
-			pods = append(pods, pod.Name)
+			if pods = append(pods, pod.Name); slices.Contains(w.here.nodes, pod.Spec.NodeName) {
+				here = append(here, pod.Name)
+			}
 		}
 	})
-	name := w.one(pods)
+	name := w.one(among(pods, here))
 	if name == "" {
 		return nil
 	}
@@ -157,6 +159,9 @@ func (w *World) taint() error {
 	nodes.Items = slices.DeleteFunc(nodes.Items, func(n corev1.Node) bool {
 		return n.Labels[karpv1.NodePoolLabelKey] == "" || slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == foreignKey })
 	})
+	if at := slices.IndexFunc(nodes.Items, func(n corev1.Node) bool { return slices.Contains(w.here.nodes, n.Name) }); at >= 0 {
+		nodes.Items = nodes.Items[at : at+1]
+	}
 	if len(nodes.Items) == 0 {
 		return nil
 	}
@@ -252,6 +257,8 @@ func (w *World) poison() error {
 	nowhere.Spec.Template.Spec.NodeClassRef.Name = "nowhere"
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: poisonName}}
 	claim.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: awsv1.Group, Kind: awsv1.EC2NodeClassKind, Name: poisonName}
+	held := claim.DeepCopy() // by somebody else, for ever
+	held.Name, held.Finalizers = poisonName+"-held", []string{foreignKey}
 	unplaceable := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: poisonNamespace, Name: "unplaceable"}, Spec: corev1.PodSpec{
 		NodeSelector: map[string]string{"there": "is-none"}, Containers: []corev1.Container{{Name: "main", Image: "main"}},
 	}}
@@ -261,33 +268,45 @@ func (w *World) poison() error {
 	lost := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: poisonNamespace, Name: "lost"}, Spec: corev1.PodSpec{
 		NodeName: "no-such-node", Containers: []corev1.Container{{Name: "main", Image: "main"}},
 	}}
-	for _, o := range []client.Object{class, pool, nowhere, claim, unplaceable, huge, lost} {
+	for _, o := range []client.Object{class, pool, nowhere, claim, held, unplaceable, huge, lost} {
 		if err := w.owner.Create(ctx, o); err != nil {
 			return fmt.Errorf("adding %T %s: %w", o, o.GetName(), err)
 		}
 	}
-	return nil
+	return w.owner.Delete(ctx, held)
 }
 
 // poisonNamespace has the pods that need no node.
 const poisonNamespace = "kube-public"
 
-// restoreBackup has the API server forget the claims: nobody's finalizer is asked.
+// restoreBackup has the API server forget the claims and their nodes: nobody's finalizer is asked.
 func (w *World) restoreBackup() error {
 	ctx := context.Background()
 	var claims karpv1.NodeClaimList
 	if err := w.owner.List(ctx, &claims); err != nil {
 		return err
 	}
+	var nodes corev1.NodeList
+	if err := w.owner.List(ctx, &nodes); err != nil {
+		return err
+	}
 	w.restored = true
+	var gone []client.Object
 	for i := range claims.Items {
-		c := &claims.Items[i]
-		if err := w.owner.Delete(ctx, c.DeepCopy()); client.IgnoreNotFound(err) != nil {
+		gone = append(gone, &claims.Items[i])
+	}
+	for i := range nodes.Items {
+		if ourNode(&nodes.Items[i]) {
+			gone = append(gone, &nodes.Items[i])
+		}
+	}
+	for _, o := range gone {
+		if err := w.owner.Delete(ctx, o.DeepCopyObject().(client.Object)); client.IgnoreNotFound(err) != nil {
 			return err
 		}
-		before := c.DeepCopy()
-		c.Finalizers = nil
-		if err := w.owner.Patch(ctx, c, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		before := o.DeepCopyObject().(client.Object)
+		o.SetFinalizers(nil)
+		if err := w.owner.Patch(ctx, o, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 			return err
 		}
 	}
@@ -299,5 +318,10 @@ func (w *World) calm() {
 	w.aws.ClearFaults()
 	w.aws.ClearStock()
 	clear(w.api)
-	w.lag, w.crashes, w.calmed = lagMost, nil, w.loop.now
+	for _, r := range append([]*replica{w.replica}, w.standby...) {
+		if r != nil {
+			clear(r.held)
+		}
+	}
+	w.lag, w.crashes, w.incidents, w.calmed = lagMost, nil, nil, w.loop.now
 }

@@ -82,20 +82,20 @@ func (w *World) Scale(name string, replicas int) error {
 // keepApps makes and deletes pods until each workload has as many as it wants.
 func (w *World) keepApps() error {
 	ctx := context.Background()
-	have := map[string][]*corev1.Pod{}
-	w.server.Each(&corev1.Pod{}, func(o client.Object) {
-		if pod := o.(*corev1.Pod); pod.DeletionTimestamp == nil {
-			have[pod.Labels["app"]] = append(have[pod.Labels["app"]], pod)
-		}
-	})
 	for _, a := range w.apps {
-		have := have[a.name]
-		protected := 0
-		for _, pod := range have {
-			if pod.Annotations[karpv1.DoNotDisruptAnnotationKey] != "" {
-				protected++
-			}
+		if w.pods.stay[a.name] == a.replicas {
+			continue
 		}
+		var have []*corev1.Pod
+		protected := 0
+		w.server.Each(&corev1.Pod{}, func(o client.Object) {
+			if pod := o.(*corev1.Pod); pod.DeletionTimestamp == nil && pod.Labels["app"] == a.name {
+				have = append(have, pod)
+				if pod.Annotations[karpv1.DoNotDisruptAnnotationKey] != "" {
+					protected++
+				}
+			}
+		})
 		for n := len(have); n < a.replicas; n++ {
 			a.made++
 			if err := w.owner.Create(ctx, a.pod(a.protected-protected)); err != nil {
@@ -138,6 +138,7 @@ type poolSpec struct {
 	limits       map[string]string
 	budget       int
 	after, grace time.Duration
+	expire       time.Duration // 0 for never
 	capacity     string
 	replicas     *int64
 }
@@ -182,6 +183,9 @@ func (w *World) addPool(spec poolSpec) error {
 	}
 	if spec.capacity != "" {
 		pool.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{{Key: karpv1.CapacityTypeLabelKey, Operator: corev1.NodeSelectorOpIn, Values: []string{spec.capacity}}}
+	}
+	if spec.expire > 0 {
+		pool.Spec.Template.Spec.ExpireAfter = karpv1.NewNillableDuration(spec.expire)
 	}
 	pool.Spec.Replicas = spec.replicas
 	return w.owner.Create(ctx, pool)

@@ -35,6 +35,15 @@ var deeds = []string{
 	"kill", "notice", "delete nodeclaim", "delete node", "protect", "taint", "drift", "watch relist NodeClaim", "watch relist Pod", "watch repeat Node",
 }
 
+// worst are deeds at the worst moment, and of and to several processes.
+var worst = []string{
+	"watch hold Pod 4m", "watch hold NodeClaim 4m", "watch hold Node 4m", "watch hold NodeClaim 8m standby", "pause 25s", "bind",
+	"when after patch/Node protect", "when after patch/Node bind", "when before patch/Node taint", "when before patch/NodeClaim taint", "when after patch/Node crash",
+	"when before aws/CreateFleet delete nodeclaim", "when after aws/CreateFleet delete nodeclaim", "when after aws/CreateFleet crash",
+	"when after aws/CreateFleet when after patch/NodeClaim/status crash", "when before aws/TerminateInstances crash", "when after delete/NodeClaim crash", "when after create/NodeClaim crash",
+	"when after create/NodeClaim delete nodeclaim", "when before create/Pod/eviction taint",
+}
+
 // Lengths of a drawn plan: how long things go wrong, and how long they do not, so that it can be seen whether all comes right.
 const (
 	chaosLength = 12 * time.Minute
@@ -90,9 +99,24 @@ func Draw(seed uint64) *Plan {
 	return p
 }
 
-// Crashing is a plan in which the controller crashes at effects of a quiet day, such as "17 before" or "3 after".
+// Worst is the plan of a seed with deeds at the worst moments, in some with several processes of the controller.
+func Worst(seed uint64) *Plan {
+	r := rand.New(rand.NewPCG(seed, 7))
+	p := Draw(seed)
+	last := p.End() - calmLength
+	if r.IntN(3) == 0 {
+		p.add(0, "replicas %d", 2+r.IntN(2))
+	}
+	for range 2 + r.IntN(6) {
+		p.add(last-time.Duration(r.Int64N(int64(chaosLength)))-1, "%s", worst[r.IntN(len(worst))])
+	}
+	p.order()
+	return p
+}
+
+// Crashing is a plan in which the controller crashes at effects of a busy day, such as "17 before" or "3 after".
 func Crashing(seed uint64, crashes ...string) *Plan {
-	p := quietDay(seed)
+	p := busyDay(seed)
 	for _, c := range crashes {
 		p.add(0, "crash-at %s", c)
 	}
@@ -100,20 +124,41 @@ func Crashing(seed uint64, crashes ...string) *Plan {
 	return p
 }
 
-// quietDay is a plan in which workloads come and shrink, images change and a node is deleted, and nothing goes wrong.
-func quietDay(seed uint64) *Plan {
+// busyDay is a short plan with everything that the controller does, for a few nodes, in which nothing goes wrong but what is drawn: a batch is
+// launched, nodes are emptied, images change, nodes expire, and one is deleted, taken back or lost.
+func busyDay(seed uint64) *Plan {
 	r := rand.New(rand.NewPCG(seed, 4))
+	pick := func(of ...string) string { return of[r.IntN(len(of))] }
 	p := &Plan{Seed: seed}
-	p.add(0, "pool default cpu=64 budget=2 after=30s")
-	for i, cpu := range []string{"500m", "1", "2"} {
-		p.add(0, "app web%d %d %s 1Gi pdb=2", i, 2+r.IntN(5), cpu)
+	p.add(0, "pool default cpu=128 budget=2 after=20s%s%s", pick("", " capacity=spot", " capacity=spot"), pick("", " expire=4m"))
+	p.add(0, "app small %d 1 1Gi pdb=1", 2+r.IntN(3))
+	p.add(0, "app large %d 12 20Gi", 2+r.IntN(2))
+	p.add(80*time.Second, "scale large 1")
+	p.add(150*time.Second, "drift")
+	p.add(200*time.Second, "expire default never")
+	p.add(220*time.Second, "scale large 2")
+	p.add(280*time.Second, "%s", pick("delete nodeclaim", "delete node", "notice", "notice", "kill"))
+	p.add(360*time.Second, "calm")
+	p.add(360*time.Second+settleLength, "end")
+	return p
+}
+
+// Launches is a plan in which a workload of one pod per node comes and goes, while calls that launch and end instances are carried out and
+// not answered.
+func Launches(seed uint64, nodes, times int) *Plan {
+	p := &Plan{Seed: seed}
+	p.add(0, "pool default after=10s")
+	p.add(0, "app web %d 3 6Gi", nodes)
+	p.add(0, "fault drop ec2:CreateFleet 5%%")
+	p.add(0, "fault drop ec2:TerminateInstances 5%%")
+	at := time.Duration(0)
+	for range times - 1 {
+		p.add(at+2*time.Minute, "scale web 0")
+		at += 5 * time.Minute
+		p.add(at, "scale web %d", nodes)
 	}
-	p.add(4*time.Minute, "scale web0 1")
-	p.add(4*time.Minute, "scale web2 %d", r.IntN(3))
-	p.add(10*time.Minute, "drift")
-	p.add(16*time.Minute, "delete nodeclaim")
-	p.add(18*time.Minute, "calm")
-	p.add(18*time.Minute+settleLength, "end")
+	p.add(at+2*time.Minute, "calm")
+	p.add(at+2*time.Minute+settleLength, "end")
 	return p
 }
 

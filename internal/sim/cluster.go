@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	resourcehelper "k8s.io/component-helpers/resource"
 	corehelper "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
@@ -118,13 +119,20 @@ func (w *World) housekeep() error {
 		more = w.server.CollectOrphans()
 	}
 	w.server.SyncBudgets()
-	nodes, used := map[string]bool{"": true}, map[string]bool{}
-	var lost []*corev1.Pod
+	nodes := map[string]bool{"": true}
 	w.server.Each(&corev1.Node{}, func(o client.Object) { nodes[o.GetName()] = true })
-	defer func() { w.noteEmpty(nodes, used) }()
+	defer func() { w.noteEmpty(nodes) }()
+	any := false
+	for name := range w.pods.on {
+		any = any || !nodes[name]
+	}
+	if !any {
+		clear(w.lost)
+		return nil
+	}
+	var lost []*corev1.Pod
 	w.server.Each(&corev1.Pod{}, func(o client.Object) {
 		pod := o.(*corev1.Pod)
-		used[pod.Spec.NodeName] = true
 		if nodes[pod.Spec.NodeName] || pod.Namespace != "default" {
 			delete(w.lost, pod.UID)
 			return
@@ -146,9 +154,9 @@ func (w *World) housekeep() error {
 }
 
 // noteEmpty keeps in mind since when nodes have no pods.
-func (w *World) noteEmpty(nodes, used map[string]bool) {
+func (w *World) noteEmpty(nodes map[string]bool) {
 	for name := range nodes {
-		if used[name] {
+		if w.pods.on[name] > 0 {
 			delete(w.empty, name)
 		} else if w.empty[name].IsZero() {
 			w.empty[name] = w.loop.now
@@ -159,28 +167,17 @@ func (w *World) noteEmpty(nodes, used map[string]bool) {
 // schedule binds the pods that wait, each to a node that can take it: which one is drawn.
 func (w *World) schedule() error {
 	ctx := context.Background()
-	var pending []*corev1.Pod
-	w.server.Each(&corev1.Pod{}, func(o client.Object) {
-		if pod := o.(*corev1.Pod); pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil {
-			pending = append(pending, pod)
-		}
-	})
+	pending := inOrderOfLists(w.pods.waiting)
 	if len(pending) == 0 {
 		return nil
 	}
-	used := map[string]corev1.ResourceList{}
-	w.server.Each(&corev1.Pod{}, func(o client.Object) {
-		if pod := o.(*corev1.Pod); pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
-			use(used, pod.Spec.NodeName, pod)
-		}
-	})
 	var nodes []*corev1.Node
 	w.server.Each(&corev1.Node{}, func(o client.Object) { nodes = append(nodes, o.(*corev1.Node)) })
 	for _, pod := range pending {
 		var can []string
-		asks := needsOf(pod)
+		asks := w.pods.needs[pod.UID]
 		for _, node := range nodes {
-			if fits(pod, asks, node, used[node.Name]) {
+			if fits(pod, asks, node, w.pods.used[node.Name]) {
 				can = append(can, node.Name)
 			}
 		}
@@ -195,7 +192,6 @@ func (w *World) schedule() error {
 		if err := w.scheduler.SubResource("binding").Create(ctx, pod.DeepCopy(), binding); err != nil {
 			return client.IgnoreNotFound(err)
 		}
-		use(used, node, pod)
 	}
 	return nil
 }
@@ -207,21 +203,100 @@ func needsOf(pod *corev1.Pod) corev1.ResourceList {
 	return out
 }
 
-func use(used map[string]corev1.ResourceList, node string, pod *corev1.Pod) {
-	if used[node] == nil {
-		used[node] = corev1.ResourceList{}
+// tally is what is known of pods without looking at all of them, kept up with what is stored.
+type tally struct {
+	// waiting are those that need a node, todo those that a kubelet has to start or end.
+	waiting, todo map[types.NamespacedName]*corev1.Pod
+	// needs is what each takes of a node, used what those of a node take, and on how many a node has.
+	needs map[types.UID]corev1.ResourceList
+	used  map[string]corev1.ResourceList
+	on    map[string]int
+	// stay is how many pods of a workload are not being deleted.
+	stay map[string]int
+}
+
+func newTally() tally {
+	return tally{
+		waiting: map[types.NamespacedName]*corev1.Pod{}, todo: map[types.NamespacedName]*corev1.Pod{},
+		needs: map[types.UID]corev1.ResourceList{}, used: map[string]corev1.ResourceList{}, on: map[string]int{}, stay: map[string]int{},
 	}
-	for name, q := range needsOf(pod) {
-		sum := used[node][name]
-		sum.Add(q)
-		used[node][name] = sum
+}
+
+// note keeps up with a write.
+func (t *tally) note(old, now client.Object) {
+	was, _ := old.(*corev1.Pod)
+	is, _ := now.(*corev1.Pod)
+	if was != nil {
+		key := client.ObjectKeyFromObject(was)
+		delete(t.waiting, key)
+		delete(t.todo, key)
+		t.count(was, -1)
+		if is == nil || is.UID != was.UID {
+			delete(t.needs, was.UID)
+		}
 	}
+	if is == nil {
+		return
+	}
+	if t.needs[is.UID] == nil {
+		t.needs[is.UID] = needsOf(is)
+	}
+	switch key := client.ObjectKeyFromObject(is); {
+	case is.Spec.NodeName == "" && is.DeletionTimestamp == nil:
+		t.waiting[key] = is
+	case is.Spec.NodeName != "" && (is.DeletionTimestamp != nil || is.Status.Phase == corev1.PodPending):
+		t.todo[key] = is
+	}
+	t.count(is, 1)
+}
+
+// count adds a pod, or takes it away.
+func (t *tally) count(pod *corev1.Pod, n int) {
+	if pod.DeletionTimestamp == nil {
+		t.stay[pod.Labels["app"]] += n
+	}
+	node := pod.Spec.NodeName
+	if t.on[node] += n; t.on[node] == 0 {
+		delete(t.on, node)
+	}
+	if node == "" || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		return
+	}
+	if t.used[node] == nil {
+		t.used[node] = corev1.ResourceList{}
+	}
+	for name, q := range t.needs[pod.UID] {
+		sum := t.used[node][name]
+		if n > 0 {
+			sum.Add(q)
+		} else {
+			sum.Sub(q)
+		}
+		t.used[node][name] = sum
+	}
+}
+
+// inOrderOfLists are pods in the order in which they are listed.
+func inOrderOfLists(pods map[types.NamespacedName]*corev1.Pod) []*corev1.Pod {
+	keys := slices.SortedFunc(maps.Keys(pods), inOrder)
+	out := make([]*corev1.Pod, len(keys))
+	for i, key := range keys {
+		out[i] = pods[key]
+	}
+	return out
 }
 
 // fits says whether kube-scheduler would accept a node for a pod, as far as its resources, taints and required node affinity go.
 func fits(pod *corev1.Pod, asks corev1.ResourceList, node *corev1.Node, used corev1.ResourceList) bool {
 	if node.Spec.Unschedulable || node.DeletionTimestamp != nil {
 		return false
+	}
+	for name, q := range asks {
+		left := node.Status.Allocatable[name]
+		left.Sub(used[name])
+		if left.Cmp(q) < 0 {
+			return false
+		}
 	}
 	for i := range node.Status.Conditions {
 		if c := node.Status.Conditions[i]; c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
@@ -237,13 +312,6 @@ func fits(pod *corev1.Pod, asks corev1.ResourceList, node *corev1.Node, used cor
 		// any node will do
 	} else if ok, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node); err != nil || !ok {
 		return false
-	}
-	for name, q := range asks {
-		left := node.Status.Allocatable[name]
-		left.Sub(used[name])
-		if left.Cmp(q) < 0 {
-			return false
-		}
 	}
 	return true
 }
@@ -265,13 +333,7 @@ func (w *World) refuse(ctx context.Context, pod *corev1.Pod) error {
 // runPods does what kubelets do: pods that are bound run, and those that are deleted end.
 func (w *World) runPods() error {
 	ctx := context.Background()
-	var bound []*corev1.Pod
-	w.server.Each(&corev1.Pod{}, func(o client.Object) {
-		if pod := o.(*corev1.Pod); pod.Spec.NodeName != "" && (pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodPending) {
-			bound = append(bound, pod)
-		}
-	})
-	for _, stored := range bound {
+	for _, stored := range inOrderOfLists(w.pods.todo) {
 		pod := stored.DeepCopy()
 		if pod.DeletionTimestamp != nil {
 			zero := int64(0) // it heeds the first signal

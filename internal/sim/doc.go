@@ -6,8 +6,10 @@
 // The controller can be made to crash at each of its effects, which are writes to the API server and calls to AWS, just before or
 // just after it happens. All that it remembered is lost then, and a new process begins. What must hold at any time is looked at
 // after every change (check, watchClaims), what must hold in the end by Settled; the numbers of the rules are those of the
-// reliability page.
+// reliability page. What goes wrong can happen at such an effect too, between what the controller has read and what it writes (incident).
 //
-// Simpler than the world so far: the scheduler knows resources, taints and required node affinity only, there is one process of the
-// controller at a time, and neither AWS nor the API server fails by itself.
+// Several processes can run, of which one leads. client-go's elector cannot be one of them: it waits by real time, without a clock that could be
+// given to it. The world elects by the same times instead, and each process has the controller's own fence before what it does.
+//
+// Simpler than the world so far: the scheduler knows resources, taints and required node affinity only, and neither AWS nor the API server fails by itself.
 package sim

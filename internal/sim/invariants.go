@@ -46,7 +46,7 @@ type rules struct {
 	// report is told of breaches.
 	report func(*Breach)
 
-	lag                time.Duration   // how late watches are at most
+	lag, later         time.Duration   // how late watches are at most, and how long one of them stood still
 	dirty              bool            // something has changed since the invariants were looked at
 	calmed             time.Time       // since when nothing goes wrong
 	budgets            map[string]int  // by pool
@@ -59,6 +59,7 @@ type rules struct {
 	started            []time.Time // processes
 	orphans            []time.Time // when instances without claims were ended
 	seen               map[string]bool
+	made, claimed      int // instances and claims, so far
 	claimsChanged      time.Time
 	// protected is when pods got the annotation that keeps them, unless they always had it; empty since when nodes have no pods.
 	protected map[types.UID]time.Time
@@ -264,6 +265,7 @@ func (w *rules) intended(in simaws.Glimpse) {
 		return
 	}
 	w.seen[in.ID] = true
+	w.made++
 	batch, found := tag(in, cloud.BatchAnnotationKey), false
 	w.claims(func(c *karpv1.NodeClaim) { found = found || cloud.BatchID(c) == batch })
 	if !found {
@@ -370,7 +372,7 @@ func (w *rules) settled() (found *Breach) {
 		if c.DeletionTimestamp == nil && c.StatusConditions().IsTrue(karpv1.ConditionInitialized) {
 			up[c.Labels[karpv1.NodePoolLabelKey]]++
 		}
-		kept := false // by a pod that must not be disrupted, for as long as it is there
+		kept := slices.Contains(c.Finalizers, foreignKey) // by somebody else, or by a pod that must not be disrupted, for as long as it is there
 		if node := w.nodeOf(instanceOf(c)); node != nil {
 			w.podsOn(node.Name, func(pod *corev1.Pod) { kept = kept || protected(pod) })
 		}

@@ -18,13 +18,17 @@ type loop struct {
 	now    time.Time
 	draw   *rand.Rand
 	tasks  []*task // in the order in which they were started
+	idle   []*task // have ended, and can be something else
 	runs   *task
 	alarms alarms
+	calls  calls
+	called int
 	steps  int
 }
 
 // task is something that runs in turns.
 type task struct {
+	do   func() // nil when it has ended
 	next func() (struct{}, bool)
 	stop func()
 	// yield hands the turn back.
@@ -38,16 +42,45 @@ func newLoop(start time.Time, draw *rand.Rand) *loop { return &loop{now: start, 
 
 // start adds a task.
 func (l *loop) start(do func()) {
-	t := &task{}
+	if last := len(l.idle) - 1; last >= 0 { // its stack is large enough already
+		t := l.idle[last]
+		l.idle, t.do = l.idle[:last], do
+		l.tasks = append(l.tasks, t)
+		return
+	}
+	t := &task{do: do}
 	t.next, t.stop = iter.Pull(func(yield func(struct{}) bool) {
 		t.yield = yield
-		do()
+		for t.do != nil {
+			t.do()
+			t.do = nil
+			yield(struct{}{})
+		}
 	})
 	l.tasks = append(l.tasks, t)
 }
 
+// close ends tasks that nobody needs any more.
+func (l *loop) close() {
+	for _, t := range l.idle {
+		t.stop()
+	}
+	l.idle = nil
+}
+
 // at has the tasks asked whether they can go on at a time.
 func (l *loop) at(when time.Time) { heap.Push(&l.alarms, when) }
+
+// call has something done at a time, between turns.
+func (l *loop) call(at time.Time, do func()) (stop func()) {
+	l.called++
+	c := &call{at, l.called, do}
+	if at.Before(l.now) {
+		c.at = l.now
+	}
+	heap.Push(&l.calls, c)
+	return func() { c.do = nil }
+}
 
 // await has the running task wait.
 func (l *loop) await(d time.Duration, ready func() bool) bool {
@@ -92,7 +125,10 @@ func (l *loop) turn() bool {
 		l.runs = t
 		_, more := t.next()
 		l.runs = before
-		if !more {
+		if !more || t.do == nil {
+			if more {
+				l.idle = append(l.idle, t)
+			}
 			for j := range l.tasks { // others may have been started meanwhile
 				if l.tasks[j] == t {
 					l.tasks = append(l.tasks[:j], l.tasks[j+1:]...)
@@ -110,12 +146,47 @@ func (l *loop) advance(end time.Time) bool {
 	for len(l.alarms) > 0 && !l.alarms[0].After(l.now) {
 		heap.Pop(&l.alarms)
 	}
-	if len(l.alarms) == 0 || l.alarms[0].After(end) {
-		l.now = end
-		return false
+	for len(l.calls) > 0 && l.calls[0].do == nil {
+		heap.Pop(&l.calls)
 	}
-	l.now = heap.Pop(&l.alarms).(time.Time)
-	return true
+	next := end
+	if len(l.alarms) > 0 && l.alarms[0].Before(next) {
+		next = l.alarms[0]
+	}
+	if len(l.calls) > 0 && l.calls[0].at.Before(next) {
+		next = l.calls[0].at
+	}
+	any := len(l.alarms) > 0 && !l.alarms[0].After(next)
+	for l.now = next; len(l.calls) > 0 && !l.calls[0].at.After(next); {
+		if c := heap.Pop(&l.calls).(*call); c.do != nil {
+			c.do()
+			any = true
+		}
+	}
+	return any
+}
+
+// call is something that is done at a time.
+type call struct {
+	at time.Time
+	n  int
+	do func() // nil once it is called off
+}
+
+// calls is a heap by time, then by when they were made.
+type calls []*call
+
+func (c calls) Len() int { return len(c) }
+func (c calls) Less(i, j int) bool {
+	return c[i].at.Before(c[j].at) || c[i].at.Equal(c[j].at) && c[i].n < c[j].n
+}
+func (c calls) Swap(i, j int) { c[i], c[j] = c[j], c[i] }
+func (c *calls) Push(x any)   { *c = append(*c, x.(*call)) }
+func (c *calls) Pop() any {
+	last := len(*c) - 1
+	x := (*c)[last]
+	*c = (*c)[:last]
+	return x
 }
 
 // alarms is a heap of times.
@@ -157,6 +228,9 @@ func (c simClock) Go(do func()) { c.loop.start(do) }
 
 // Wake implements wait.Scheduler.
 func (c simClock) Wake(at time.Time) { c.loop.at(at) }
+
+// Call implements wait.Scheduler.
+func (c simClock) Call(at time.Time, do func()) (stop func()) { return c.loop.call(at, do) }
 
 // Made implements wait.Scheduler.
 func (c simClock) Made(queue any) { c.queues.made(queue) }

@@ -19,6 +19,8 @@ import (
 type Plan struct {
 	Seed  uint64
 	Steps []Step
+	// Workers is how many the engine has, which changes nothing.
+	Workers int
 }
 
 // Step is one line of a plan.

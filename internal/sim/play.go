@@ -39,6 +39,7 @@ func (x *player) play(p *Plan) (w *World, err error) {
 	if w, err = NewWorld(p.Seed, x.history); err != nil {
 		return nil, err
 	}
+	w.workers = p.Workers
 	defer func() {
 		w.over = w.Elapsed()
 		w.Close()

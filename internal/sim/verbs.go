@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/cloud/simaws"
 )
 
@@ -18,14 +19,19 @@ var verbs map[string]verb
 
 func init() {
 	verbs = map[string]verb{
-		"pool":     {"pool NAME [cpu=N] [nodes=N] [budget=N] [after=DURATION] [grace=DURATION] [capacity=spot|on-demand]", "adds an EC2NodeClass and a NodePool", readPool},
+		"pool":     {"pool NAME [cpu=N] [nodes=N] [budget=N] [after=DURATION] [grace=DURATION] [expire=DURATION] [capacity=spot|on-demand]", "adds an EC2NodeClass and a NodePool", readPool},
+		"expire":   {"expire NAME DURATION|never", "changes when nodes of a pool that come from now on expire", readExpire},
 		"app":      {"app NAME REPLICAS CPU MEMORY [pdb=N] [protected=N]", "adds a workload; pdb is how many of its pods may be unavailable, protected how many have karpenter.sh/do-not-disrupt", readApp},
 		"scale":    {"scale NAME REPLICAS", "changes how many pods a workload has", readScale},
 		"fault":    {"fault KIND ACTION PERCENT% [code=CODE] [status=N] [delay=DURATION]", "has calls to AWS go wrong, as the AWS simulator's faults do", readFault},
 		"api":      {"api refuse|lose|conflict PERCENT%", "has writes of the controller fail: refused, done without an answer, or in conflict", readAPI},
 		"lag":      {"lag DURATION", "has watches be late by up to that", readLag},
-		"watch":    {"watch relist|repeat KIND", "cuts the watch of a kind, or repeats its last event", readWatch},
+		"watch":    {"watch relist|repeat KIND, watch hold KIND DURATION [standby]", "cuts the watch of a kind, repeats its last event, or has it stand still for a while, at the leader or at those that do not lead", readWatch},
+		"when":     {"when [each] before|after EFFECT STEP...", "does a step at the next effect of the controller of that name, or at each; about what the effect is about. EFFECT is as patch/Node, patch/NodeClaim/status or aws/CreateFleet, with * and ?", readWhen},
+		"bind":     {"bind", "has kube-scheduler send a pod to a node; with when, although it has been tainted a moment ago", func(args []string) (func(*World) error, error) { return doing(args, (*World).bind) }},
 		"crash":    {"crash", "ends the controller", func(args []string) (func(*World) error, error) { return plain(args, (*World).Crash) }},
+		"replicas": {"replicas N", "has so many processes of the controller, of which one leads; before the first time", readReplicas},
+		"pause":    {"pause DURATION", "has the process that leads stand still", readPause},
 		"crash-at": {"crash-at N before|after", "ends the controller at its N-th effect from now, before or after it happens", readCrashAt},
 		"stock":    {"stock TYPE ZONE spot|on-demand|* COUNT", "limits how many instances there are to buy; patterns with * and ?", readStock},
 		"kill":     {"kill", "ends an instance of the cluster behind the controller's back", func(args []string) (func(*World) error, error) { return doing(args, (*World).kill) }},
@@ -36,7 +42,7 @@ func init() {
 		"taint":    {"taint", "has somebody else taint a node of the cluster", func(args []string) (func(*World) error, error) { return doing(args, (*World).taint) }},
 		"foreign":  {"foreign", "adds instances and nodes of others, some in a cluster of the same name", func(args []string) (func(*World) error, error) { return doing(args, (*World).foreign) }},
 		"poison":   {"poison", "adds objects that cannot work: a pool without a class, a pod that fits nowhere, a claim that cannot be launched", func(args []string) (func(*World) error, error) { return doing(args, (*World).poison) }},
-		"restore":  {"restore", "has the API server forget all NodeClaims, as a restored etcd does", func(args []string) (func(*World) error, error) { return doing(args, (*World).restoreBackup) }},
+		"restore":  {"restore", "has the API server forget all NodeClaims and their nodes, as a restored etcd does", func(args []string) (func(*World) error, error) { return doing(args, (*World).restoreBackup) }},
 		"calm":     {"calm", "ends everything that goes wrong", func(args []string) (func(*World) error, error) { return plain(args, (*World).calm) }},
 		"end":      {"end [rest]", "looks whether everything has come right; with rest also whether no node is empty", readEnd},
 	}
@@ -105,7 +111,7 @@ func readPool(args []string) (func(*World) error, error) {
 	if err := several(args, 1); err != nil {
 		return nil, err
 	}
-	given, err := options(args[1:], "cpu", "nodes", "budget", "after", "grace", "capacity")
+	given, err := options(args[1:], "cpu", "nodes", "budget", "after", "grace", "expire", "capacity")
 	if err != nil {
 		return nil, err
 	}
@@ -120,6 +126,8 @@ func readPool(args []string) (func(*World) error, error) {
 			spec.budget, err = number(value)
 		case "after":
 			spec.after, err = duration(value)
+		case "expire":
+			spec.expire, err = duration(value)
 		case "grace":
 			spec.grace, err = duration(value)
 		case "capacity":
@@ -132,6 +140,23 @@ func readPool(args []string) (func(*World) error, error) {
 		}
 	}
 	return func(w *World) error { return w.addPool(spec) }, nil
+}
+
+func readExpire(args []string) (func(*World) error, error) {
+	if len(args) != 2 {
+		return nil, fmt.Errorf("%d arguments are there", len(args))
+	}
+	expire := karpv1.NillableDuration{}
+	if args[1] != "never" {
+		d, err := duration(args[1])
+		if err != nil {
+			return nil, err
+		}
+		expire = karpv1.NewNillableDuration(d)
+	}
+	return func(w *World) error {
+		return w.EditPool(args[0], func(p *karpv1.NodePool) { p.Spec.Template.Spec.ExpireAfter = expire })
+	}, nil
 }
 
 func readApp(args []string) (func(*World) error, error) {
@@ -238,14 +263,25 @@ func readLag(args []string) (func(*World) error, error) {
 }
 
 func readWatch(args []string) (func(*World) error, error) {
-	if len(args) != 2 {
+	if len(args) < 2 || len(args) != 2 && args[0] != "hold" {
 		return nil, fmt.Errorf("%d arguments are there", len(args))
-	}
-	if args[0] != "relist" && args[0] != "repeat" {
-		return nil, fmt.Errorf("%q is neither relist nor repeat", args[0])
 	}
 	if !slices.Contains(watched, args[1]) {
 		return nil, fmt.Errorf("%q is not one of %s", args[1], strings.Join(watched, ", "))
+	}
+	switch args[0] {
+	case "hold":
+		if len(args) < 3 || len(args) > 4 || len(args) == 4 && args[3] != "standby" {
+			return nil, fmt.Errorf("%q is no duration, with or without standby", strings.Join(args[2:], " "))
+		}
+		d, err := duration(args[2])
+		if err != nil {
+			return nil, err
+		}
+		return func(w *World) error { w.hold(args[1], d, len(args) == 4); return nil }, nil
+	case "relist", "repeat":
+	default:
+		return nil, fmt.Errorf("%q is not relist, repeat or hold", args[0])
 	}
 	return func(w *World) error { w.disturbWatch(args[0], args[1]); return nil }, nil
 }

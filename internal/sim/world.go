@@ -65,8 +65,14 @@ type World struct {
 	kubelet, scheduler, owner client.Client
 	replica                   *replica
 	replicas                  int
-	apps                      []*app
-	wanted                    int // how often workloads have been changed
+	// copies is how many processes there are to be, standby are those that do not lead, and lease says who does.
+	copies  int
+	standby []*replica
+	stale   []*replica // have lost the lease and do not know it
+	lease   lease
+	apps    []*app
+	wanted  int // how often workloads have been changed
+	workers int // of the engine
 
 	log     *slog.Logger
 	history io.Writer // nil keeps nothing
@@ -85,9 +91,16 @@ type World struct {
 	// effects is what the controller has done so far; at some of them it crashes.
 	effects int
 	crashes []crashPoint
+	// incidents wait for an effect; here is what the one is about that they are done at.
+	incidents []*incident
+	here      about
+	// bound is how many pods were bound late.
+	bound int
 
 	// lost is since when the nodes of pods are gone.
 	lost map[types.UID]time.Time
+
+	pods tally
 
 	rules
 }
@@ -106,6 +119,12 @@ type replica struct {
 	cache  *kube.Cache
 	clock  simClock
 	dead   bool
+
+	manager *simManager
+	fence   *operator.Fence
+	// paused is until when the process stands still, held until when its watches of kinds do.
+	paused time.Time
+	held   map[string]time.Time
 }
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -121,7 +140,7 @@ func NewWorld(seed uint64, history io.Writer) (*World, error) {
 
 // newWorld makes a cluster whose AWS has these instance types.
 func newWorld(seed uint64, history io.Writer, sold *catalog.Catalog) (*World, error) {
-	w := &World{types: sold, Seed: seed, draw: rand.New(rand.NewPCG(seed, 1)), history: history, api: map[string]float64{}, lost: map[types.UID]time.Time{}, rules: newRules()}
+	w := &World{types: sold, Seed: seed, draw: rand.New(rand.NewPCG(seed, 1)), history: history, api: map[string]float64{}, copies: 1, lost: map[types.UID]time.Time{}, pods: newTally(), rules: newRules()}
 	w.loop = newLoop(epoch, w.draw)
 	w.log = slog.New(slog.DiscardHandler)
 	if history != nil {
@@ -137,7 +156,7 @@ func newWorld(seed uint64, history io.Writer, sold *catalog.Catalog) (*World, er
 		return nil, fmt.Errorf("making a world: %w", err)
 	}
 	w.server = kube.NewServer(w.scheme, func() time.Time { return w.loop.now }, kube.Seed(seed), kube.WithoutValidation())
-	w.server.Hook = w.requested
+	w.server.Hook, w.server.Stored = w.requested, w.pods.note
 	w.kubelet, w.scheduler, w.owner = w.server.Client("kubelet"), w.server.Client("kube-scheduler"), w.server.Client("user")
 	w.aws, err = simaws.New(simaws.Options{
 		Catalog: w.types,
@@ -220,22 +239,33 @@ func (w *World) Hash() string { return fmt.Sprintf("%016x/%d", w.hash, w.lines) 
 
 // requested sees every request to the API server, before and after it takes effect.
 func (w *World) requested(op *kube.Op) error {
-	r := w.replica
-	ours := r != nil && op.User == r.name
+	r := w.process(op.User)
+	ours := r != nil
+	if ours && !op.Done {
+		w.standStill(r)
+	}
 	if strings.HasPrefix(op.User, replicaPrefix) && !ours || ours && r.dead && !op.Done {
 		return errDead
 	}
 	if !op.Writes() {
 		return nil
 	}
+	if ours && !op.Done {
+		if err := r.fence.Check(); err != nil {
+			return err
+		}
+	}
 	if op.Done {
 		w.note("%s", op)
 		w.wrote(op, ours)
+		if ours && op.Err == nil {
+			w.leads(r, op.String())
+		}
 	}
 	if !ours {
 		return nil
 	}
-	if w.effect(op.Done) {
+	if w.effect(r, w.writing(op)) {
 		return errDead
 	}
 	return w.apiFault(op)
@@ -262,17 +292,16 @@ func (w *World) apiFault(op *kube.Op) error {
 var errDead = errors.New("this process has crashed")
 
 // effect counts what the controller does to the world, before and after it takes effect, and says whether it crashes there.
-func (w *World) effect(after bool) bool {
-	if !after {
+func (w *World) effect(r *replica, e effect) bool {
+	if !e.after {
 		w.effects++
 	}
-	at := slices.Index(w.crashes, crashPoint{w.effects, after})
-	if at < 0 {
-		return false
+	w.happen(e)
+	if at := slices.Index(w.crashes, crashPoint{w.effects, e.after}); at >= 0 {
+		w.crashes = slices.Delete(w.crashes, at, at+1)
+		w.Crash()
 	}
-	w.crashes = slices.Delete(w.crashes, at, at+1)
-	w.Crash()
-	return true
+	return r.dead
 }
 
 func (w *World) called(c simaws.Call) {
@@ -320,10 +349,13 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if poll {
 		body = bytes.ReplaceAll(body, []byte(`"WaitTimeSeconds":20`), []byte(`"WaitTimeSeconds":0`))
 	}
+	w.standStill(t.replica)
 	if t.replica.dead {
 		return nil, errDead
 	}
-	if w.effect(false) {
+	asked := w.asks(body)
+	e := w.calling(r, body, asked)
+	if w.effect(t.replica, e) {
 		return nil, errDead
 	}
 	send := func() (response *http.Response, err error) {
@@ -338,27 +370,30 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		w.handler.ServeHTTP(answer, again)
 		return answer.Result(), nil
 	}
-	asked := w.asks(body)
 	response, err := send()
 	if err == nil && poll && response.StatusCode == http.StatusOK && response.ContentLength < 50 {
-		wait.For(r.Context(), simClock{w.loop, nil}, 20*time.Second)
+		wait.For(t.replica.ctx, simClock{w.loop, nil}, 20*time.Second) // the context of the request ends in real time
 		response, err = send()
 	}
+	if asked != nil {
+		w.leads(t.replica, asked.action)
+	}
 	w.answered(asked)
-	if w.effect(true) {
+	if e.after = true; w.effect(t.replica, e) {
 		return nil, errDead
 	}
 	return response, err
 }
 
-// StartController starts a process of the controller, and ends the one before it.
-func (w *World) StartController() error {
-	w.end()
+// startReplica starts a process of the controller, which does not lead yet.
+func (w *World) startReplica() error {
 	w.replicas++
-	w.started = append(w.started, w.loop.now)
-	r := &replica{name: fmt.Sprint(replicaPrefix, w.replicas), clock: simClock{w.loop, &queues{}}}
+	r := &replica{name: fmt.Sprint(replicaPrefix, w.replicas), clock: simClock{w.loop, &queues{}}, held: map[string]time.Time{}}
+	if w.copies > 1 {
+		r.fence = operator.NewFence(r.clock.Now)
+	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
-	w.replica = r
+	w.standby = append(w.standby, r)
 	var err error
 	if r.cache, err = kube.NewCache(w.server, operator.CacheOptions()); err != nil {
 		return err
@@ -389,16 +424,14 @@ func (w *World) StartController() error {
 		}),
 		Retryer: func() sdkaws.Retryer { return sdkaws.NopRetryer{} },
 	}
-	options.Cloud.(*awsplug.Cloud).Given(sdk, aws.Cluster{Name: clusterName, UID: "sim-uid", Endpoint: "https://sim.local", CABundle: "Y2E=", ServiceCIDR: "10.100.0.0/16", DNS: []string{"10.100.0.10"}, Version: "1.37"})
-	world := operator.World{Options: options, Manager: m, Paced: live, Version: "1.37", Clock: r.clock, Log: w.log, Events: nobody{}}
+	options.Cloud.(*awsplug.Cloud).Given(sdk, aws.Cluster{Name: clusterName, UID: "sim-uid", Endpoint: "https://sim.local", CABundle: "Y2E=", ServiceCIDR: "10.100.0.0/16", DNS: []string{"10.100.0.10"}, Version: "1.37"}, r.fence.Check)
+	world := operator.World{Options: options, Manager: m, Paced: live, Version: "1.37", Clock: r.clock, Log: w.log, Events: nobody{}, Workers: w.workers}
 	if err := operator.Assemble(r.ctx, world); err != nil {
 		return err
 	}
 	w.loop.start(func() { w.deliver(r) })
-	if err := m.Start(r.ctx); err != nil {
-		return err
-	}
-	return m.lead(r.ctx)
+	r.manager = m
+	return m.Start(r.ctx)
 }
 
 // Crash ends the controller where it stands: what it does from now on has no effect.
@@ -413,10 +446,11 @@ func (w *World) Crash() {
 // end ends the process that there is.
 func (w *World) end() {
 	if r := w.replica; r != nil && !r.dead {
-		r.dead = true
-		r.cancel()
-		r.cache.Stop()
+		r.end()
 		w.restart = w.loop.now.Add(restartAfter)
+		if w.copies > 1 {
+			w.restart = w.lease.until(w.loop.now)
+		}
 		w.loop.at(w.restart)
 	}
 }
@@ -424,7 +458,7 @@ func (w *World) end() {
 // deliver brings what has changed to a replica's caches, each kind as late as it is drawn.
 func (w *World) deliver(r *replica) {
 	for !r.dead {
-		w.loop.await(wait.Forever, func() bool { return r.dead || r.cache.Behind() })
+		w.loop.await(wait.Forever, func() bool { return r.dead || w.behind(r) })
 		if r.dead {
 			return
 		}
@@ -432,6 +466,9 @@ func (w *World) deliver(r *replica) {
 		for _, kind := range r.cache.Pending() {
 			if r.dead {
 				return
+			}
+			if w.stands(r, kind.Kind.Kind) {
+				continue
 			}
 			for range max(1, kind.Events) {
 				r.cache.Deliver(kind.Kind)
@@ -448,7 +485,7 @@ func (w *World) Run(d time.Duration) error {
 			w.dirty, w.checked = false, w.loop.now
 			w.check()
 		}
-		if r := w.replica; r != nil && r.dead && !w.loop.now.Before(w.restart) {
+		if w.vacant() {
 			if err := w.StartController(); err != nil {
 				return err
 			}
@@ -466,9 +503,13 @@ func (w *World) Run(d time.Duration) error {
 // Close ends everything that waits in the world, so that nothing of it is kept.
 func (w *World) Close() {
 	w.end()
+	for _, r := range slices.Concat(w.standby, w.stale) {
+		r.end()
+	}
 	if w.closed = true; w.fatal == nil {
 		w.fatal = errClosed
 	}
+	defer w.loop.close()
 	for end := w.loop.now.Add(time.Hour); len(w.loop.tasks) > 0; {
 		if !w.loop.turn() && !w.loop.advance(end) {
 			return

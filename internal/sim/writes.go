@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/cloud"
 	"karpenter/internal/cloud/simaws"
 	"karpenter/internal/sim/kube"
 )
@@ -18,9 +19,7 @@ const podGrace = 40 * time.Second
 
 // wrote holds a write that has taken effect against the rules.
 func (w *rules) wrote(op *kube.Op, ours bool) {
-	if op.Kind.Group == karpv1.Group {
-		w.dirty = true
-	}
+	w.dirty = w.dirty || counted(op)
 	if op.Err != nil {
 		return
 	}
@@ -45,6 +44,21 @@ func (w *rules) wrote(op *kube.Op, ours bool) {
 	w.kept(op)
 }
 
+// counted says whether a write has changed something that is looked at after it: which claims there are, of what pool and batch and with
+// what instance, and what pools allow.
+func counted(op *kube.Op) bool {
+	if op.Kind.Group != karpv1.Group {
+		return false
+	}
+	old, was := op.Old.(*karpv1.NodeClaim)
+	now, is := op.New.(*karpv1.NodeClaim)
+	if !was || !is {
+		return op.Old == nil || op.New == nil || op.Old.GetGeneration() != op.New.GetGeneration()
+	}
+	return old.Status.ProviderID != now.Status.ProviderID || old.DeletionTimestamp.IsZero() != now.DeletionTimestamp.IsZero() ||
+		old.Labels[karpv1.NodePoolLabelKey] != now.Labels[karpv1.NodePoolLabelKey] || cloud.BatchID(old) != cloud.BatchID(now)
+}
+
 // claimGone holds the end of a claim against S8: it goes only when its instance has ended, or never was.
 func (w *rules) claimGone(claim *karpv1.NodeClaim) {
 	if w.restored {
@@ -61,6 +75,9 @@ func (w *rules) claimGone(claim *karpv1.NodeClaim) {
 func (w *rules) claimWritten(op *kube.Op) {
 	if op.Verb == "create" && op.Subresource == "" || op.Verb == "delete" {
 		w.claimsChanged = w.now()
+		if op.Verb == "create" {
+			w.claimed++
+		}
 	}
 	old, _ := op.Old.(*karpv1.NodeClaim)
 	now, _ := op.New.(*karpv1.NodeClaim)
@@ -140,7 +157,7 @@ func (w *rules) podAsked(pod *corev1.Pod, deleted bool) {
 	if claim != nil && w.overdue(claim, podGrace) {
 		return
 	}
-	if protected(pod) && w.now().Sub(w.protected[pod.UID]) > w.lag+time.Second { // what no watch has shown is not known
+	if protected(pod) && w.now().Sub(w.protected[pod.UID]) > w.lag+w.later+time.Second { // what no watch has shown is not known
 		w.breached("S5", "pod %s was asked to leave although it has %s", pod.Name, karpv1.DoNotDisruptAnnotationKey)
 	}
 	if deleted {

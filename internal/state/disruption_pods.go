@@ -27,16 +27,22 @@ func (r *disruptionReader) readPods(n *Node, out *disrupt.Node) {
 	if len(n.Pods) != len(n.World.Pods) {
 		return
 	}
+	usual := -1.0 // what restarting a pod of the pool costs, once it is known
 	for i, p := range n.Pods {
 		w := n.World.Pods[i]
+		cost := 0.0
 		if w.Movable {
-			out.Cost += max(0, evictionCost(p, r.v.ownCosts))
+			cost = max(0, evictionCost(p, r.v.ownCosts))
+			out.Cost += cost
 		}
 		if w.Terminating {
 			continue // what it costs to restart it is lost already
 		}
 		if w.Movable {
-			r.readRestart(n, p, out)
+			if usual < 0 {
+				usual = r.restartCost(n)
+			}
+			r.readRestart(p, cost, usual, out)
 		}
 		if shield := life.Protect(p.Annotations[v1.DoNotDisruptAnnotationKey], started(p), r.now); shield.Holds {
 			out.Protected = true
@@ -52,18 +58,22 @@ func (r *disruptionReader) readPods(n *Node, out *disrupt.Node) {
 	}
 }
 
-// readRestart adds what restarting a pod costs: the pod's own word, or its pool's, weighed by its priority and deletion cost. It doubles
-// with every recent move, and a pod that has not paid for the last one is not moved again for cost.
-func (r *disruptionReader) readRestart(n *Node, p *corev1.Pod, out *disrupt.Node) {
+// restartCost is what restarting a pod costs that says nothing about it, by its pool's word or by default.
+func (r *disruptionReader) restartCost(n *Node) float64 {
+	if pool := r.v.Pool(n.World.Pool); pool != nil {
+		if own, given, _ := v1.RestartCost(pool.Object.Annotations); given {
+			return own
+		}
+	}
+	return disrupt.DefaultRestartCost
+}
+
+// readRestart adds what restarting a pod costs: the pod's own word, or what is usual, weighed by its priority and deletion cost. It
+// doubles with every recent move, and a pod that has not paid for the last one is not moved again for cost.
+func (r *disruptionReader) readRestart(p *corev1.Pod, eviction, usual float64, out *disrupt.Node) {
 	cost, given, _ := v1.RestartCost(p.Annotations)
 	if !given {
-		cost = disrupt.DefaultRestartCost
-		if pool := r.v.Pool(n.World.Pool); pool != nil {
-			if own, given, _ := v1.RestartCost(pool.Object.Annotations); given {
-				cost = own
-			}
-		}
-		cost *= max(0, evictionCost(p, r.v.ownCosts))
+		cost = usual * eviction
 	}
 	if r.opt.Moved == nil {
 		out.Restart += cost

@@ -1,6 +1,7 @@
 package wait
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
 	"fmt"
@@ -67,7 +68,6 @@ type queue[K comparable] struct {
 	later       delayed[K]
 	due         map[K]time.Time
 	added       int
-	closed      bool
 	asked       chan struct{}
 	once        sync.Once
 }
@@ -91,7 +91,7 @@ func (q *queue[K]) Add(k K) {
 }
 
 func (q *queue[K]) add(k K) {
-	if q.closed || q.dirty[k] {
+	if q.dirty[k] {
 		return
 	}
 	q.dirty[k] = true
@@ -127,6 +127,12 @@ func (q *queue[K]) Get() (k K, shutdown bool) {
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		slices.SortFunc(q.ready, func(a, b K) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+		slices.SortFunc(q.later, func(a, b entry[K]) int {
+			return cmp.Or(a.at.Compare(b.at), strings.Compare(fmt.Sprint(a.key), fmt.Sprint(b.key)))
+		})
+		for i := range q.later {
+			q.later[i].n = i - len(q.later) // before all that comes
+		}
 		close(q.asked)
 	})
 	return k, true
@@ -154,7 +160,7 @@ func (q *queue[K]) AddAfter(k K, d time.Duration) {
 		return
 	}
 	at := q.clock.Now().Add(d)
-	if before, ok := q.due[k]; q.closed || ok && !at.Before(before) {
+	if before, ok := q.due[k]; ok && !at.Before(before) {
 		return
 	}
 	q.due[k] = at
@@ -172,14 +178,15 @@ func (q *queue[K]) Forget(k K) { q.limiter.Forget(k) }
 // NumRequeues implements workqueue.TypedRateLimitingInterface.
 func (q *queue[K]) NumRequeues(k K) int { return q.limiter.NumRequeues(k) }
 
-// ShutDown implements workqueue.TypedInterface.
-func (q *queue[K]) ShutDown() { q.closed = true }
+// ShutDown implements workqueue.TypedInterface. Controllers call it from a goroutine of their own, some time after their context has
+// ended; Serve ends with the context, so that nothing depends on when that is.
+func (q *queue[K]) ShutDown() {}
 
 // ShutDownWithDrain implements workqueue.TypedInterface.
-func (q *queue[K]) ShutDownWithDrain() { q.closed = true }
+func (q *queue[K]) ShutDownWithDrain() {}
 
 // ShuttingDown implements workqueue.TypedInterface.
-func (q *queue[K]) ShuttingDown() bool { return q.closed }
+func (q *queue[K]) ShuttingDown() bool { return false }
 
 type entry[K comparable] struct {
 	key K

@@ -28,6 +28,8 @@ type Scheduler interface {
 	Go(do func())
 	// Wake has all that is waited for asked at that time.
 	Wake(at time.Time)
+	// Call calls do at that time, between turns, unless stop is called before.
+	Call(at time.Time, do func()) (stop func())
 	// Made is told of every queue that is made.
 	Made(queue any)
 }
@@ -41,6 +43,31 @@ func For(ctx context.Context, c Clock, d time.Duration) bool {
 		Receive[struct{}](ctx, c, d, nil)
 	}
 	return ctx.Err() == nil
+}
+
+// Timeout is a context that ends after so long in the time of the clock.
+func Timeout(ctx context.Context, c Clock, d time.Duration) (context.Context, context.CancelFunc) {
+	s, simulated := c.(Scheduler)
+	if !simulated {
+		return context.WithTimeout(ctx, d)
+	}
+	inner, cancel := context.WithCancelCause(ctx)
+	stop := s.Call(s.Now().Add(d), func() { cancel(context.DeadlineExceeded) })
+	return timed{inner}, func() {
+		stop()
+		cancel(context.Canceled)
+	}
+}
+
+// timed is a context that ends in simulated time. Others read a deadline as one in real time, so it tells none.
+type timed struct{ context.Context }
+
+// Err implements context.Context.
+func (t timed) Err() error {
+	if t.Context.Err() == nil {
+		return nil
+	}
+	return context.Cause(t.Context)
 }
 
 // Receive waits for a value from a channel, for so long; below zero is for ever. ok is also true when the channel is closed, and false

@@ -68,14 +68,27 @@ func (s *ConditionSet) All() []Condition {
 }
 
 // Get returns a copy of one condition, or nil if there is none.
-func (s *ConditionSet) Get(conditionType string) *Condition { return find(s.All(), conditionType) }
+func (s *ConditionSet) Get(conditionType string) *Condition {
+	stored := find(s.object.GetConditions(), conditionType)
+	if stored == nil && conditionType != s.types.Root && !slices.Contains(s.types.Dependents, conditionType) {
+		return nil
+	}
+	if stored == nil {
+		return find(s.All(), conditionType)
+	}
+	c := *stored
+	if s.object.GetDeletionTimestamp() != nil {
+		c.ObservedGeneration = s.object.GetGeneration()
+	}
+	return &c
+}
 
 // Root returns the condition that sums up the others.
 func (s *ConditionSet) Root() *Condition { return s.Get(s.types.Root) }
 
 // IsTrue reports whether all the given conditions are True.
 func (s *ConditionSet) IsTrue(conditionTypes ...string) bool {
-	conditions := s.All()
+	conditions := s.object.GetConditions() // those that All fills in are Unknown
 	for _, conditionType := range conditionTypes {
 		if c := find(conditions, conditionType); c == nil || c.Status != metav1.ConditionTrue {
 			return false

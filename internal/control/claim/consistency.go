@@ -48,30 +48,32 @@ func (r *Consistency) Register(m manager.Manager) error {
 // Reconcile compares one claim with its node.
 func (r *Consistency) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	claim := &karpv1.NodeClaim{}
-	if err := r.Client.Get(ctx, request.NamespacedName, claim); err != nil {
+	if err := r.Client.Get(ctx, request.NamespacedName, claim, client.UnsafeDisableDeepCopy); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if !claim.Spec.NodeClassRef.Is(r.Class) || !claim.DeletionTimestamp.IsZero() || !claim.StatusConditions().IsTrue(karpv1.ConditionInitialized) {
 		return reconcile.Result{}, nil
 	}
-	node, err := nodeOf(ctx, r.Client, claim)
+	node, err := nodeOf(ctx, r.Client, claim, client.UnsafeDisableDeepCopy)
 	if err != nil || node == nil {
 		return reconcile.Result{RequeueAfter: checkEvery}, err
 	}
-	before := claim.DeepCopy()
+	changed, checked := false, *claim
 	if short := shortages(claim, node); len(short) > 0 {
 		message := fmt.Sprintf("Node %s has less than its instance type promised: %s", node.Name, strings.Join(short, ", "))
 		if had := claim.StatusConditions().Get(karpv1.ConditionConsistentStateFound); had == nil || had.Status != metav1.ConditionFalse {
 			r.Meter.Add(meter.ConsistencyErrors, 1, "check", "NodeShape")
 		}
-		claim.StatusConditions().Set(karpv1.Condition{
+		changed = checked.StatusConditions().Set(karpv1.Condition{
 			Type: karpv1.ConditionConsistentStateFound, Status: metav1.ConditionFalse, Reason: eventInconsistent, Message: message,
 		}, r.Clock.Now())
 		r.Recorder.Tell(control.Event{Object: claim, Warning: true, Reason: eventInconsistent, Message: message, Every: checkEvery})
 	} else {
-		claim.StatusConditions().SetTrue(karpv1.ConditionConsistentStateFound, r.Clock.Now())
+		changed = checked.StatusConditions().SetTrue(karpv1.ConditionConsistentStateFound, r.Clock.Now())
 	}
-	_, err = control.PatchStatus(ctx, r.Client, claim, before)
+	if changed {
+		_, err = control.PatchStatus(ctx, r.Client, checked.DeepCopy(), claim)
+	}
 	return reconcile.Result{RequeueAfter: checkEvery}, err
 }
 

@@ -41,7 +41,7 @@ func (r *Expire) Register(m manager.Manager) error {
 // Reconcile deletes the claim if it is old enough, or comes back when it is.
 func (r *Expire) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	claim := &karpv1.NodeClaim{}
-	if err := r.Client.Get(ctx, request.NamespacedName, claim); err != nil {
+	if err := r.Client.Get(ctx, request.NamespacedName, claim, client.UnsafeDisableDeepCopy); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if !claim.Spec.NodeClassRef.Is(r.Class) || !claim.DeletionTimestamp.IsZero() || claim.Spec.ExpireAfter.IsNever() {
@@ -51,6 +51,7 @@ func (r *Expire) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	if left := at.Sub(r.Clock.Now()); left > 0 {
 		return reconcile.Result{RequeueAfter: left}, nil
 	}
+	claim = claim.DeepCopy()
 	removed, err := control.DeleteSeen(ctx, r.Client, claim)
 	if removed {
 		control.Counter{Client: r.Client, Meter: r.Meter}.Disrupted(ctx, claim, causeExpired)

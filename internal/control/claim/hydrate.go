@@ -32,13 +32,13 @@ func (r *Hydrate) Register(m manager.Manager) error {
 // Reconcile labels one claim and its node. A claim that has no instance yet is left alone: the launch reads its labels.
 func (r *Hydrate) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	claim := &karpv1.NodeClaim{}
-	if err := r.Client.Get(ctx, request.NamespacedName, claim); err != nil {
+	if err := r.Client.Get(ctx, request.NamespacedName, claim, client.UnsafeDisableDeepCopy); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if !claim.Spec.NodeClassRef.Is(r.Class) || !claim.DeletionTimestamp.IsZero() || claim.Status.ProviderID == "" {
 		return reconcile.Result{}, nil
 	}
-	node, err := nodeOf(ctx, r.Client, claim)
+	node, err := nodeOf(ctx, r.Client, claim, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -51,7 +51,8 @@ func (r *Hydrate) Reconcile(ctx context.Context, request reconcile.Request) (rec
 		if obj.GetLabels()[key] == claim.Spec.NodeClassRef.Name {
 			continue
 		}
-		before := obj.DeepCopyObject().(client.Object)
+		before := obj
+		obj = obj.DeepCopyObject().(client.Object)
 		labels := obj.GetLabels()
 		if labels == nil {
 			labels = map[string]string{}

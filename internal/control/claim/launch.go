@@ -209,7 +209,7 @@ func (r *Lifecycle) confirm(ctx context.Context, members []*karpv1.NodeClaim, ta
 // ask has the cloud launch the claims. Those that are no longer alike, because a process ended while it was writing one of them
 // down, are asked for separately. No instance is taken twice, whatever the cloud says.
 func (r *Lifecycle) ask(ctx context.Context, batch string, members []*karpv1.NodeClaim, taken map[string]bool) []answer {
-	ctx, cancel := context.WithTimeout(ctx, launchTimeout)
+	ctx, cancel := wait.Timeout(ctx, r.Clock, launchTimeout)
 	defer cancel()
 	var answers []answer
 	for _, group := range alike(members) {

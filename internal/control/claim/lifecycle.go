@@ -161,7 +161,7 @@ func (r *Lifecycle) Register(m manager.Manager) error {
 func (r *Lifecycle) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	r.start()
 	claim := &karpv1.NodeClaim{}
-	err := r.Client.Get(ctx, request.NamespacedName, claim)
+	err := r.Client.Get(ctx, request.NamespacedName, claim, client.UnsafeDisableDeepCopy)
 	if apierrors.IsNotFound(err) || err == nil && claim.Status.ProviderID != "" {
 		r.inFlight.forget(request.Name)
 	}
@@ -171,7 +171,7 @@ func (r *Lifecycle) Reconcile(ctx context.Context, request reconcile.Request) (r
 	if !claim.Spec.NodeClassRef.Is(r.Class) {
 		return reconcile.Result{}, nil
 	}
-	for range maxSteps {
+	for i := range maxSteps {
 		nodes, err := nodesOf(ctx, r.Client, claim)
 		if err != nil {
 			return reconcile.Result{}, err
@@ -179,6 +179,14 @@ func (r *Lifecycle) Reconcile(ctx context.Context, request reconcile.Request) (r
 		step, err := r.next(ctx, claim, nodes)
 		if err != nil {
 			return reconcile.Result{}, err
+		}
+		if step.Do != life.Hold || step.Reason != "" || len(step.Strangers) > 0 {
+			if i == 0 {
+				claim = claim.DeepCopy()
+			}
+			for k := range nodes {
+				nodes[k] = *nodes[k].DeepCopy()
+			}
 		}
 		more, after, err := r.carryOut(ctx, &task{claim, nodes, step})
 		if err != nil || !more {

@@ -44,13 +44,13 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// nodesOf are the nodes that carry the claim's provider ID, by name.
+// nodesOf are the nodes that carry the claim's provider ID, by name. They are the cache's: who changes one makes a copy.
 func nodesOf(ctx context.Context, c client.Reader, claim *karpv1.NodeClaim) ([]corev1.Node, error) {
 	if claim.Status.ProviderID == "" {
 		return nil, nil
 	}
 	nodes := &corev1.NodeList{}
-	if err := c.List(ctx, nodes, client.MatchingFields{indexNodeProviderID: claim.Status.ProviderID}); err != nil {
+	if err := c.List(ctx, nodes, client.MatchingFields{indexNodeProviderID: claim.Status.ProviderID}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("looking for the node of NodeClaim %s: %w", claim.Name, err)
 	}
 	slices.SortFunc(nodes.Items, func(a, b corev1.Node) int { return strings.Compare(a.Name, b.Name) })
@@ -58,12 +58,12 @@ func nodesOf(ctx context.Context, c client.Reader, claim *karpv1.NodeClaim) ([]c
 }
 
 // nodeOf is the node that the claim is registered with, or nil if it does not exist or is not the instance's.
-func nodeOf(ctx context.Context, c client.Reader, claim *karpv1.NodeClaim) (*corev1.Node, error) {
+func nodeOf(ctx context.Context, c client.Reader, claim *karpv1.NodeClaim, opts ...client.GetOption) (*corev1.Node, error) {
 	if claim.Status.NodeName == "" {
 		return nil, nil
 	}
 	node := &corev1.Node{}
-	err := c.Get(ctx, client.ObjectKey{Name: claim.Status.NodeName}, node)
+	err := c.Get(ctx, client.ObjectKey{Name: claim.Status.NodeName}, node, opts...)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
@@ -75,13 +75,13 @@ func nodeOf(ctx context.Context, c client.Reader, claim *karpv1.NodeClaim) (*cor
 	return node, nil
 }
 
-// claimsOf are the claims whose instance has that provider ID.
+// claimsOf are the claims whose instance has that provider ID. They are the cache's: who changes one makes a copy.
 func claimsOf(ctx context.Context, c client.Reader, providerID string) ([]karpv1.NodeClaim, error) {
 	if providerID == "" {
 		return nil, nil
 	}
 	claims := &karpv1.NodeClaimList{}
-	if err := c.List(ctx, claims, client.MatchingFields{indexClaimProviderID: providerID}); err != nil {
+	if err := c.List(ctx, claims, client.MatchingFields{indexClaimProviderID: providerID}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("looking for the claim of instance %s: %w", providerID, err)
 	}
 	return claims.Items, nil

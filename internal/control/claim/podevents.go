@@ -49,7 +49,7 @@ func (r *PodEvents) Register(m manager.Manager) error {
 // Reconcile moves the time of the claim of one node.
 func (r *PodEvents) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	node := &corev1.Node{}
-	if err := r.Client.Get(ctx, request.NamespacedName, node); err != nil {
+	if err := r.Client.Get(ctx, request.NamespacedName, node, client.UnsafeDisableDeepCopy); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	pods := &corev1.PodList{}
@@ -72,9 +72,9 @@ func (r *PodEvents) Reconcile(ctx context.Context, request reconcile.Request) (r
 		if !moves || !claim.Spec.NodeClassRef.Is(r.Class) || !claim.DeletionTimestamp.IsZero() {
 			continue
 		}
-		before := claim.DeepCopy()
-		claim.Status.LastPodEventTime = metav1.NewTime(at)
-		written, err := control.PatchStatus(ctx, r.Client, claim, before)
+		now := claim.DeepCopy()
+		now.Status.LastPodEventTime = metav1.NewTime(at)
+		written, err := control.PatchStatus(ctx, r.Client, now, claim)
 		if err != nil || !written {
 			return reconcile.Result{RequeueAfter: soon}, err
 		}

@@ -2,6 +2,8 @@ package disruption
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -146,7 +148,8 @@ func (b *breaker) text(pool string) string {
 func (b *breaker) forget(there func(pool string) bool, now time.Time) (old []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for pool, s := range b.pools {
+	for _, pool := range slices.Sorted(maps.Keys(b.pools)) {
+		s := b.pools[pool]
 		late := now.Sub(s.until) >= failuresFor
 		if late {
 			old = append(old, pool)

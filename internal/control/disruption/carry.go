@@ -16,6 +16,7 @@ import (
 	"karpenter/internal/ledger"
 	"karpenter/internal/meter"
 	"karpenter/internal/state"
+	"karpenter/internal/wait"
 )
 
 // atOnce is how many moves begin side by side. Before each such lot the moves are held against the state of that moment, so that
@@ -154,7 +155,7 @@ func (p *plan) find(view *state.View, m *disrupt.Move) (nodes []*state.Node, ok 
 // are there are looked at once more, and then either what replaces the nodes is created, or they are deleted (D52).
 func (l *Loop) begin(ctx context.Context, s *start) error {
 	defer l.Turn.begin(s.nodes)()
-	ctx, cancel := context.WithTimeout(ctx, beginTimeout)
+	ctx, cancel := wait.Timeout(ctx, l.Clock, beginTimeout)
 	defer cancel()
 	if s.reboot {
 		return l.requestReboots(ctx, s)

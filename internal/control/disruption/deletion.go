@@ -23,6 +23,7 @@ import (
 	"karpenter/internal/engine/disrupt"
 	"karpenter/internal/meter"
 	"karpenter/internal/state"
+	"karpenter/internal/wait"
 )
 
 const (
@@ -181,7 +182,7 @@ func (r *DeletionCosts) write(ctx context.Context, view *state.View) {
 		}
 	}
 	slices.SortStableFunc(edits, func(a, b edit) int { return cmp.Compare(a.cost, b.cost) })
-	ctx, cancel := context.WithTimeout(ctx, costEvery)
+	ctx, cancel := wait.Timeout(ctx, r.Clock, costEvery)
 	defer cancel()
 	var failed []error
 	pending := map[string]map[string]bool{} // nodes by pool

@@ -88,7 +88,7 @@ func rejudged() predicate.Predicate {
 // Reconcile judges one claim.
 func (r *Drift) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	claim := &karpv1.NodeClaim{}
-	if err := r.Client.Get(ctx, request.NamespacedName, claim); err != nil {
+	if err := r.Client.Get(ctx, request.NamespacedName, claim, client.UnsafeDisableDeepCopy); err != nil {
 		r.searched.Delete(request.Name)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
@@ -99,7 +99,7 @@ func (r *Drift) Reconcile(ctx context.Context, request reconcile.Request) (recon
 		return reconcile.Result{}, nil // its launch brings us back
 	}
 	pool := &karpv1.NodePool{}
-	if err := r.Client.Get(ctx, client.ObjectKey{Name: claim.Labels[karpv1.NodePoolLabelKey]}, pool); err != nil {
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: claim.Labels[karpv1.NodePoolLabelKey]}, pool, client.UnsafeDisableDeepCopy); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	found, err := r.judge(ctx, claim, pool)
@@ -176,17 +176,19 @@ func (r *Drift) typeDrift(claim *karpv1.NodeClaim) (finding, error) {
 
 // note writes the answer on the claim.
 func (r *Drift) note(ctx context.Context, claim *karpv1.NodeClaim, found finding) (settled bool, err error) {
-	before, now := claim.DeepCopy(), r.Clock.Now()
-	set := claim.StatusConditions()
+	before, now := claim, r.Clock.Now()
+	judged, changed := *claim, false
+	set := judged.StatusConditions()
 	was := current(claim)
 	if found.reason != "" {
-		set.Set(karpv1.Condition{Type: karpv1.ConditionDrifted, Status: metav1.ConditionTrue, Reason: found.reason, Message: found.message}, now)
-	} else if _, err := set.Clear(karpv1.ConditionDrifted, now); err != nil {
+		changed = set.Set(karpv1.Condition{Type: karpv1.ConditionDrifted, Status: metav1.ConditionTrue, Reason: found.reason, Message: found.message}, now)
+	} else if changed, err = set.Clear(karpv1.ConditionDrifted, now); err != nil {
 		return false, err
 	}
-	if same(claim, before) {
+	if !changed {
 		return true, nil
 	}
+	claim = judged.DeepCopy()
 	written, err := control.PatchStatus(ctx, r.Client, claim, before)
 	if written && found.reason != "" && was.reason == "" {
 		pool := claim.Labels[karpv1.NodePoolLabelKey]

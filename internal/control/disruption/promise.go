@@ -3,7 +3,9 @@ package disruption
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -126,7 +128,8 @@ func costOf(snap *world.Snapshot, pool string) (price, demand float64) {
 // later.
 func (l *Loop) review(ctx context.Context, view *state.View, now time.Time) {
 	out := map[string]float64{}
-	for name, p := range l.promises.pools {
+	for _, name := range slices.Sorted(maps.Keys(l.promises.pools)) {
+		p := l.promises.pools[name]
 		before := p.horizon
 		if p.saves != 0 && now.Sub(p.last) >= reviewAfter && !l.calm.moving(name) {
 			l.judge(view, name, p, now)

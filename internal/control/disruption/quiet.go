@@ -32,33 +32,34 @@ func (r *Quiet) Register(m manager.Manager) error {
 // Reconcile judges one claim, and comes back at the moment at which the answer changes.
 func (r *Quiet) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	claim := &karpv1.NodeClaim{}
-	if err := r.Client.Get(ctx, request.NamespacedName, claim); err != nil {
+	if err := r.Client.Get(ctx, request.NamespacedName, claim, client.UnsafeDisableDeepCopy); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if !claim.Spec.NodeClassRef.Is(r.Class) || !claim.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, nil
 	}
 	pool := &karpv1.NodePool{}
-	if err := r.Client.Get(ctx, client.ObjectKey{Name: claim.Labels[karpv1.NodePoolLabelKey]}, pool); err != nil {
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: claim.Labels[karpv1.NodePoolLabelKey]}, pool, client.UnsafeDisableDeepCopy); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	before, now := claim.DeepCopy(), r.Clock.Now()
+	now := r.Clock.Now()
 	at, ever := quietAt(claim, pool)
 	left := at.Sub(now)
-	set := claim.StatusConditions()
-	if ever && left <= 0 {
-		set.SetTrue(karpv1.ConditionConsolidatable, now)
-	} else if _, err := set.Clear(karpv1.ConditionConsolidatable, now); err != nil {
+	quiet := *claim
+	changed, err := false, error(nil)
+	if set := quiet.StatusConditions(); ever && left <= 0 {
+		changed = set.SetTrue(karpv1.ConditionConsolidatable, now)
+	} else if changed, err = set.Clear(karpv1.ConditionConsolidatable, now); err != nil {
 		return reconcile.Result{}, err
 	}
 	after := time.Duration(0)
 	if ever {
 		after = max(0, left)
 	}
-	if same(claim, before) {
+	if !changed {
 		return reconcile.Result{RequeueAfter: after}, nil
 	}
-	written, err := control.PatchStatus(ctx, r.Client, claim, before)
+	written, err := control.PatchStatus(ctx, r.Client, quiet.DeepCopy(), claim)
 	if err == nil && !written {
 		after = soon
 	}

@@ -75,12 +75,13 @@ func (r *claims) claimsOf(ctx context.Context, obj client.Object) []reconcile.Re
 // Reconcile takes one claim as far towards its end as it can go now.
 func (r *claims) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	claim := &karpv1.NodeClaim{}
-	if err := r.Client.Get(ctx, request.NamespacedName, claim); err != nil {
+	if err := r.Client.Get(ctx, request.NamespacedName, claim, client.UnsafeDisableDeepCopy); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if !leaving(claim) || !claim.Spec.NodeClassRef.Is(r.Class) {
 		return reconcile.Result{}, nil
 	}
+	claim = claim.DeepCopy()
 	owner, err := r.ownerOf(ctx, claim)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -239,7 +240,7 @@ func (r *claims) instanceOf(ctx context.Context, claim *karpv1.NodeClaim) (id st
 			from = after
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, cloudTimeout)
+	ctx, cancel := wait.Timeout(ctx, r.Clock, cloudTimeout)
 	defer cancel()
 	all, err := r.ender.inventory.since(ctx, r.lookFrom(deleted, from))
 	switch {

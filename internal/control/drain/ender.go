@@ -8,6 +8,7 @@ import (
 	"karpenter/cloud"
 	"karpenter/internal/control"
 	"karpenter/internal/engine/life"
+	"karpenter/internal/wait"
 )
 
 const (
@@ -60,7 +61,7 @@ func (e *ender) End(ctx context.Context, id string, asked bool) (outcome, error)
 	if m.gone {
 		return outcome{Gone: true}, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, cloudTimeout)
+	ctx, cancel := wait.Timeout(ctx, e.clock, cloudTimeout)
 	defer cancel()
 	err := e.fleet.Delete(ctx, id)
 	if err != nil && cloud.ClassOf(err) != cloud.NotFound {
@@ -83,7 +84,7 @@ func (e *ender) Lost(ctx context.Context, id string) outcome {
 	case now.Before(m.looked.Add(lookEvery)):
 		return outcome{Again: m.looked.Add(lookEvery).Sub(now)}
 	}
-	ctx, cancel := context.WithTimeout(ctx, cloudTimeout)
+	ctx, cancel := wait.Timeout(ctx, e.clock, cloudTimeout)
 	defer cancel()
 	_, err := e.fleet.Get(ctx, id)
 	if err != nil && cloud.ClassOf(err) != cloud.NotFound {

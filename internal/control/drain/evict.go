@@ -18,6 +18,7 @@ import (
 	"karpenter/internal/control"
 	"karpenter/internal/engine/life"
 	"karpenter/internal/meter"
+	"karpenter/internal/wait"
 )
 
 // requestTimeout bounds one request. While the API server has not looked at a budget yet it asks the client to come back in ten
@@ -26,7 +27,7 @@ const requestTimeout = 5 * time.Second
 
 // evict asks the API server to evict this very pod.
 func (q *queue) evict(ctx context.Context, pod *corev1.Pod) error {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := wait.Timeout(ctx, q.Clock, requestTimeout)
 	defer cancel()
 	uid := pod.UID
 	err := q.Client.SubResource("eviction").Create(ctx, pod, &policyv1.Eviction{
@@ -39,7 +40,7 @@ func (q *queue) evict(ctx context.Context, pod *corev1.Pod) error {
 
 // delete deletes this very pod with a grace period.
 func (q *queue) delete(ctx context.Context, pod *corev1.Pod, grace time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := wait.Timeout(ctx, q.Clock, requestTimeout)
 	defer cancel()
 	uid := pod.UID
 	return q.Client.Delete(ctx, pod, client.GracePeriodSeconds(int64(grace/time.Second)), client.Preconditions{UID: &uid})

@@ -24,6 +24,7 @@ import (
 	"karpenter/internal/control"
 	"karpenter/internal/engine/life"
 	"karpenter/internal/meter"
+	"karpenter/internal/wait"
 )
 
 // coalesce is how long events of a draining node's pods are gathered before the node is looked at: a look costs as much as the
@@ -91,7 +92,7 @@ type visit struct {
 // Reconcile takes one node as far towards its end as it can go now.
 func (r *nodes) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	node := &corev1.Node{}
-	if err := r.Client.Get(ctx, request.NamespacedName, node); err != nil {
+	if err := r.Client.Get(ctx, request.NamespacedName, node, client.UnsafeDisableDeepCopy); err != nil {
 		r.draining.drop(request.Name)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
@@ -99,6 +100,7 @@ func (r *nodes) Reconcile(ctx context.Context, request reconcile.Request) (recon
 		r.draining.drop(request.Name)
 		return reconcile.Result{}, nil
 	}
+	node = node.DeepCopy()
 	v, ours, err := r.visit(ctx, node)
 	if err != nil || !ours {
 		return reconcile.Result{}, err
@@ -246,7 +248,7 @@ func (r *nodes) marked(ctx context.Context, v *visit, id string) error {
 	if v.claim != nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, cloudTimeout)
+	ctx, cancel := wait.Timeout(ctx, r.Clock, cloudTimeout)
 	defer cancel()
 	in, err := r.Fleet.Get(ctx, id)
 	if err == nil && in.Unmarked {

@@ -24,6 +24,7 @@ import (
 	"karpenter/internal/ledger"
 	"karpenter/internal/meter"
 	"karpenter/internal/state"
+	"karpenter/internal/wait"
 )
 
 // Reasons of events about reboots.
@@ -226,7 +227,7 @@ func (r *reboots) ask(ctx context.Context, b *reboot, again time.Duration) (time
 	}
 	err := error(&cloud.NodeRebootNotImplementedError{Provider: "none"})
 	if r.Rebooter != nil {
-		ctx, cancel := context.WithTimeout(ctx, cloudTimeout)
+		ctx, cancel := wait.Timeout(ctx, r.Clock, cloudTimeout)
 		defer cancel()
 		err = r.Rebooter.Reboot(ctx, b.claim, fmt.Sprintf("%s-%d", b.claim.UID, b.facts.Asked.Unix()))
 	}

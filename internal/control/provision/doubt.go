@@ -128,7 +128,7 @@ func (c *Creator) clear(ctx context.Context) {
 	if len(due)+len(unseen) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, doubtWait)
+	ctx, cancel := wait.Timeout(ctx, c.Clock, doubtWait)
 	defer cancel()
 	slices.Sort(due)
 	slices.Sort(unseen)

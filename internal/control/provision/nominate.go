@@ -93,7 +93,7 @@ func (n *Nominator) nominate(ctx context.Context, claims ...string) {
 		return
 	}
 	planned := nominees(view, expected, claims)
-	ctx, cancel := context.WithTimeout(ctx, nominateTime)
+	ctx, cancel := wait.Timeout(ctx, n.Clock, nominateTime)
 	defer cancel()
 	begin := n.Clock.Now()
 	large := large(view, planned)
@@ -274,7 +274,7 @@ func (n *Nominator) note(uid types.UID, node string) {
 // Sweep takes back nominations of ours that lead nowhere, and keeps any from hiding a pod for long.
 func (n *Nominator) Sweep(ctx context.Context, view *state.View) {
 	n.lots.keep(func(claim string) bool { return view.Claim(claim) != nil })
-	ctx, cancel := context.WithTimeout(ctx, nominateTime)
+	ctx, cancel := wait.Timeout(ctx, n.Clock, nominateTime)
 	defer cancel()
 	over := n.stale(view)
 	for _, x := range over {

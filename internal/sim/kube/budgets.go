@@ -2,6 +2,7 @@ package kube
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -62,14 +63,65 @@ func checkAmount(v *intstr.IntOrString, path *field.Path) (errs field.ErrorList)
 // evictionTimeout is how long a pod that was evicted may be there before its budget counts it again.
 const evictionTimeout = 2 * time.Minute
 
+// stale knows which budgets' status may have to change.
+type stale struct {
+	selectors map[types.NamespacedName]labels.Selector
+	look      map[types.NamespacedName]bool
+	// pods are those that a budget is about, nil until somebody asks.
+	pods map[types.NamespacedName]map[types.NamespacedName]*corev1.Pod
+}
+
+// note keeps up with a change: a budget is looked at again when it, a pod that it is about, or a workload of its namespace has changed.
+func (b *stale) note(old, obj client.Object) {
+	if b.look == nil {
+		b.selectors, b.look, b.pods = map[types.NamespacedName]labels.Selector{}, map[types.NamespacedName]bool{}, map[types.NamespacedName]map[types.NamespacedName]*corev1.Pod{}
+	}
+	one := obj
+	if one == nil {
+		one = old
+	}
+	switch x := one.(type) {
+	case *policyv1.PodDisruptionBudget:
+		key := keyOf(x)
+		b.look[key] = true
+		if was, ok := old.(*policyv1.PodDisruptionBudget); ok && obj != nil && equality.Semantic.DeepEqual(was.Spec.Selector, x.Spec.Selector) {
+			return
+		}
+		delete(b.pods, key)
+		if delete(b.selectors, key); obj != nil {
+			b.selectors[key], _ = metav1.LabelSelectorAsSelector(x.Spec.Selector)
+		}
+	case *corev1.Pod:
+		for key, selector := range b.selectors {
+			if key.Namespace != x.Namespace || selector == nil {
+				continue
+			}
+			is := obj != nil && selector.Matches(labels.Set(x.Labels))
+			if is || old != nil && selector.Matches(labels.Set(old.GetLabels())) {
+				b.look[key] = true
+			}
+			if pods := b.pods[key]; is && pods != nil {
+				pods[keyOf(x)] = x
+			} else {
+				delete(pods, keyOf(x))
+			}
+		}
+	case *appsv1.ReplicaSet, *appsv1.Deployment, *appsv1.StatefulSet:
+		for key := range b.selectors {
+			b.look[key] = b.look[key] || key.Namespace == one.GetNamespace()
+		}
+	}
+}
+
 // SyncBudgets brings the status of PodDisruptionBudgets up to date, as the disruption controller does, and says whether it changed any.
 func (s *Server) SyncBudgets() bool {
 	k, changed := s.mustKind(&policyv1.PodDisruptionBudget{}), false
 	for _, key := range slices.Clone(k.keys) {
 		old, ok := k.objects[key].(*policyv1.PodDisruptionBudget)
-		if !ok {
+		if !ok || !s.budgets.look[key] && len(old.Status.DisruptedPods) == 0 { // which are forgotten after a while
 			continue
 		}
+		s.budgets.look[key] = false
 		b := old.DeepCopy()
 		if s.judge(b); equality.Semantic.DeepEqual(b.Status, old.Status) {
 			continue
@@ -137,11 +189,19 @@ func (s *Server) podsOf(b *policyv1.PodDisruptionBudget) (out []*corev1.Pod) {
 	if err != nil {
 		return nil
 	}
-	k := s.mustKind(&corev1.Pod{})
-	for _, key := range k.keys {
-		if pod := k.objects[key].(*corev1.Pod); key.Namespace == b.Namespace && selector.Matches(labels.Set(pod.Labels)) {
-			out = append(out, pod)
+	pods := s.budgets.pods[keyOf(b)]
+	if pods == nil {
+		pods = map[types.NamespacedName]*corev1.Pod{}
+		k := s.mustKind(&corev1.Pod{})
+		for _, key := range k.keys {
+			if pod := k.objects[key].(*corev1.Pod); key.Namespace == b.Namespace && selector.Matches(labels.Set(pod.Labels)) {
+				pods[key] = pod
+			}
 		}
+		s.budgets.pods[keyOf(b)] = pods
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(pods), inOrder) {
+		out = append(out, pods[key])
 	}
 	return out
 }

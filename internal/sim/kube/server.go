@@ -26,6 +26,8 @@ type Server struct {
 	// Hook sees every request twice, before and after it takes effect. What it returns is the answer to the caller: before, in place of
 	// the effect; after, in place of the true answer. It may panic to end the caller where it stands.
 	Hook func(*Op) error
+	// Stored sees every object that is stored or removed, with the version before it; nil where there is none. Look, don't touch.
+	Stored func(old, obj client.Object)
 
 	scheme  *runtime.Scheme
 	now     func() time.Time
@@ -37,6 +39,7 @@ type Server struct {
 	ops     uint64
 	caches  []*Cache
 	garbage garbage
+	budgets stale
 }
 
 // Option changes how a server behaves.
@@ -269,11 +272,20 @@ func (s *Server) put(k *kind, obj client.Object) client.Object {
 			k.raw[obj] = raw // only metadata has changed
 		}
 	}
-	s.garbage.note(k, old, obj)
+	s.stored(k, old, obj)
 	for _, c := range s.caches {
 		c.note(k, change{obj: obj})
 	}
 	return obj
+}
+
+// stored tells all that keep up with what is stored. old or obj is nil where there is none.
+func (s *Server) stored(k *kind, old, obj client.Object) {
+	s.garbage.note(k, old, obj)
+	s.budgets.note(old, obj)
+	if s.Stored != nil {
+		s.Stored(old, obj)
+	}
 }
 
 // remove takes an object away and returns its last version.
@@ -291,7 +303,7 @@ func (s *Server) remove(k *kind, obj client.Object) client.Object {
 	s.version++
 	last := obj.DeepCopyObject().(client.Object)
 	last.SetResourceVersion(strconv.FormatUint(s.version, 10))
-	s.garbage.note(k, old, nil)
+	s.stored(k, old, nil)
 	for _, c := range s.caches {
 		c.note(k, change{obj: last, gone: true})
 	}

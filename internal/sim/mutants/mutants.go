@@ -31,6 +31,12 @@ const small = `seed 5
 0s app web 10 3 6Gi pdb=2
 `
 
+// alone is a cluster of one node.
+const alone = `seed 5
+0s pool default after=30m
+0s app web 1 3 6Gi
+`
+
 // Mutants are all of them.
 var Mutants = []Mutant{
 	{
@@ -53,12 +59,12 @@ var Mutants = []Mutant{
 	}
 	if len(batch.Claims) == 1 {
 		tags[awsv1.TagNodeClaim]`}},
-		"",
+		small + "3m calm\n",
 	},
 	{
 		"finalizer-early", "the finalizer of a claim is removed when the end of its instance has been asked for, not when it has ended (aws PR#7684)",
 		[]Edit{{"internal/control/drain/claims.go", "	return result.Gone, result.Again, nil", `	return result.Gone || on.Mutant("finalizer-early"), result.Again, nil`}},
-		small + "5m drift\n20m end\n",
+		alone + "0s when after aws/CreateFleet when after patch/NodeClaim/status delete nodeclaim\n5m calm\n",
 	},
 	{
 		"no-quota", "the collector ends everything that has no claim at once (a restored etcd; section 2)",
@@ -66,7 +72,7 @@ var Mutants = []Mutant{
 			{"internal/control/quota.go", "	if len(p.spent) >= quotaOf(fleet) {", `	if len(p.spent) >= quotaOf(fleet) && !on.Mutant("no-quota") {`},
 			{"internal/engine/life/inventory.go", "	v.Gone = v.Gone[:min(len(v.Gone), most)]", `	v.Gone = v.Gone[:on.Pick("no-quota", min(len(v.Gone), most), len(v.Gone))]`},
 		},
-		"seed 5\n0s pool default after=30m\n0s app web 30 3 6Gi\n5m restore\n100m end\n",
+		"seed 5\n0s pool default after=30m\n0s app web 30 3 6Gi\n3m restore\n45m calm\n",
 	},
 	{
 		"forgotten-writes", "what was created a moment ago and no watch has shown is not counted: limits overrun (core#2915, 608 became 627)",
@@ -79,7 +85,7 @@ var Mutants = []Mutant{
 	{
 		"no-budget", "budgets of pools are not looked at (core#1750)",
 		[]Edit{{"internal/engine/disrupt/decider.go", "	return max(0, d.pools[pool].Allowed[reason]-d.taken[pool])", `	return on.Pick("no-budget", max(0, d.pools[pool].Allowed[reason]-d.taken[pool]), 100)`}},
-		small + "5m drift\n25m end\n",
+		"seed 5\n0s pool default budget=1 after=30s\n0s app web 5 14 20Gi\n3m scale web 0\n8m calm\n",
 	},
 	{
 		"drain-without-pdb", "pods are deleted instead of evicted, so that nobody asks their PodDisruptionBudget",
@@ -93,7 +99,7 @@ var Mutants = []Mutant{
 		return "", nil
 	}
 	forced := r.forced(n.Claim)`}},
-		small + "3m lag 60s\n4m59s drift\n" + every("protect", 5, 9) + "25m calm\n",
+		small + "5m drift\n5m when each after patch/Node protect\n15m calm\n",
 	},
 	{
 		"no-drain", "an instance is ended while its pods run",
@@ -103,7 +109,7 @@ var Mutants = []Mutant{
 	{
 		"drain-trusts-cache", "a node counts as drained because a late watch shows no pods (core#651)",
 		[]Edit{{"internal/control/drain/pods.go", "[]client.Reader{r.Client, r.Live}", `[]client.Reader{r.Client, on.Pick("drain-trusts-cache", r.Live, client.Reader(r.Client))}`}},
-		small + "3m lag 80s\n" + every("delete nodeclaim", 4, 12) + "25m calm\n",
+		"seed 5\n0s pool default after=30m\n0s app web 4 3 6Gi\n3m scale web 0\n4m watch hold Pod 10m\n4m when after patch/Node bind\n4m1s delete nodeclaim\n10m calm\n",
 	},
 	{
 		"protection-ignored", "karpenter.sh/do-not-disrupt is not heeded (aws#4758)",
@@ -130,7 +136,7 @@ var Mutants = []Mutant{
 			{"internal/cloud/aws/launch.go", "return o.batch.Taken[in.ID] })", `return o.batch.Taken[in.ID] && !on.Mutant("adopt-taken") })`},
 			{"internal/control/claim/launch.go", "				if taken[in.ID] {", `				if taken[in.ID] && !on.Mutant("adopt-taken") {`},
 		},
-		"seed 5\n0s pool default after=30m\n0s app web 30 3 6Gi\n0s api refuse 20%\n1s crash-at 60 after\n10m calm\n20m end\n",
+		"seed 5\n0s pool default after=30m\n0s app web 5 14 20Gi\n0s when after aws/CreateFleet when after patch/NodeClaim/status crash\n5m calm\n10m end\n",
 	},
 	{
 		"replacement-not-awaited", "nodes are deleted before what replaces them is ready (core#3072, aws#6952)",
@@ -149,7 +155,7 @@ var Mutants = []Mutant{
 	{
 		"interrupted-move-forgotten", "a move that a crash has cut short leaves its nodes tainted for ever (core#1448)",
 		[]Edit{{"internal/control/disruption/advance.go", "	case len(c.to) == 0:\n", "	case len(c.to) == 0 && on.Mutant(\"interrupted-move-forgotten\"):\n		return false, nil\n	case len(c.to) == 0:\n"}},
-		"",
+		"seed 5\n0s pool default after=30s\n0s app web 4 3 6Gi\n3m scale web 0\n3m when after patch/Node crash\n8m calm\n74m end\n",
 	},
 	{
 		"unlaunched-forgotten", "a claim without an instance on record goes without asking the cloud whether it has one (core#2808)",
@@ -158,12 +164,12 @@ var Mutants = []Mutant{
 	}
 	deleted := claim.DeletionTimestamp.Time
 `}},
-		"",
+		alone + "0s when after aws/CreateFleet delete nodeclaim\n0s when after aws/CreateFleet crash\n10m calm\n",
 	},
 	{
 		"no-optimistic-lock", "writes that others get in the way of overwrite what they have written (T16)",
 		[]Edit{{"internal/control/write.go", "	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})", `	return on.Pick("no-optimistic-lock", client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.MergeFrom(before))`}},
-		small + "3m lag 60s\n3m1s drift\n" + every("taint", 4, 12) + "25m calm\n",
+		small + "4m when each before patch/Node taint\n5m drift\n15m calm\n",
 	},
 	{
 		"cached-collection", "claims that a late watch has not shown are taken for gone, and their instances for orphans (section 2)",
@@ -171,7 +177,7 @@ var Mutants = []Mutant{
 			{"internal/control/claim/collect.go", "		claims, err = r.claims(ctx, r.Live)", `		claims, err = r.claims(ctx, on.Pick("cached-collection", r.Live, client.Reader(r.Client)))`},
 			{"internal/control/claim/collect.go", "	again, err := r.claims(ctx, r.Live)", `	again, err := r.claims(ctx, on.Pick("cached-collection", r.Live, client.Reader(r.Client)))`},
 		},
-		"",
+		"seed 5\n0s pool default after=30m\n0s replicas 2\n0s app web 3 14 20Gi\n3m watch hold NodeClaim 20m standby\n3m10s scale web 4\n5m crash\n20m calm\n",
 	},
 	{
 		"finalizer-after-launch", "an instance is launched for a claim that can go without it (core#1448)",
@@ -180,31 +186,28 @@ var Mutants = []Mutant{
 			{"internal/control/claim/lifecycle.go", "		controllerutil.AddFinalizer(t.claim, karpv1.TerminationFinalizer)", `		if !on.Mutant("finalizer-after-launch") {
 			controllerutil.AddFinalizer(t.claim, karpv1.TerminationFinalizer)
 		}`},
+			{"internal/control/provision/claims.go", "			Finalizers: []string{karpv1.TerminationFinalizer},", `			Finalizers: on.Pick("finalizer-after-launch", []string{karpv1.TerminationFinalizer}, nil),`},
+			{"internal/engine/life/claim.go", "	case !c.Finalizer:\n", `	case !c.Finalizer && (!on.Mutant("finalizer-after-launch") || c.ProviderID != ""):
+`},
 		},
-		small + "5m delete nodeclaim\n10m end\n",
+		alone + "0s when after aws/CreateFleet delete nodeclaim\n10m calm\n",
 	},
-}
-
-// Open are the mutants that the simulator does not notice yet, with what is missing. They are played only on demand.
-var Open = map[string]string{
-	"no-quota":                   "the plan must leave enough orphans for more than a share to be ended at once after half an hour",
-	"no-last-look":               "a pod must get the annotation between the decision and the deletion, which takes no simulated time",
-	"drain-trusts-cache":         "a pod must be bound behind the cache while its node drains; the scheduler knows the taint at once",
-	"adopt-taken":                "a batch of several claims must be cut short while they are written down",
-	"interrupted-move-forgotten": "the controller must crash between the taint and the deletion of an empty node",
-	"unlaunched-forgotten":       "a claim must be deleted between its launch and the write that records it",
-	"no-optimistic-lock":         "somebody must change a list of an object between the read and the write of the controller",
-	"cached-collection":          "a watch must be late by more than the time of proof, which is minutes",
-	"finalizer-after-launch":     "the finalizer is put on by a later step all the same; the mutant is not the mistake yet",
-}
-
-// every is a step repeated, each half minute of some minutes.
-func every(what string, from, to int) string {
-	var lines []string
-	for m := from; m < to; m++ {
-		lines = append(lines, fmt.Sprintf("%dm1s %s\n%dm31s %s\n", m, what, m, what))
+	{
+		"one-not-found", "one answer that an instance is not there is proof (section 2; AWS says that it is none)",
+		[]Edit{{"internal/control/drain/ender.go", "	case cloud.ReasonOf(err) == cloud.ReasonTerminated:", `	case cloud.ReasonOf(err) == cloud.ReasonTerminated, on.Mutant("one-not-found"):`}},
+		alone + "4m fault error ec2:TerminateInstances 100% code=InvalidInstanceID.NotFound status=400\n4m1s delete nodeclaim\n9m calm\n",
+	},
+	{
+		"global-gate", "nothing is launched while one claim has no instance (core#3176: 18 to 21 hours)",
+		[]Edit{{"internal/control/provision/provision.go", "	pods := view.World.Over().Wanting()\n", `	for _, n := range view.Nodes {
+		if on.Mutant("global-gate") && n.Claim != nil && n.Claim.Status.ProviderID == "" {
+			return nil
+		}
 	}
-	return strings.Join(lines, "")
+	pods := view.World.Over().Wanting()
+`}},
+		alone + "0s poison\n5m scale web 9\n10m calm\n20m end\n",
+	},
 }
 
 // Overlay writes changed copies of the product's files into a folder, and what go build -overlay needs; it returns the path of that.
@@ -220,10 +223,10 @@ func Overlay(root, into string) (string, error) {
 					return "", fmt.Errorf("mutant %s: %w", m.Name, err)
 				}
 				text = string(raw)
-				if !strings.Contains(text, "\nimport (\n") {
-					return "", fmt.Errorf("mutant %s: %s has no block of imports", m.Name, e.File)
+				if !strings.Contains(text, "\nimport ") {
+					return "", fmt.Errorf("mutant %s: %s imports nothing", m.Name, e.File)
 				}
-				text = strings.Replace(text, "\nimport (\n", "\nimport (\n\t\"karpenter/internal/sim/mutants/on\"\n", 1)
+				text = strings.Replace(text, "\nimport ", "\nimport \"karpenter/internal/sim/mutants/on\"\nimport ", 1)
 			}
 			if n := strings.Count(text, e.Old); n != 1 {
 				return "", fmt.Errorf("mutant %s: %s has the text %d times that is to be changed; it must have it once:\n%s", m.Name, e.File, n, e.Old)

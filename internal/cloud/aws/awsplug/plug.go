@@ -54,7 +54,8 @@ func (c *Cloud) Connect(ctx context.Context, process plug.Process) error {
 }
 
 // Given takes the place of Connect and Find where somebody else has made what they would: a simulation.
-func (c *Cloud) Given(sdk sdkaws.Config, cluster aws.Cluster) {
+func (c *Cloud) Given(sdk sdkaws.Config, cluster aws.Cluster, fence func() error) {
+	sdk.APIOptions = append(sdk.APIOptions, guardCalls(fence))
 	c.sdk, c.clients, c.cluster = sdk, aws.NewClients(sdk), cluster
 }
 

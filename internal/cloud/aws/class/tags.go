@@ -47,7 +47,7 @@ func (r *Tags) Register(m manager.Manager) error {
 // Reconcile tags one claim's instance.
 func (r *Tags) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	claim := &karpv1.NodeClaim{}
-	if err := r.Client.Get(ctx, request.NamespacedName, claim); err != nil {
+	if err := r.Client.Get(ctx, request.NamespacedName, claim, client.UnsafeDisableDeepCopy); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if !claim.Spec.NodeClassRef.Is(awsv1.EC2NodeClassGroupKind) || !claim.DeletionTimestamp.IsZero() || claim.Status.NodeName == "" || tagged(claim) {
@@ -71,7 +71,8 @@ func (r *Tags) Reconcile(ctx context.Context, request reconcile.Request) (reconc
 	default:
 		return reconcile.Result{}, err
 	}
-	before := claim.DeepCopy()
+	before := claim
+	claim = claim.DeepCopy()
 	control.Annotate(claim, awsv1.TaggedAnnotationKey, "true")
 	control.Annotate(claim, awsv1.ClusterNameTaggedAnnotationKey, "true")
 	_, err = control.Patch(ctx, r.Client, claim, before)
