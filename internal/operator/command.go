@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/utils/clock"
 
 	"karpenter/cloud/plug"
 )
@@ -68,7 +67,9 @@ func start(ctx context.Context, options *Options, build Build) error {
 	if err != nil {
 		return err
 	}
-	if err := Run(ctx, Process{Options: options, Build: build, Config: config, Clock: clock.RealClock{}, Log: log}); err != nil {
+	clock := newServerClock()
+	config.Wrap(clock.follow)
+	if err := Run(ctx, Process{Options: options, Build: build, Config: config, Clock: clock, Log: log}); err != nil {
 		log.Error("the controller ended", "error", err)
 		return fmt.Errorf("running the controller: %w", err)
 	}

@@ -22,7 +22,7 @@ import (
 
 // Waits between attempts at what must succeed before anything else can be done.
 const (
-	firstAttempt = time.Second
+	firstAttempt = 200 * time.Millisecond
 	lastAttempt  = 30 * time.Second
 )
 

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
@@ -86,7 +87,7 @@ type Process struct {
 func Run(ctx context.Context, given Process) error {
 	p := &process{
 		options: given.Options, build: given.Build, clock: given.Clock, log: given.Log, set: meter.New(prometheus.NewRegistry(), given.Options.Meter),
-		dog: NewWatchdog(given.Clock, crmetrics.Registry), ready: newReadiness(partKinds, partCloud, partCaches),
+		dog: NewWatchdog(clock.RealClock{}, crmetrics.Registry), ready: newReadiness(partKinds, partCloud, partCaches),
 		began: given.Clock.Now(),
 	}
 	p.set.Set(meter.BuildInfo, 1, "version", p.build.Version, "commit", p.build.Commit, "goversion", runtime.Version(), "goarch", runtime.GOARCH)
@@ -109,7 +110,7 @@ func Run(ctx context.Context, given Process) error {
 	p.config = tuned(given.Config, p.options, p.agent(), p.set)
 	lease := leaseConfig(given.Config, p.agent()+" lease")
 	if !p.options.DisableLeaderElection {
-		p.fence = newFence(p.clock.Now)
+		p.fence = newFence(time.Now) // by what passes here, whatever the API server's clock says
 		lease.Wrap(p.fence.watch)
 	}
 	kube, err := kubernetes.NewForConfig(p.config)

@@ -15,13 +15,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/cloud/simaws"
 	"karpenter/internal/sim/kube"
 	"karpenter/test/workloads"
 )
 
 var (
 	days  = flag.Int("days", 0, "how many days TestT26 plays")
-	swing = flag.Float64("swing", 0.35, "how far the load goes up and down in a day of TestT26, as a share of its mean")
+	swing = flag.Float64("swing", 0, "how far the load goes up and down in a day of TestT26, as a share of its mean")
 )
 
 const (
@@ -29,6 +30,8 @@ const (
 	dayPods = 60
 	// dayStep is how often the load is changed, and churn the share of pods that their owners replace then.
 	dayStep, churn = 10 * time.Minute, 0.005
+	// stockOuts is how often a step finds types out of stock, until the next.
+	stockOuts = 0.1
 	// payback is within what time a node that replaced another is not to be replaced by one as the first was.
 	payback = 4 * time.Hour
 	// The bars of T26.
@@ -41,8 +44,8 @@ type lineage struct {
 	at   time.Time
 }
 
-// TestT26_Days plays days in which the load goes up and down and pods come and go: what is moved pays, nothing is moved back and forth, and a
-// day costs what the best one did.
+// TestT26_Days plays days in which pods come and go and types run out of stock, while the load is steady or, with -swing, goes up and down:
+// what is moved pays, nothing is moved back and forth, and a day costs what the best one did.
 func TestT26_Days(t *testing.T) {
 	if *days == 0 {
 		t.Skip("part of make sim: -days 30")
@@ -95,6 +98,13 @@ func TestT26_Days(t *testing.T) {
 			}
 			if err := p.replacePods(); err != nil {
 				t.Fatal(err)
+			}
+			p.aws.ClearStock()
+			if p.draw.Float64() < stockOuts {
+				family := "cmr"[p.draw.IntN(3)]
+				if err := p.aws.SetStock(simaws.StockRule{Type: string(family) + "*", Zone: "*", CapacityType: "*"}); err != nil {
+					t.Fatal(err)
+				}
 			}
 			if err := p.Run(dayStep); err != nil {
 				t.Fatalf("day %d: %v", day, err)

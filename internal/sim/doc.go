@@ -6,7 +6,7 @@
 // The controller can be made to crash at each of its effects, which are writes to the API server and calls to AWS, just before or
 // just after it happens. All that it remembered is lost then, and a new process begins. What must hold at any time is looked at
 // after every change (check, watchClaims), what must hold in the end by Settled; the numbers of the rules are those of the
-// reliability page. What goes wrong can strike at such an effect too, between what the controller has read and what it writes (strike).
+// reliability page. What goes wrong can happen at such an effect too, between what the controller has read and what it writes (incident).
 //
 // Several processes can run, of which one leads. client-go's elector cannot be one of them: it waits by real time, without a clock that could be
 // given to it. The world elects by the same times instead, and each process has the controller's own fence before what it does.

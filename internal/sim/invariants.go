@@ -136,7 +136,6 @@ func (w *rules) claimOf(instance string) (found *karpv1.NodeClaim) {
 // check looks at what must hold at any time: S1, S2 and S3.
 func (w *rules) check() {
 	owners, made, going, claimed := map[string]string{}, map[string]int{}, map[string]bool{}, map[string]int64{}
-	waiting := map[string]bool{} // batches that a claim without an instance on record is of
 	w.server.Each(&corev1.Node{}, func(o client.Object) {
 		if id := o.(*corev1.Node).Spec.ProviderID; o.GetDeletionTimestamp() != nil {
 			going[id[strings.LastIndexByte(id, '/')+1:]] = true
@@ -146,7 +145,6 @@ func (w *rules) check() {
 		claimed[c.Labels[karpv1.NodePoolLabelKey]]++
 		id := instanceOf(c)
 		if id == "" {
-			waiting[cloud.BatchID(c)] = true
 			return
 		}
 		if other := owners[id]; other != "" {
@@ -161,7 +159,7 @@ func (w *rules) check() {
 		if !lives(in) {
 			return
 		}
-		if owners[in.ID] == "" && !waiting[tag(in, cloud.BatchAnnotationKey)] && w.now().Sub(in.Launched) > orphanWindow && !w.restored {
+		if owners[in.ID] == "" && w.now().Sub(in.Launched) > orphanWindow && !w.restored {
 			w.breached("S1", "instance %s has run for %v without a NodeClaim", in.ID, w.now().Sub(in.Launched).Round(time.Minute))
 		}
 		if going[in.ID] { // limits do not count what is being removed

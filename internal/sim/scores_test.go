@@ -26,6 +26,8 @@ type scored struct {
 	zones  map[string]map[string]int // pods by workload and zone
 	start  int                       // where the next search for nodes begins
 	order  map[types.UID]int         // in which pods came
+	work   []*replicaSync            // what the ReplicaSet controller is at
+	turn   int                       // which ReplicaSet it looks at next
 	// planned and elsewhere count pods that were bound where they were nominated for, and elsewhere.
 	planned, elsewhere int
 }
@@ -59,7 +61,7 @@ func demandOf(s *workloads.Shape) demand {
 }
 
 const (
-	// searched is how many nodes that take a pod are enough in a cluster of some hundred.
+	// searched is how many nodes that take a pod are enough, at least.
 	searched = 100
 	// What the soft spread of pods without any allows, over zones and over hosts, and what it weighs.
 	softZones, softHosts, softWeight = 5, 3, 2
@@ -200,10 +202,11 @@ func (s *scored) admits(p *place, app string, shape *workloads.Shape) bool {
 // best is the node with the best score among those that were searched and take the pod; of equals any.
 func (s *scored) best(app string, shape *workloads.Shape) *place {
 	var can []*place
+	enough := max(searched, len(s.places)*max(5, 50-len(s.places)/125)/100)
 	for i := range s.places {
 		p := s.places[(s.start+i)%len(s.places)]
 		if s.admits(p, app, shape) {
-			if can = append(can, p); len(can) == searched {
+			if can = append(can, p); len(can) == enough {
 				s.start = (s.start + i + 1) % len(s.places)
 				break
 			}
@@ -250,51 +253,105 @@ func balance(used, alloc demand) int64 {
 	return int64((1 - math.Abs(share(used.cpu, alloc.cpu)-share(used.memory, alloc.memory))/2) * 100)
 }
 
-// keep makes and deletes pods as kube-controller-manager does, so many at a time: those go first that have no node, then those on nodes with
-// more pods of the workload, then those that have run for less time.
+// replicaSync is what the ReplicaSet controller has found missing or too much of a workload. It looks again when all of that is done.
+type replicaSync struct {
+	app     *app
+	missing int
+	surplus []*corev1.Pod
+}
+
+const (
+	// syncs is how many ReplicaSets kube-controller-manager works on at a time, and burst how many pods of one it makes or deletes before it
+	// looks again.
+	syncs, burst = 5, 500
+)
+
+// keep makes and deletes pods as kube-controller-manager does, so many at a time: it works on a few ReplicaSets in turns, as they share its
+// rate limit.
 func (s *scored) keep(most int) error {
 	ctx := context.Background()
-	have := map[string][]*corev1.Pod{}
-	on := map[string]int{}
-	s.server.Each(&corev1.Pod{}, func(o client.Object) {
-		if pod := o.(*corev1.Pod); pod.DeletionTimestamp == nil {
-			app := pod.Labels[workloads.Label]
-			have[app] = append(have[app], pod)
-			on[app+" "+pod.Spec.NodeName]++
+	for most > 0 {
+		if s.sync(); len(s.work) == 0 {
+			return nil
 		}
-	})
-	for _, a := range s.apps {
-		have := have[a.name]
-		for n := len(have); n < a.replicas && most > 0; n++ {
-			a.made++
-			most--
-			if err := s.owner.Create(ctx, s.pod(a)); err != nil {
-				return err
+		for _, w := range s.work {
+			if most--; most < 0 {
+				return nil
 			}
-		}
-		if len(have) <= a.replicas {
-			continue
-		}
-		rank := func(p *corev1.Pod) (bound, crowd, age int) {
-			if p.Spec.NodeName == "" {
-				return 0, 0, 0
+			if w.missing > 0 {
+				w.missing--
+				w.app.made++
+				if err := s.owner.Create(ctx, s.pod(w.app)); err != nil {
+					return err
+				}
+				continue
 			}
-			return 1, -on[a.name+" "+p.Spec.NodeName], int(math.Log2(max(1, s.loop.now.Sub(p.CreationTimestamp.Time).Seconds())))
-		}
-		s.draw.Shuffle(len(have), func(i, j int) { have[i], have[j] = have[j], have[i] })
-		slices.SortStableFunc(have, func(x, y *corev1.Pod) int {
-			b1, c1, a1 := rank(x)
-			b2, c2, a2 := rank(y)
-			return cmp.Or(cmp.Compare(b1, b2), cmp.Compare(cost(x), cost(y)), cmp.Compare(c1, c2), cmp.Compare(a1, a2))
-		})
-		for _, pod := range have[:min(most, len(have)-a.replicas)] {
-			most--
+			pod := w.surplus[0]
+			w.surplus = w.surplus[1:]
 			if err := s.owner.Delete(ctx, pod.DeepCopy()); client.IgnoreNotFound(err) != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// sync forgets what is done, and looks at the next ReplicaSets.
+func (s *scored) sync() {
+	s.work = slices.DeleteFunc(s.work, func(w *replicaSync) bool { return w.missing == 0 && len(w.surplus) == 0 })
+	if len(s.work) == syncs {
+		return
+	}
+	have := map[string][]*corev1.Pod{}
+	s.server.Each(&corev1.Pod{}, func(o client.Object) {
+		if pod := o.(*corev1.Pod); pod.DeletionTimestamp == nil {
+			app := pod.Labels[workloads.Label]
+			have[app] = append(have[app], pod)
+		}
+	})
+	for i := range s.apps {
+		a := s.apps[(s.turn+i)%len(s.apps)]
+		n := len(have[a.name])
+		if n == a.replicas || slices.ContainsFunc(s.work, func(w *replicaSync) bool { return w.app == a }) {
+			continue
+		}
+		w := &replicaSync{app: a, missing: min(burst, max(0, a.replicas-n))}
+		if n > a.replicas {
+			w.surplus = s.surplus(have[a.name])[:min(burst, n-a.replicas)]
+		}
+		if s.work = append(s.work, w); len(s.work) == syncs {
+			s.turn = (s.turn + i + 1) % len(s.apps)
+			break
+		}
+	}
+}
+
+// surplus orders the pods of a workload as a ReplicaSet that has too many deletes them: those first that have no node, that do not run, that
+// ask to be, that share their node with most others, and that have been ready for less time, by powers of two; of equals any. Which share a
+// node is counted once for all that go together, so that those on the fullest nodes all go first and leave them empty.
+func (s *scored) surplus(pods []*corev1.Pod) []*corev1.Pod {
+	on := map[string]int{}
+	for _, p := range pods {
+		on[p.Spec.NodeName]++
+	}
+	rank := func(p *corev1.Pod) [5]int {
+		if p.Spec.NodeName == "" {
+			return [5]int{}
+		}
+		r := [5]int{1, 0, cost(p), -on[p.Spec.NodeName], 0}
+		for _, c := range p.Status.Conditions {
+			if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+				r[1], r[4] = 1, int(math.Log2(float64(max(1, s.loop.now.Sub(c.LastTransitionTime.Time)))))
+			}
+		}
+		return r
+	}
+	s.draw.Shuffle(len(pods), func(i, j int) { pods[i], pods[j] = pods[j], pods[i] })
+	slices.SortStableFunc(pods, func(x, y *corev1.Pod) int {
+		a, b := rank(x), rank(y)
+		return slices.Compare(a[:], b[:])
+	})
+	return pods
 }
 
 // cost is a pod's deletion cost.

@@ -314,7 +314,7 @@ func (s *spread) add(load *workloads.Workload, phases []*phased) (missed []strin
 		}
 	}
 	evictions, pods := 0, 0
-	for _, p := range phases {
+	for i, p := range phases {
 		evictions += p.evictions
 		pods = p.pods
 		if !p.done {
@@ -325,13 +325,27 @@ func (s *spread) add(load *workloads.Workload, phases []*phased) (missed []strin
 			over("price by plan at the end", p.price/p.planPrice, workloads.FinalPerPlan)
 			continue
 		}
-		s.claims, s.out = append(s.claims, float64(p.claims)/float64(p.nodes)), append(s.out, p.price/p.planPrice)
+		s.claims = append(s.claims, float64(p.claims)/float64(p.nodes))
 		over(p.name+": claims per node", float64(p.claims)/float64(p.nodes), bar.Claims)
+		if shrinks(load, i) {
+			continue // what pods leave behind cannot be consolidated before all run: nothing is evicted until then
+		}
+		s.out = append(s.out, p.price/p.planPrice)
 		over(p.name+": price by plan", p.price/p.planPrice, workloads.PricePerPlan)
 	}
 	s.evictions = append(s.evictions, float64(evictions)/float64(pods))
 	over("evictions per pod", float64(evictions)/float64(pods), bar.Evictions)
 	return missed
+}
+
+// shrinks says whether a Deployment has fewer pods in a phase than before.
+func shrinks(load *workloads.Workload, phase int) bool {
+	for k, n := range load.Phases[phase].Replicas {
+		if phase > 0 && n < load.Phases[phase-1].Replicas[k] {
+			return true
+		}
+	}
+	return false
 }
 
 // table prints the line of a workload: median and worst of each figure.

@@ -91,9 +91,9 @@ type World struct {
 	// effects is what the controller has done so far; at some of them it crashes.
 	effects int
 	crashes []crashPoint
-	// strikes wait for an effect; here is what the one is about that they are done at.
-	strikes []*strike
-	here    about
+	// incidents wait for an effect; here is what the one is about that they are done at.
+	incidents []*incident
+	here      about
 	// bound is how many pods were bound late.
 	bound int
 
@@ -296,7 +296,7 @@ func (w *World) effect(r *replica, e effect) bool {
 	if !e.after {
 		w.effects++
 	}
-	w.strikeAt(e)
+	w.happen(e)
 	if at := slices.Index(w.crashes, crashPoint{w.effects, e.after}); at >= 0 {
 		w.crashes = slices.Delete(w.crashes, at, at+1)
 		w.Crash()

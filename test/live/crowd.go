@@ -49,7 +49,7 @@ func (b *bench) newCrowd(ctx context.Context, s *site) (*crowd, error) {
 	small := karpv1.NodeSelectorRequirementWithMinValues{Key: awsv1.LabelInstanceCPU, Operator: corev1.NodeSelectorOpIn, Values: []string{"2"}}
 	if b.provider == local.ProviderClusterAPI {
 		small.Key, small.Values = corev1.LabelInstanceTypeStable, []string{"small"}
-		if err := s.allowMachines(ctx, b.sized(fullNodes)); err != nil {
+		if err := s.allowReplicas(ctx, b.sized(fullNodes)); err != nil {
 			return nil, err
 		}
 	}
@@ -71,8 +71,8 @@ func (b *bench) newCrowd(ctx context.Context, s *site) (*crowd, error) {
 	return &crowd{site: s, b: b}, nil
 }
 
-// allowMachines lets each MachineDeployment have so many Machines.
-func (s *site) allowMachines(ctx context.Context, n int) error {
+// allowReplicas lets each MachineDeployment have so many Machines.
+func (s *site) allowReplicas(ctx context.Context, n int) error {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "MachineDeploymentList"})
 	if err := s.Management.List(ctx, list); err != nil {

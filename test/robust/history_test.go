@@ -101,6 +101,8 @@ type history struct {
 	// unknown is how many calls were of a process that had ended when they were looked at.
 	unknown int
 	effects []effect
+	// listed is when all instances were listed last.
+	listed time.Time
 	// conflicts are how often in a row a write to an object was in conflict, attempts how often writes were tried that were done then.
 	conflicts map[string]int
 	attempts  []int
@@ -251,6 +253,9 @@ func (h *history) call(asked *asked, instances []simaws.Glimpse) {
 		}
 	}
 	h.events = append(h.events, e)
+	if asked.lists() {
+		h.listed = e.At
+	}
 	if asked.writes() {
 		h.calls++
 		if asked.process == "" {
@@ -397,6 +402,11 @@ func (a *asked) writes() bool {
 	return bytes.HasPrefix(a.body, []byte("Action=CreateFleet&")) || bytes.HasPrefix(a.body, []byte("Action=TerminateInstances&"))
 }
 
+// lists says whether the call lists all instances.
+func (a *asked) lists() bool {
+	return bytes.HasPrefix(a.body, []byte("Action=DescribeInstances&")) && bytes.Contains(a.body, []byte("&Filter.")) && !bytes.Contains(a.body, []byte("&InstanceId."))
+}
+
 // shows says whether the call may tell the controller something new about instances.
 func (a *asked) shows() bool {
 	return a.writes() || bytes.HasPrefix(a.body, []byte("Action=DescribeInstances&"))
@@ -450,6 +460,13 @@ func (h *history) next(since time.Time, process string) (time.Time, bool) {
 		}
 	}
 	return first, !first.IsZero()
+}
+
+// listedAfter says whether all instances were listed after a time.
+func (h *history) listedAfter(at time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.listed.After(at)
 }
 
 // tried counts how often the controller has tried a write.

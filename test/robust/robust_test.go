@@ -3,6 +3,7 @@ package robust
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"net/url"
 	"os"
@@ -26,6 +27,10 @@ import (
 
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard()) // controller-runtime's own; without one it complains
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil { // they mostly wait
+		panic(err)
+	}
 	os.Exit(m.Run())
 }
 
@@ -96,11 +101,11 @@ func (w *world) askNoMore() {
 // when another leads: nothing is done by who does not lead, and the next one takes over soon.
 func TestT20_LeaderKilledAndStopped(t *testing.T) {
 	t.Parallel()
-	kills, stops, asleep := length(1, 200), length(1, 200), 25*time.Second
-	if *long && *share >= 1 {
+	kills, stops, asleep := length(1, 200), length(1, 200), 18*time.Second
+	if *long {
 		asleep = time.Minute
 	}
-	w := newWorld(t, options{replicas: 3, elect: true, after: karpv1.NewNillableDuration(0), limit: "200"})
+	w := newWorld(t, options{replicas: 3, elect: true, after: karpv1.NewNillableDuration(0), limit: "200", first: true})
 	var takes []time.Duration
 	next := func(do func(pid int)) {
 		var leader string
@@ -124,15 +129,61 @@ func TestT20_LeaderKilledAndStopped(t *testing.T) {
 	killed := takes
 	takes = nil
 	for range stops {
-		var woken sync.WaitGroup
-		next(func(pid int) { woken.Go(func() { w.freeze(pid, asleep) }) })
-		woken.Wait()
+		w.sleeps(asleep, next)
 		w.pause(3 * time.Second) // in which it may do harm
 	}
 	w.scale(12)
 	w.awaitSettled(12)
 	t.Logf("| T20 leader killed, 3 processes | %d | take-over to first act: median %v, p99 %v |", kills, quantile(killed, 0.5), quantile(killed, 0.99))
-	t.Logf("| T20 leader stopped for %v, 3 processes | %d | take-over to first act: median %v, p99 %v |", asleep, stops, quantile(takes, 0.5), quantile(takes, 0.99))
+	t.Logf("| T20 leader stopped for %v or longer, 3 processes | %d | take-over to first act: median %v, p99 %v |", asleep, stops, quantile(takes, 0.5), quantile(takes, 0.99))
+}
+
+// sleeps stops the leader for a time, and until another one has acted.
+func (w *world) sleeps(d time.Duration, next func(do func(pid int))) {
+	w.t.Helper()
+	began, leader := time.Now(), 0
+	defer func() {
+		if leader == 0 {
+			return
+		}
+		if err := syscall.Kill(leader, syscall.SIGCONT); err != nil {
+			w.t.Error(err)
+		}
+	}()
+	next(func(pid int) {
+		w.must(syscall.Kill(pid, syscall.SIGSTOP))
+		began, leader = time.Now(), pid
+	})
+	w.pause(d - time.Since(began))
+}
+
+// TestT21_ClockIsSet sets the clock of the controller forth and back, while instances come up and while nothing happens: none of them is ended
+// for being late, and none is launched twice.
+func TestT21_ClockIsSet(t *testing.T) {
+	if !clocks {
+		t.Skip("how the clock of a process is set depends on the computer; here it is not known")
+	}
+	t.Parallel()
+	times := length(1, 10)
+	w := newWorld(t, options{after: karpv1.NeverDuration(), limit: "1000"})
+	w.scale(8)
+	w.awaitSettled(8)
+	pods, before := 8, w.alive()
+	for range times {
+		for _, ahead := range []time.Duration{10 * time.Minute, -10 * time.Minute, 2 * time.Hour, 0} {
+			pods += 4
+			w.scale(pods)
+			w.until("an instance comes up", func() bool { return len(w.alive()) > len(before) })
+			began := w.alive()
+			w.setClock(w.Pids()["controller"], ahead)
+			w.awaitSettled(pods)
+			w.keeps(began)
+			w.pause(3 * time.Second) // in which what looks late may be ended
+			w.keeps(began)
+			before = w.alive()
+		}
+	}
+	t.Logf("| T21 clock set by +10 min, -10 min, +2 h and back | %d times each | %d instances, 0 ended |", times, len(before))
 }
 
 // TestT13_APIServerAway takes the API server away again and again, has it refuse every connection, and makes it stutter: none of it is
@@ -199,16 +250,14 @@ func (w *world) restarts() (n int) {
 // name begin beside this one: no instance is ended.
 func TestT8_NothingIsListed(t *testing.T) {
 	t.Parallel()
-	pods, wait := length(24, 480), time.Duration(length(15, 600))*time.Second
+	pods, wait := length(24, 480), time.Duration(length(6, 600))*time.Second
 	w := newWorld(t, options{after: karpv1.NeverDuration(), limit: "1000"})
 	w.scale(pods)
 	w.awaitSettled(pods)
 	before := w.alive()
 
 	w.must(w.AWS.AddFault(simaws.Fault{Kind: simaws.FaultEmpty, Action: "ec2:DescribeInstances", Percent: 100}))
-	w.pause(wait / 2)
-	w.kill() // one that begins with that picture
-	w.pause(wait / 2)
+	w.live(wait)
 	w.keeps(before)
 	w.AWS.ClearFaults()
 	t.Logf("T8: AWS showed no instance for %v; %d of %d live", wait, len(w.alive()), len(before))
@@ -220,17 +269,27 @@ func TestT8_NothingIsListed(t *testing.T) {
 		ids[id] = true
 		w.history.foreign(id)
 	}
-	w.pause(wait)
+	w.live(wait)
 	w.keeps(before)
 	w.keeps(ids)
 	t.Logf("T8: a cluster of the same name for %v; %d of %d live", wait, len(w.alive()), len(before)+len(ids))
 
 	w.history.restored()
 	w.forgetClaims()
-	w.pause(wait)
+	w.live(wait)
 	w.keeps(before)
 	w.keeps(ids)
 	t.Logf("| T8 nothing listed, a cluster of the same name, forgotten NodeClaims, %v each | %d instances | %d live |", wait, len(before)+len(ids), len(w.alive()))
+}
+
+// live lets time pass, in the middle of which another process begins: the picture is the first that it sees, and it has seen it when this returns.
+func (w *world) live(d time.Duration) {
+	w.t.Helper()
+	w.pause(d / 2)
+	at := time.Now()
+	w.kill()
+	w.until("a new process lists the instances", func() bool { return w.history.listedAfter(at) })
+	w.pause(d / 2)
 }
 
 // forgetClaims has the API server forget all claims while the controller does not look, as a restored backup does.

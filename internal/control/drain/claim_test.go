@@ -114,6 +114,58 @@ func TestL21_ClaimsWithoutAnInstance(t *testing.T) {
 	})
 }
 
+// later is a process that has just begun: what the one before it has launched need not show yet.
+type later struct{ from time.Time }
+
+func (l later) Ending(*karpv1.NodeClaim) (*cloud.Instance, time.Time, bool) { return nil, l.from, true }
+
+// TestS1_WhatIsThereNeedsNoProof: a claim is deleted whose launch an earlier process could not write down. It stays until a list is proof that
+// it has no instance, but an instance that shows before ends at once: the next process may live no longer than this one.
+func TestS1_WhatIsThereNeedsNoProof(t *testing.T) {
+	w := prepare(t)
+	from := time.Now().Add(time.Hour)
+	w.launches = later{from}
+	w.start()
+	unlaunched := func(c *karpv1.NodeClaim) {
+		unregistered(c)
+		c.Status.ProviderID = ""
+	}
+	batch := func(id string) func(c *karpv1.NodeClaim) {
+		return func(c *karpv1.NodeClaim) { c.Annotations = map[string]string{cloud.BatchAnnotationKey: w.name + id} }
+	}
+	add := func(id, batch string) {
+		w.fleet.add(&cloud.Instance{ID: id, ProviderID: "test:///" + id, Batch: w.name + batch, State: cloud.Running})
+	}
+	named, none := w.claim("named", unlaunched), w.claim("none", unlaunched)
+	spare, waits, stays := w.claim("spare", unlaunched, batch("a")), w.claim("waits", unlaunched, batch("b")), w.claim("stays", unlaunched, batch("b"))
+	for _, c := range []*karpv1.NodeClaim{none, spare, waits, stays} {
+		w.fleet.vanish(c.Name)
+	}
+	for id, batch := range map[string]string{"a-0": "a", "b-0": "b", "b-1": "b"} {
+		add(w.name+id, batch)
+	}
+	for _, c := range []*karpv1.NodeClaim{named, none, spare, waits} {
+		w.delete(c)
+	}
+	w.finish(named, spare)
+	if w.fleet.has(named.Name) || w.fleet.has(w.name+"a-0") {
+		t.Error("S1: an instance is left behind")
+	}
+	listed := w.fleet.listed()
+	w.pass(time.Second, "more lists", func() bool { return w.fleet.listed() > listed+2 })
+	if !w.exists(none) {
+		t.Error("the claim is gone although the instance of it may still show")
+	}
+	if !w.exists(waits) || !w.fleet.has(w.name+"b-0") || !w.fleet.has(w.name+"b-1") {
+		t.Error("an instance has ended that the claim which stays may have got")
+	}
+	w.clock.skipTo(from.Add(time.Second))
+	w.finish(none, waits)
+	if !w.fleet.has(w.name+"b-0") || w.fleet.has(w.name+"b-1") {
+		t.Error("of two instances, the first is the one of the claim that stays")
+	}
+}
+
 // A false NotFound, and even two of them, end nothing.
 func TestAbsenceNeedsProof(t *testing.T) {
 	w := newWorld(t)

@@ -240,14 +240,11 @@ func (r *claims) instanceOf(ctx context.Context, claim *karpv1.NodeClaim) (id st
 			from = after
 		}
 	}
-	if r.Clock.Now().Before(from) {
-		return "", false, nil
-	}
 	ctx, cancel := wait.Timeout(ctx, r.Clock, cloudTimeout)
 	defer cancel()
-	all, err := r.ender.inventory.since(ctx, from)
+	all, err := r.ender.inventory.since(ctx, r.lookFrom(deleted, from))
 	switch {
-	case err != nil && r.Clock.Since(deleted) >= unlaunchedPatience:
+	case err != nil && r.Clock.Since(from) >= unlaunchedPatience:
 		return "", true, nil
 	case err != nil:
 		return "", false, fmt.Errorf("looking for an instance of NodeClaim %s: %w", claim.Name, err)
@@ -257,16 +254,30 @@ func (r *claims) instanceOf(ctx context.Context, claim *karpv1.NodeClaim) (id st
 	if id = all.madeFor(claim); id != "" {
 		return id, true, nil
 	}
-	return r.spareOf(ctx, claim, all)
+	return r.spareOf(ctx, claim, all, !all.begun.Before(from))
+}
+
+// lookFrom is how old the list may be in which an instance of a deleted claim is looked for. That there is none only a list from then on
+// proves; one that is there may be found before, so that it ends even if no process lives until then.
+func (r *claims) lookFrom(deleted, from time.Time) time.Time {
+	now := r.Clock.Now()
+	if !now.Before(from) {
+		return from
+	}
+	if recent := now.Add(-lookEvery); recent.After(deleted) {
+		return recent
+	}
+	return deleted
 }
 
 // spareOf is an instance of the claim's batch that no claim has on record and that none of the batch's claims that stay can be
 // waiting for, or "" for none: when a launch could not be written down, nothing else says whose instance is whose. It is written
-// down before it is ended, so that no two claims end the same one.
-func (r *claims) spareOf(ctx context.Context, claim *karpv1.NodeClaim, all *listing) (id string, known bool, err error) {
+// down before it is ended, so that no two claims end the same one. A list that may not be complete proves nothing, and tells nothing
+// as long as claims that stay may pick by another one.
+func (r *claims) spareOf(ctx context.Context, claim *karpv1.NodeClaim, all *listing, complete bool) (id string, known bool, err error) {
 	free := all.unnamed(cloud.BatchID(claim))
 	if len(free) == 0 {
-		return "", true, nil
+		return "", complete, nil
 	}
 	wait.Lock(r.Clock, &r.sparing)
 	defer r.sparing.Unlock()
@@ -281,12 +292,15 @@ func (r *claims) spareOf(ctx context.Context, claim *karpv1.NodeClaim, all *list
 		case other.Status.ProviderID != "":
 			id, _ := r.InstanceID(other.Status.ProviderID)
 			free = slices.DeleteFunc(free, func(in *cloud.Instance) bool { return in.ID == id })
-		case cloud.BatchID(other) == cloud.BatchID(claim) && (other.DeletionTimestamp.IsZero() || other.Name < claim.Name):
+		case cloud.BatchID(other) != cloud.BatchID(claim):
+		case other.DeletionTimestamp.IsZero() && !complete:
+			return "", false, nil
+		case other.DeletionTimestamp.IsZero() || other.Name < claim.Name:
 			before++
 		}
 	}
 	if before >= len(free) {
-		return "", true, nil
+		return "", complete, nil
 	}
 	return r.assign(ctx, claim, free[before])
 }

@@ -58,6 +58,7 @@ type world struct {
 	clouds     cloud.Fleet
 	instanceID func(string) (string, error)
 	rebooter   cloud.Rebooter
+	launches   drain.Launches
 
 	mu    sync.Mutex
 	gone  []string            // pods in the order in which the kubelet let them go
@@ -138,7 +139,7 @@ func (w *world) start() {
 		w.t.Fatal(err)
 	}
 	d := &drain.Drainer{
-		Client: m.GetClient(), Live: m.GetAPIReader(), Fleet: w.clouds, InstanceID: w.instanceID, Class: w.class, Clock: w.clock, Rebooter: w.rebooter,
+		Client: m.GetClient(), Live: m.GetAPIReader(), Fleet: w.clouds, InstanceID: w.instanceID, Class: w.class, Clock: w.clock, Rebooter: w.rebooter, Launches: w.launches,
 		Recorder: control.NewRecorder(w.events, w.clock.Now), Meter: w.meter, Log: slog.New(slog.NewTextHandler(&lockedWriter{w: w.log, mu: &w.mu}, nil)),
 	}
 	if err := d.Register(m); err != nil {

@@ -28,6 +28,7 @@ type auditor struct {
 	s      *world.Snapshot
 	in     *Input
 	seats  []*seat
+	gone   []*seat // that are removed
 	byNode map[string]*seat
 	faults []string
 
@@ -235,6 +236,7 @@ func (a *auditor) replay(m *Move) {
 			moving[p] = p.Movable
 		}
 		a.byNode[name].pods, a.byNode[name].deleted = nil, true
+		a.gone = append(a.gone, a.byNode[name])
 	}
 	a.seats = slices.DeleteFunc(a.seats, func(s *seat) bool { return s.deleted })
 	at := map[*world.Pod]*seat{}

@@ -83,7 +83,11 @@ func (a *auditor) bootstraps(t world.PodTerm, c *world.Class) bool {
 // spread checks the skew of the domain that a pod is put into, over the nodes that count.
 func (a *auditor) spread(x *world.Spread, c *world.Class, st *seat) {
 	count := map[string]int32{}
-	for _, other := range a.seats {
+	seats := a.seats
+	if x.Key == world.LabelHostname && !x.HonorTaints {
+		seats = slices.Concat(seats, a.gone) // kube-scheduler sees them until they are gone
+	}
+	for _, other := range seats {
 		v, ok := other.labels(x.Key)
 		if !ok || x.Key == world.LabelHostname && other.fresh && !st.fresh && other != st {
 			continue // whether a node that has just been made is there yet is a matter of moments

@@ -36,6 +36,8 @@ type rule struct {
 	skew  int32
 	least int32 // minDomains
 	where *places
+	// lingers says that a node which is removed counts as a domain until it is gone.
+	lingers bool
 	// admits says which nodes count for a spread; nil for all that have the label.
 	admits []bool
 	// selected are the classes that the rule looks for; own those that carry it.
@@ -87,7 +89,7 @@ func (c *domainCounts) learn(cl *world.Class) {
 	for i := range cl.Spread {
 		if s := &cl.Spread[i]; s.Hard {
 			r := c.rule(spreads, cl, s.Key)
-			r.skew, r.least = s.MaxSkew, s.MinDomains
+			r.skew, r.least, r.lingers = s.MaxSkew, s.MinDomains, s.Lingers()
 			if s.Selector.Some && len(s.Selector.Need) > 0 { // an empty selector counts nobody
 				c.mark(r, func(x *world.Class) bool { return x.Namespace == cl.Namespace && s.Selector.Matches(x.Labels) })
 			}
@@ -345,6 +347,7 @@ func (c *domainCounts) try(d *decider, m *Move) (why.Reason, bool) {
 	c.journal = c.journal[:0]
 	for _, i := range m.Remove {
 		c.count(i, d.nodes[i], -1)
+		c.linger(i)
 	}
 	at := make(map[*world.Pod]int32, len(m.Order))
 	for k, n := range m.Add {
@@ -365,6 +368,15 @@ func (c *domainCounts) try(d *decider, m *Move) (why.Reason, bool) {
 		c.add(at[p], p.Class, 1, false)
 	}
 	return why.Reason{}, true
+}
+
+// linger counts a removed node as a domain of the rules that see it until it is gone.
+func (c *domainCounts) linger(node int32) {
+	for _, r := range c.rules {
+		if d := r.domain(node); d >= 0 && r.lingers {
+			c.enter(entry{r: r, domain: d, in: 1})
+		}
+	}
 }
 
 func (c *domainCounts) sit(at map[*world.Pod]int32, pods []*world.Pod, node int32) {

@@ -153,3 +153,27 @@ func FuzzDecide(f *testing.F) {
 		}
 	}))
 }
+
+// A node that is removed is a host that pods are spread over until it is gone: kube-scheduler would bind its pod to no node that has one
+// already, and another node would be launched for it.
+func TestD26_AHostThatIsRemovedCountsForTheSpreadUntilItIsGone(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		honors bool
+		moves  int
+	}{
+		{"taints are ignored", false, 0},
+		{"tainted nodes do not count", true, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			in := pair(1)
+			in.World.Pools[0].Types = in.World.Pools[0].Types[:1] // nothing is cheaper
+			class := in.World.Classes[0]
+			class.Labels = world.NewLabels(map[string]string{"app": "a"})
+			class.Spread = []world.Spread{{Key: world.LabelHostname, MaxSkew: 1, Hard: true, HonorTaints: c.honors, Selector: world.Selector{Some: true, Need: req.NewSet(req.Is("app", "a"))}}}
+			if d := Decide(in, Options{}, noon); len(d.Moves) != c.moves {
+				t.Errorf("%d moves; want %d\n%s", len(d.Moves), c.moves, dump(in, d))
+			}
+		})
+	}
+}

@@ -30,6 +30,8 @@ type group struct {
 	skew  int32
 	least int32 // minDomains
 	topo  *topology
+	// lingers says that a node which is removed counts as a domain until it is gone.
+	lingers bool
 	// selected holds the classes whose pods count; owners those that carry the rule.
 	selected bitset
 	owners   bitset
@@ -68,7 +70,7 @@ func (m *Model) spreadGroup(c *world.Class, s *world.Spread) *group {
 	if s.HonorTaints {
 		tols = c.Tolerations
 	}
-	g := &group{kind: spreadGroup, key: s.Key, hard: true, skew: s.MaxSkew, least: s.MinDomains}
+	g := &group{kind: spreadGroup, key: s.Key, hard: true, skew: s.MaxSkew, least: s.MinDomains, lingers: s.Lingers()}
 	g.topo = m.topology(s.Key, clauses, s.HonorTaints, tols)
 	scope := podScope{selector: s.Selector, namespaces: []string{c.Namespace}}
 	if len(s.Selector.Need) == 0 { // kube-scheduler counts nothing for an empty selector; the node needs the label all the same

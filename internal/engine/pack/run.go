@@ -201,14 +201,17 @@ func (r *run) state(g *group) *groupState {
 	return gs
 }
 
-// forget takes a removed node's pods out of the counts.
+// forget takes a removed node's pods out of the counts. kube-scheduler sees the node for as long as its pods look for another one: it
+// is still a host that pods are spread over, with none of them.
 func (r *run) forget(n int32) {
 	for _, gs := range r.groups {
 		d := gs.g.topo.node[n]
 		if d < 0 {
 			continue
 		}
-		gs.inNodes[d]--
+		if !gs.g.lingers {
+			gs.inNodes[d]--
+		}
 		gone := r.m.nodes[n].load.Active
 		if gs.g.kind != spreadGroup {
 			gone = slices.Concat(gone, r.m.nodes[n].load.Going)

@@ -69,6 +69,10 @@ type Spread struct {
 	HonorTaints   bool
 }
 
+// Lingers says whether a node that is being removed counts as a domain until it is gone: kube-scheduler counts nodes whatever their taints,
+// unless the pod says otherwise, and spreads pods over hosts that have none.
+func (s *Spread) Lingers() bool { return s.Key == LabelHostname && !s.HonorTaints }
+
 // PodTerm ties a pod to, or keeps it from, nodes by the pods that are already in their topology domain.
 type PodTerm struct {
 	Key      string

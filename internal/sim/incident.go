@@ -32,8 +32,8 @@ type effect struct {
 // about is what an effect is about.
 type about struct{ claims, nodes []string }
 
-// strike is something that happens at an effect of the controller: at the worst moment instead of at a time.
-type strike struct {
+// incident is something that happens at an effect of the controller: at the worst moment instead of at a time.
+type incident struct {
 	name        string
 	after, each bool
 	words       []string
@@ -47,7 +47,7 @@ func (w *World) writing(op *kube.Op) effect {
 		name += "/" + op.Subresource
 	}
 	e := effect{name: name, after: op.Done, failed: op.Err != nil}
-	if len(w.strikes) == 0 {
+	if len(w.incidents) == 0 {
 		return e
 	}
 	var claim *karpv1.NodeClaim
@@ -81,7 +81,7 @@ func (w *World) calling(r *http.Request, body []byte, asked *asked) effect {
 	if bytes.Contains(body, []byte("DryRun=true")) {
 		e.name += "/dry-run"
 	}
-	if asked == nil || len(w.strikes) == 0 {
+	if asked == nil || len(w.incidents) == 0 {
 		return e
 	}
 	if asked.action == "CreateFleet" {
@@ -106,9 +106,9 @@ func (p *about) add(claim *karpv1.NodeClaim, node *corev1.Node) {
 	}
 }
 
-// strikeAt does what waits for an effect.
-func (w *World) strikeAt(e effect) {
-	for _, s := range slices.Clone(w.strikes) { // what these do may add more, for later effects
+// happen does what waits for an effect.
+func (w *World) happen(e effect) {
+	for _, s := range slices.Clone(w.incidents) { // what these do may add more, for later effects
 		if s.after != e.after || e.failed {
 			continue
 		}
@@ -116,7 +116,7 @@ func (w *World) strikeAt(e effect) {
 			continue
 		}
 		if !s.each {
-			w.strikes = slices.DeleteFunc(w.strikes, func(x *strike) bool { return x == s })
+			w.incidents = slices.DeleteFunc(w.incidents, func(x *incident) bool { return x == s })
 		}
 		w.note("at %s of %v %v: %s", e.name, e.claims, e.nodes, strings.Join(s.words, " "))
 		w.here = e.about
@@ -146,12 +146,12 @@ func readWhen(args []string) (func(*World) error, error) {
 		return nil, err
 	}
 	return func(w *World) error {
-		w.strikes = append(w.strikes, &strike{args[1], args[0] == "after", each, args[2:], then.do})
+		w.incidents = append(w.incidents, &incident{args[1], args[0] == "after", each, args[2:], then.do})
 		return nil
 	}, nil
 }
 
-// among are those that a strike is about, or all if it is about none of them.
+// among are those that an incident is about, or all if it is about none of them.
 func among(all, here []string) []string {
 	var both []string
 	for _, name := range all {
@@ -165,7 +165,7 @@ func among(all, here []string) []string {
 	return all
 }
 
-// bind has kube-scheduler send a pod to a node of the cluster, at a strike although the node may have been tainted a moment ago.
+// bind has kube-scheduler send a pod to a node of the cluster, at an incident although the node may have been tainted a moment ago.
 func (w *World) bind() error {
 	var names []string
 	w.server.Each(&corev1.Node{}, func(o client.Object) {
