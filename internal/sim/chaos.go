@@ -114,9 +114,9 @@ func Worst(seed uint64) *Plan {
 	return p
 }
 
-// Crashing is a plan in which the controller crashes at effects of a busy day, such as "17 before" or "3 after".
+// Crashing is a plan in which the controller crashes at effects of a quiet day, such as "17 before" or "3 after".
 func Crashing(seed uint64, crashes ...string) *Plan {
-	p := busyDay(seed)
+	p := quietDay(seed)
 	for _, c := range crashes {
 		p.add(0, "crash-at %s", c)
 	}
@@ -124,22 +124,20 @@ func Crashing(seed uint64, crashes ...string) *Plan {
 	return p
 }
 
-// busyDay is a short plan with everything that the controller does, for a few nodes, in which nothing goes wrong but what is drawn: a batch is
-// launched, nodes are emptied, images change, nodes expire, and one is deleted, taken back or lost.
-func busyDay(seed uint64) *Plan {
+// quietDay is a plan in which workloads come and shrink, images change and a node is deleted, and nothing goes wrong.
+func quietDay(seed uint64) *Plan {
 	r := rand.New(rand.NewPCG(seed, 4))
-	pick := func(of ...string) string { return of[r.IntN(len(of))] }
 	p := &Plan{Seed: seed}
-	p.add(0, "pool default cpu=128 budget=2 after=20s%s%s", pick("", " capacity=spot", " capacity=spot"), pick("", " expire=4m"))
-	p.add(0, "app small %d 1 1Gi pdb=1", 2+r.IntN(3))
-	p.add(0, "app large %d 12 20Gi", 2+r.IntN(2))
-	p.add(80*time.Second, "scale large 1")
-	p.add(150*time.Second, "drift")
-	p.add(200*time.Second, "expire default never")
-	p.add(220*time.Second, "scale large 2")
-	p.add(280*time.Second, "%s", pick("delete nodeclaim", "delete node", "notice", "notice", "kill"))
-	p.add(360*time.Second, "calm")
-	p.add(360*time.Second+settleLength, "end")
+	p.add(0, "pool default cpu=64 budget=2 after=30s")
+	for i, cpu := range []string{"500m", "1", "2"} {
+		p.add(0, "app web%d %d %s 1Gi pdb=2", i, 2+r.IntN(5), cpu)
+	}
+	p.add(4*time.Minute, "scale web0 1")
+	p.add(4*time.Minute, "scale web2 %d", r.IntN(3))
+	p.add(10*time.Minute, "drift")
+	p.add(16*time.Minute, "delete nodeclaim")
+	p.add(18*time.Minute, "calm")
+	p.add(18*time.Minute+settleLength, "end")
 	return p
 }
 
