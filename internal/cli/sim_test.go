@@ -34,7 +34,7 @@ func TestSim_BadInput(t *testing.T) {
 		"0s fault drop ec2:CreateFleet 120%\n":  "bad.plan:1: \"120%\" is no share such as 20%",
 		"0s fault melt ec2:CreateFleet 20%\n":   "bad.plan:1: fault: kind \"melt\" is not error",
 		"0s crash-at 0 before\n":                "bad.plan:1: \"0 before\" is no number from 1 on with before or after",
-		"0s watch drop Node\n":                  "bad.plan:1: \"drop\" is neither relist nor repeat",
+		"0s watch drop Node\n":                  "bad.plan:1: \"drop\" is not relist, repeat or hold",
 		"1m crash\n":                            "the last line must say when it ends, such as: 50m end",
 		"0s crash now\n5m end\n":                "bad.plan:1: \"now\" is too much",
 		"0s app web three 500m 1Gi\n5m end\n":   "bad.plan:1: replicas: \"three\" is no whole number",
