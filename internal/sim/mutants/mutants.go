@@ -150,7 +150,7 @@ var Mutants = []Mutant{
 		return nil
 	}
 `}},
-		small + "5m drift\n25m calm\n62m end\n",
+		"seed 5\n0s pool default budget=1 after=30s nodes=11\n0s app web 10 3 6Gi pdb=2\n5m drift\n5m1s crash\n5m3s crash\n5m6s crash\n5m10s crash\n5m20s crash\n5m30s crash\n6m crash\n20m calm\n85m end\n",
 	},
 	{
 		"interrupted-move-forgotten", "a move that a crash has cut short leaves its nodes tainted for ever (core#1448)",
@@ -209,9 +209,6 @@ var Mutants = []Mutant{
 		alone + "0s poison\n5m scale web 9\n10m calm\n20m end\n",
 	},
 }
-
-// Open are the mutants whose plans have not been seen to find them yet. They are played only if they are named.
-var Open = []string{"unlaunched-forgotten", "cached-collection", "finalizer-after-launch", "one-not-found"}
 
 // Overlay writes changed copies of the product's files into a folder, and what go build -overlay needs; it returns the path of that.
 // root is where the module is. A text that is not there exactly once is an error: the product has changed, and so must the mutant.

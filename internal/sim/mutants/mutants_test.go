@@ -25,7 +25,7 @@ var (
 	part   = flag.Int("part", 0, "which part of the mutants is played")
 	parts  = flag.Int("parts", 1, "how many parts there are")
 	shrink = flag.Int("shrink", 0, "how many plays are spent on a shorter plan where a seed has found a mutant")
-	most   = flag.Uint64("seeds", 25, "how many seeds a mutant is looked for in, after its plan")
+	most   = flag.Uint64("seeds", 3, "how many seeds a mutant is looked for in, after its plan")
 )
 
 // inside is set in the program that is built with the overlay.
@@ -94,10 +94,6 @@ func TestInside(t *testing.T) {
 			continue
 		}
 		if *only != "" && !slices.Contains(strings.Split(*only, ","), m.Name) {
-			continue
-		}
-		if slices.Contains(Open, m.Name) && *only == "" {
-			t.Logf("%-28s open", m.Name)
 			continue
 		}
 		played++
