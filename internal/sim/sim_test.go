@@ -17,7 +17,7 @@ import (
 var (
 	from       = flag.Uint64("from", 0, "the first seed of TestSeeds")
 	crashes    = flag.Int("crashes", 40, "how often TestT2 crashes the controller")
-	launches   = flag.Int("launches", 0, "how many instances TestT3 launches")
+	launches   = flag.Int("launches", 200, "how many instances TestT3 launches")
 	worstSeeds = flag.Int("worst", 0, "how many seeds TestWorst plays")
 	atRest     = flag.Bool("rest", false, "whether TestSeeds also looks for empty nodes in the end")
 	twice      = flag.Uint64("twice", 20, "how many seeds TestT29 plays twice")
@@ -115,9 +115,6 @@ func TestT2_CrashPoints(t *testing.T) {
 
 // TestT3_Launches has calls that launch and end instances be carried out and not answered.
 func TestT3_Launches(t *testing.T) {
-	if *launches == 0 {
-		t.Skip("-launches 200 plays one of its clusters; make sim plays it")
-	}
 	const nodes, times = 40, 5
 	var made, claimed, broken atomic.Int64
 	each((*launches+nodes*times-1)/(nodes*times), func(i int) {
