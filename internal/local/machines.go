@@ -284,6 +284,7 @@ func (k kubelets) Join(ctx context.Context, node *corev1.Node) error {
 }
 
 // Leave implements infra.Nodes.
-func (k kubelets) Leave(ctx context.Context, name, providerID string) error {
-	return k.n.remove(ctx, &simaws.Instance{NodeName: name, ProviderID: providerID})
+func (k kubelets) Leave(_ context.Context, name, providerID string) error {
+	k.n.Left(simaws.Instance{NodeName: name, ProviderID: providerID}, "terminated")
+	return nil
 }

@@ -27,6 +27,10 @@ const (
 	nodeRetriesSilent = 4
 	// nodeLastTries is how long the end may be held up for nodes that have just come or gone.
 	nodeLastTries = 3 * time.Second
+	// nodeGone is how often it is looked whether the Node object of an instance that is no more is gone, and nodeSilent how long it may
+	// be there before it is shown as one whose kubelet does not report.
+	nodeGone   = 500 * time.Millisecond
+	nodeSilent = 5 * time.Second
 )
 
 // shutdownTaint is what the cloud controller puts on nodes whose instance is stopped but exists.
@@ -41,6 +45,7 @@ type instanceEvent struct {
 	instance simaws.Instance
 	// left is why the instance is no longer in the cluster; empty while it is.
 	left string
+	at   time.Time
 }
 
 // nodeKeeper does what kubelets at their start and the cloud controller at an instance's end do: it makes and removes
@@ -66,10 +71,10 @@ func newNodeKeeper(kube client.Client, cluster string, tell func(string, ...any)
 }
 
 // Joined notes that an instance's kubelet has come up.
-func (n *nodeKeeper) Joined(m simaws.Instance) { n.note(instanceEvent{instance: m}) }
+func (n *nodeKeeper) Joined(m simaws.Instance) { n.note(instanceEvent{m, "", time.Now()}) }
 
 // Left notes that an instance has stopped or ended.
-func (n *nodeKeeper) Left(m simaws.Instance, reason string) { n.note(instanceEvent{m, reason}) }
+func (n *nodeKeeper) Left(m simaws.Instance, reason string) { n.note(instanceEvent{m, reason, time.Now()}) }
 
 // note puts the work aside: the AWS simulator waits for its watcher, and must not wait for the API server.
 func (n *nodeKeeper) note(event instanceEvent) {
@@ -110,6 +115,7 @@ func (n *nodeKeeper) handle(ctx context.Context, id string) {
 	if !ok {
 		return
 	}
+	var again time.Duration
 	var err error
 	switch {
 	case event.instance.Node.ClusterName != n.cluster && event.left == "":
@@ -120,7 +126,7 @@ func (n *nodeKeeper) handle(ctx context.Context, id string) {
 	case event.left == "rebooting":
 		err = n.switchOff(ctx, &event.instance, false)
 	default:
-		err = n.remove(ctx, &event.instance)
+		again, err = n.remove(ctx, &event.instance, event.at)
 	}
 	if err != nil && ctx.Err() == nil {
 		if n.queue.NumRequeues(id) == nodeRetriesSilent {
@@ -130,6 +136,10 @@ func (n *nodeKeeper) handle(ctx context.Context, id string) {
 		return
 	}
 	n.queue.Forget(id)
+	if again > 0 {
+		n.queue.AddAfter(id, again)
+		return
+	}
 	n.mu.Lock()
 	if n.latest[id].left == event.left {
 		delete(n.latest, id)
@@ -247,26 +257,32 @@ func (n *nodeKeeper) switchOff(ctx context.Context, m *simaws.Instance, kept boo
 	return nil
 }
 
-// remove deletes the Node object of an instance that is no more, and the pods that were on it: nothing is left that
-// could end them in order.
-func (n *nodeKeeper) remove(ctx context.Context, m *simaws.Instance) error {
+// remove deletes the Node object of an instance that is no more, unless somebody else does, and when it is gone the pods that were on it:
+// nothing is left that could end them in order. again is when to look whether it is gone.
+func (n *nodeKeeper) remove(ctx context.Context, m *simaws.Instance, left time.Time) (again time.Duration, err error) {
+	node := &corev1.Node{}
+	switch err := n.kube.Get(ctx, client.ObjectKey{Name: m.NodeName}, node); {
+	case apierrors.IsNotFound(err):
+		n.tell("node %s deleted: %s", m.NodeName, describe(m))
+		return 0, n.removePods(ctx, m.NodeName)
+	case err != nil:
+		return 0, fmt.Errorf("reading node %s: %w", m.NodeName, err)
+	case node.Spec.ProviderID != m.ProviderID:
+		return 0, nil
+	}
+	leaving := !node.DeletionTimestamp.IsZero()
+	if leaving && time.Since(left) < nodeSilent {
+		return nodeGone, nil
+	}
 	if err := n.switchOff(ctx, m, false); err != nil {
-		return err
+		return 0, err
 	}
-	node, err := n.own(ctx, m)
-	if err != nil || node == nil {
-		return err
-	}
-	if err := n.removePods(ctx, m.NodeName); err != nil {
-		return err
-	}
-	if node.DeletionTimestamp.IsZero() {
+	if !leaving {
 		if err := n.kube.Delete(ctx, node, client.Preconditions{UID: &node.UID}); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("deleting node %s: %w", m.NodeName, err)
+			return 0, fmt.Errorf("deleting node %s: %w", m.NodeName, err)
 		}
 	}
-	n.tell("node %s deleted: %s", m.NodeName, describe(m))
-	return nil
+	return nodeGone, nil
 }
 
 func (n *nodeKeeper) removePods(ctx context.Context, node string) error {

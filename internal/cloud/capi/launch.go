@@ -317,10 +317,11 @@ func (p *Provider) raise(ctx context.Context, k key, batch string, claims []*kar
 				fresh = append(fresh, claim)
 			}
 		}
-		spares, err := p.certain(ctx, &next.record, next.spares(machines), len(fresh))
+		spares, err := p.certain(ctx, &next.record, next.skim(machines), len(fresh))
 		if err != nil {
 			return next, err
 		}
+		spares = slices.DeleteFunc(spares, next.withhold) // what the cache did not show yet
 		limits, err := limitsOf(o)
 		if err != nil {
 			return next, err

@@ -36,6 +36,9 @@ type record struct {
 	Ending []string `json:"ending,omitempty"`
 	// Others are Machines that were there before, which no claim may have.
 	Others []string `json:"others,omitempty"`
+	// Surplus are Machines that had an instance before the youngest claim was there, and that no claim waited for: their nodes may be older
+	// than any claim to come, so none may have them.
+	Surplus []string `json:"surplus,omitempty"`
 	// Paused says that it is Karpenter that has paused the MachineDeployment, for as long as one of its MachineSets is scaled.
 	Paused bool `json:"paused,omitempty"`
 }
@@ -67,7 +70,7 @@ func recordOf(o *kinds.Scalable) (r record, known bool, err error) {
 
 func (r *record) clone() record {
 	out := *r
-	out.Launching, out.Ending, out.Others = slices.Clone(r.Launching), slices.Clone(r.Ending), slices.Clone(r.Others)
+	out.Launching, out.Ending, out.Others, out.Surplus = slices.Clone(r.Launching), slices.Clone(r.Ending), slices.Clone(r.Others), slices.Clone(r.Surplus)
 	return out
 }
 
@@ -98,6 +101,11 @@ func (r *record) unassigned() (n int) {
 
 // free says whether a claim may be given a Machine.
 func (r *record) free(m *kinds.Machine) bool {
+	return r.idle(m) && !slices.Contains(r.Surplus, m.Name)
+}
+
+// idle says whether no claim has a Machine that is not of others and not being deleted.
+func (r *record) idle(m *kinds.Machine) bool {
 	_, marked := m.Annotations[kinds.DeleteMachineAnnotation]
 	return m.DeletionTimestamp.IsZero() && !marked && m.Annotations[v1alpha1.ClaimUIDAnnotationKey] == "" &&
 		!slices.Contains(r.Others, m.Name) && !slices.Contains(r.Ending, m.Name) && !r.assigned(m.Name)
@@ -120,7 +128,7 @@ func (r *record) held(machines []*kinds.Machine) int {
 func (r *record) spares(machines []*kinds.Machine) (out []*kinds.Machine) {
 	left := r.Machines - r.held(machines)
 	for i := len(machines) - 1; i >= 0 && left > 0; i-- {
-		if r.free(machines[i]) {
+		if r.idle(machines[i]) {
 			out = append(out, machines[i])
 			left--
 		}
@@ -135,6 +143,34 @@ func (r *record) adjust(now int32, machines []*kinds.Machine) {
 		r.Machines -= min(lowered, missing)
 	}
 	r.Replicas = now
+}
+
+// skim notes which of the Machines that nobody waits for have an instance already, and returns the others, which claims may be given.
+func (r *record) skim(machines []*kinds.Machine) (fresh []*kinds.Machine) {
+	r.Surplus = slices.DeleteFunc(r.Surplus, func(name string) bool {
+		return !slices.ContainsFunc(machines, func(m *kinds.Machine) bool { return m.Name == name })
+	})
+	left, waiting := r.Machines-r.held(machines), r.unassigned()
+	for _, m := range machines { // oldest first, as they are given to those that wait
+		switch {
+		case !r.free(m):
+		case waiting > 0:
+			waiting--
+		case !r.withhold(m) && left > 0:
+			fresh = append(fresh, m)
+			left--
+		}
+	}
+	return fresh
+}
+
+// withhold notes a Machine that has an instance as one that no claim to come may have, and says whether it has.
+func (r *record) withhold(m *kinds.Machine) bool {
+	if m.Spec.ProviderID == "" {
+		return false
+	}
+	r.Surplus = append(r.Surplus, m.Name)
+	return true
 }
 
 // raise notes claims that replicas are raised for, and returns by how many: fewer than there are claims if spares can be had.

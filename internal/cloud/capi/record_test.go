@@ -24,7 +24,8 @@ func machine(name, uid string) *kinds.Machine {
 }
 
 // TestCAPI_RecordKeepsCount plays raising, Machines being made, given away, deleted by us and by others, and lowering, in any order: the
-// replicas are always those of others and one for each claim that has or waits for a Machine, and no Machine has two claims.
+// replicas are always those of others and one for each claim that has or waits for a Machine, no Machine has two claims, and no claim
+// a Machine whose instance was there before it.
 func TestCAPI_RecordKeepsCount(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		others := rapid.IntRange(0, 3).Draw(t, "others")
@@ -42,13 +43,14 @@ func TestCAPI_RecordKeepsCount(t *testing.T) {
 			}
 		}
 		claims := 0
+		joined := map[string]int{} // how many claims there were when a Machine got its instance
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
-			switch rapid.IntRange(0, 4).Draw(t, "step") {
+			switch rapid.IntRange(0, 5).Draw(t, "step") {
 			case 0: // launch
 				claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("c-", claims), UID: types.UID(fmt.Sprint("u-", claims))}}
 				claims++
 				r.adjust(int32(replicas), machines)
-				replicas += r.raise([]*karpv1.NodeClaim{claim}, r.spares(machines), time.Unix(0, 0))
+				replicas += r.raise([]*karpv1.NodeClaim{claim}, r.skim(machines), time.Unix(0, 0))
 			case 1:
 				made()
 			case 2: // settle
@@ -79,6 +81,11 @@ func TestCAPI_RecordKeepsCount(t *testing.T) {
 				if i := slices.IndexFunc(machines, func(m *kinds.Machine) bool { return m.Annotations[v1alpha1.ClaimUIDAnnotationKey] != "" }); i >= 0 {
 					machines = slices.Delete(machines, i, i+1)
 				}
+			case 5: // the infrastructure provider makes an instance
+				if i := slices.IndexFunc(machines, func(m *kinds.Machine) bool { return m.Spec.ProviderID == "" }); i >= 0 {
+					machines[i].Spec.ProviderID = "p://" + machines[i].Name
+					joined[machines[i].Name] = claims
+				}
 			}
 			if replicas != others+r.Machines {
 				t.Fatalf("%d replicas: %d of others, and %d", replicas, others, r.Machines)
@@ -93,6 +100,10 @@ func TestCAPI_RecordKeepsCount(t *testing.T) {
 					t.Fatalf("claim %s has two Machines, or one of others", uid)
 				}
 				seen[uid] = true
+				var number int
+				if _, err := fmt.Sscanf(uid, "u-%d", &number); err == nil && m.Spec.ProviderID != "" && joined[m.Name] <= number {
+					t.Fatalf("claim %s has Machine %s, whose instance is older than the claim", uid, m.Name)
+				}
 			}
 		}
 	})
