@@ -161,6 +161,7 @@ func (h *hub) setNodes(v *state.View, c *change) {
 		if err != nil {
 			continue // numbers and names only: cannot happen
 		}
+		node.PodRows = nil // they are in data, and most of what there is to keep
 		if have == nil || !bytes.Equal(have.data, data) {
 			c.keys = append(c.keys, key)
 		}
