@@ -51,7 +51,7 @@ func TestFreshCopies(t *testing.T) {
 
 func generate(t *testing.T, args ...string) {
 	t.Helper()
-	cmd := exec.Command("go", append([]string{"tool", "-modfile=tools/tools.mod", "controller-gen"}, args...)...)
+	cmd := exec.Command("go", append([]string{"run", "-modfile=tools/tools.mod", "sigs.k8s.io/controller-tools/cmd/controller-gen"}, args...)...)
 	cmd.Dir = filepath.Join("..", "..")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("controller-gen: %v\n%s", err, out)
