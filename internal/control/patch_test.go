@@ -41,12 +41,18 @@ func TestPatch_SaysWhatAWholePatchSays(t *testing.T) {
 			c.Status.Capacity = corev1.ResourceList{"cpu": resource.MustParse("4000m"), "memory": resource.MustParse("2Gi"), "pods": resource.MustParse("10")}
 		},
 		"the time within a second": func(c *karpv1.NodeClaim) { c.CreationTimestamp = metav1.NewTime(at.Add(time.Millisecond)) },
-		"a pointer":                func(c *karpv1.NodeClaim) { c.Spec.NodeClassRef = &karpv1.NodeClassReference{Kind: "EC2NodeClass", Name: "b"} },
-		"no pointer":               func(c *karpv1.NodeClaim) { c.Spec.TerminationGracePeriod = nil },
-		"a duration":               func(c *karpv1.NodeClaim) { c.Spec.TerminationGracePeriod = &karpv1.Duration{Duration: time.Hour} },
-		"requests":                 func(c *karpv1.NodeClaim) { c.Spec.Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse("1")} },
-		"another condition":        func(c *karpv1.NodeClaim) { c.StatusConditions().SetFalse(karpv1.ConditionLaunched, "No", "<why & what>", at) },
-		"several parts":      func(c *karpv1.NodeClaim) { c.Status.NodeName = "node"; c.Spec.Requirements = nil; c.Labels = nil },
+		"a pointer": func(c *karpv1.NodeClaim) {
+			c.Spec.NodeClassRef = &karpv1.NodeClassReference{Kind: "EC2NodeClass", Name: "b"}
+		},
+		"no pointer": func(c *karpv1.NodeClaim) { c.Spec.TerminationGracePeriod = nil },
+		"a duration": func(c *karpv1.NodeClaim) { c.Spec.TerminationGracePeriod = &karpv1.Duration{Duration: time.Hour} },
+		"requests": func(c *karpv1.NodeClaim) {
+			c.Spec.Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse("1")}
+		},
+		"another condition": func(c *karpv1.NodeClaim) {
+			c.StatusConditions().SetFalse(karpv1.ConditionLaunched, "No", "<why & what>", at)
+		},
+		"several parts": func(c *karpv1.NodeClaim) { c.Status.NodeName = "node"; c.Spec.Requirements = nil; c.Labels = nil },
 	} {
 		now := before.DeepCopy()
 		change(now)
