@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 	"sync"
@@ -135,11 +136,11 @@ func compareMaps(was, is reflect.Value) (map[string]any, error) {
 
 // compareJSON is a patch of a value, and whether it says anything.
 func compareJSON(was, is reflect.Value, added bool) (patch any, differs bool, err error) {
-	now, err := json.Marshal(is.Interface())
+	now, err := json.Marshal(pointed(is))
 	if err != nil || added {
 		return json.RawMessage(now), true, err
 	}
-	before, err := json.Marshal(was.Interface())
+	before, err := json.Marshal(pointed(was))
 	switch {
 	case err != nil || bytes.Equal(before, now):
 		return nil, false, err
@@ -163,15 +164,23 @@ func same(a, b reflect.Value) bool {
 		if a.Pointer() == b.Pointer() {
 			return true
 		}
+		if a.Type() == labels { // and annotations, of which there are many
+			return maps.Equal(a.Interface().(map[string]string), b.Interface().(map[string]string))
+		}
 	case reflect.Slice:
 		if a.Len() == b.Len() && a.Pointer() == b.Pointer() {
 			return true
 		}
 	}
-	if a.CanAddr() && b.CanAddr() { // makes no copy
-		return equality.Semantic.DeepEqual(a.Addr().Interface(), b.Addr().Interface())
+	return equality.Semantic.DeepEqual(pointed(a), pointed(b))
+}
+
+// pointed is a value, by a pointer to it if it is part of something: that makes no copy, and finds all its methods.
+func pointed(v reflect.Value) any {
+	if v.CanAddr() {
+		return v.Addr().Interface()
 	}
-	return equality.Semantic.DeepEqual(a.Interface(), b.Interface())
+	return v.Interface()
 }
 
 // member is a field of a struct as encoding/json sees it.
@@ -185,7 +194,7 @@ type member struct {
 // absent says whether a value of the field is left out.
 func (m member) absent(v reflect.Value) bool {
 	if m.omitZero {
-		if z, ok := v.Interface().(interface{ IsZero() bool }); ok && z.IsZero() || !ok && v.IsZero() {
+		if z, ok := pointed(v).(interface{ IsZero() bool }); ok && z.IsZero() || !ok && v.IsZero() {
 			return true
 		}
 	}
@@ -202,6 +211,7 @@ func (m member) absent(v reflect.Value) bool {
 }
 
 var (
+	labels   = reflect.TypeFor[map[string]string]()
 	marshals = reflect.TypeFor[json.Marshaler]()
 	members  sync.Map // of []member, by type
 	ownForm  sync.Map // of bool, by type
