@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,22 +16,20 @@ type Clock = clock.WithTicker
 // meanwhile. obj then holds what the API server has. written is false when there was nothing to write, and when the
 // object has changed or gone: whoever did that has caused the next look at it.
 func Patch(ctx context.Context, c client.Client, obj, before client.Object) (written bool, err error) {
-	if equality.Semantic.DeepEqual(obj, before) {
+	patch := newChanges(before, obj)
+	if !patch.differ && patch.err == nil {
 		return false, nil
 	}
-	return settle(c.Patch(ctx, obj, changes{before}), "writing", obj)
+	return settle(c.Patch(ctx, obj, patch), "writing", obj)
 }
 
 // PatchStatus is Patch for the status of an object.
 func PatchStatus(ctx context.Context, c client.Client, obj, before client.Object) (written bool, err error) {
-	if equality.Semantic.DeepEqual(obj, before) {
+	patch := newChanges(before, obj)
+	if !patch.differ && patch.err == nil {
 		return false, nil
 	}
-	return settle(c.Status().Patch(ctx, obj, changes{before}), "writing the status of", obj)
-}
-
-func locked(before client.Object) client.Patch {
-	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	return settle(c.Status().Patch(ctx, obj, patch), "writing the status of", obj)
 }
 
 func settle(err error, verb string, obj client.Object) (bool, error) {

@@ -178,9 +178,9 @@ func TestRecordingsAreBounded(t *testing.T) {
 func TestRecordingsHoldOnToFewOldObjects(t *testing.T) {
 	r := records{keep: 20}
 	for i := range 20 {
-		r.list = append(r.list, &record{Moment: Moment{View: emptyView(uint64(i) * 1_000_000)}, objects: 4_000})
+		r.list = append(r.list, &record{Moment: Moment{View: emptyView(uint64(i) * 1_000_000)}, objects: maxOutdated})
 	}
-	if got := r.outdated(); got != 19*4_000 {
+	if got := r.outdated(); got != 19*maxOutdated {
 		t.Errorf("%d outdated objects", got)
 	}
 	l := newLedger(10)

@@ -13,8 +13,8 @@ const (
 	// DefaultRecordings is how many decisions can be made again.
 	DefaultRecordings = 20
 	// maxOutdated bounds how many objects recordings keep in memory that the cluster has changed or deleted since, besides those of
-	// the newest recording: at about 3 KiB each some 12 MiB. Where more change, fewer recordings are kept.
-	maxOutdated = 4_000
+	// the newest recording: at about 3 KiB each some 6 MiB. Where more change, fewer recordings are kept.
+	maxOutdated = 2_000
 )
 
 // Moment is what a decision was made from, and what it was. A recording holds on to the view, which shares with later ones what

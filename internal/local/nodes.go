@@ -74,7 +74,9 @@ func newNodeKeeper(kube client.Client, cluster string, tell func(string, ...any)
 func (n *nodeKeeper) Joined(m simaws.Instance) { n.note(instanceEvent{m, "", time.Now()}) }
 
 // Left notes that an instance has stopped or ended.
-func (n *nodeKeeper) Left(m simaws.Instance, reason string) { n.note(instanceEvent{m, reason, time.Now()}) }
+func (n *nodeKeeper) Left(m simaws.Instance, reason string) {
+	n.note(instanceEvent{m, reason, time.Now()})
+}
 
 // note puts the work aside: the AWS simulator waits for its watcher, and must not wait for the API server.
 func (n *nodeKeeper) note(event instanceEvent) {

@@ -173,15 +173,18 @@ func (w *World) schedule() error {
 	}
 	var nodes []*corev1.Node
 	w.server.Each(&corev1.Node{}, func(o client.Object) { nodes = append(nodes, o.(*corev1.Node)) })
+	nowhere := map[string]bool{} // workloads whose pods, which are alike, have no node that can take one: binding others makes no room
 	for _, pod := range pending {
 		var can []string
 		asks := w.pods.needs[pod.UID]
+		app := pod.Labels["app"]
 		for _, node := range nodes {
-			if fits(pod, asks, node, w.pods.used[node.Name]) {
+			if !nowhere[app] && fits(pod, asks, node, w.pods.used[node.Name]) {
 				can = append(can, node.Name)
 			}
 		}
 		if len(can) == 0 {
+			nowhere[app] = app != ""
 			if err := w.refuse(ctx, pod); err != nil {
 				return err
 			}

@@ -16,12 +16,12 @@ import (
 
 var (
 	from       = flag.Uint64("from", 0, "the first seed of TestSeeds")
-	crashes    = flag.Int("crashes", 40, "how often TestT2 crashes the controller")
+	crashes    = flag.Int("crashes", 1060, "how often TestT2 crashes the controller")
 	launches   = flag.Int("launches", 200, "how many instances TestT3 launches")
 	worstSeeds = flag.Int("worst", 0, "how many seeds TestWorst plays")
 	atRest     = flag.Bool("rest", false, "whether TestSeeds also looks for empty nodes in the end")
 	twice      = flag.Uint64("twice", 20, "how many seeds TestT29 plays twice")
-	seeds      = flag.Uint64("seeds", 12, "how many seeds TestSeeds plays")
+	seeds      = flag.Uint64("seeds", 200, "how many seeds TestSeeds plays")
 )
 
 func TestMain(m *testing.M) {

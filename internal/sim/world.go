@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	sdkaws "github.com/aws/aws-sdk-go-v2/aws"
@@ -133,6 +134,9 @@ func NewWorld(seed uint64, history io.Writer) (*World, error) {
 	return newWorld(seed, history, sold)
 }
 
+// scheme has the kinds that there are.
+var scheme = sync.OnceValues(func() (*runtime.Scheme, error) { return operator.NewScheme(aws.Kind()) })
+
 // newWorld makes a cluster whose AWS has these instance types.
 func newWorld(seed uint64, history io.Writer, sold *catalog.Catalog) (*World, error) {
 	w := &World{types: sold, Seed: seed, draw: rand.New(rand.NewPCG(seed, 1)), history: history, api: map[string]float64{}, copies: 1, lost: map[types.UID]time.Time{}, pods: newTally(), rules: newRules()}
@@ -147,7 +151,7 @@ func newWorld(seed uint64, history io.Writer, sold *catalog.Catalog) (*World, er
 		}}))
 	}
 	var err error
-	if w.scheme, err = operator.NewScheme(aws.Kind()); err != nil {
+	if w.scheme, err = scheme(); err != nil {
 		return nil, fmt.Errorf("making a world: %w", err)
 	}
 	w.server = kube.NewServer(w.scheme, func() time.Time { return w.loop.now }, kube.Seed(seed), kube.WithoutValidation())
@@ -155,7 +159,7 @@ func newWorld(seed uint64, history io.Writer, sold *catalog.Catalog) (*World, er
 	w.kubelet, w.scheduler, w.owner = w.server.Client("kubelet"), w.server.Client("kube-scheduler"), w.server.Client("user")
 	w.aws, err = simaws.New(simaws.Options{
 		Catalog: w.types,
-		Clock:   simClock{w.loop, nil}, Seed: seed, Region: region, OnCall: w.called, Watcher: (*kubelets)(w), SteadySpot: true, Queue: clusterName, KubernetesVersions: []string{"1.37"},
+		Clock:   simClock{w.loop, nil}, Seed: seed, Region: region, OnCall: w.called, Watcher: (*kubelets)(w), SteadySpot: true, Brief: true, Queue: clusterName, KubernetesVersions: []string{"1.37"},
 		Clusters: []simaws.Cluster{{Name: clusterName, Version: "1.37", Endpoint: "https://sim.local"}},
 	})
 	if err != nil {

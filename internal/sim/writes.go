@@ -114,6 +114,9 @@ func (w *rules) moveEnds(claim *karpv1.NodeClaim) {
 	if node == nil || node.DeletionTimestamp != nil {
 		return // somebody else has had it removed meanwhile
 	}
+	if w.killed[instanceOf(claim)] {
+		return // its instance goes, whatever replaces it
+	}
 	move := map[string]string{}
 	for _, field := range strings.Fields(claim.Annotations[karpv1.MoveAnnotationKey]) {
 		key, value, _ := strings.Cut(field, "=")

@@ -33,6 +33,7 @@ func (m *Mirror) putBudget(p *policyv1.PodDisruptionBudget) {
 	b := budget{p, s, fullyBlocking(p), alwaysAllows(p)}
 	m.setBudget(p, &b)
 	if !known || old.full != b.full || old.always != b.always || string(old.selector.Need.AppendKey(nil)) != string(s.Need.AppendKey(nil)) || old.selector.Some != s.Some {
+		m.cover = nil
 		m.queueSpace(toworld.Space(p))
 	}
 }
@@ -41,6 +42,7 @@ func (m *Mirror) dropBudget(p *policyv1.PodDisruptionBudget) {
 	if old, known := m.findBudget(p); known && sameUID(old.obj, p) {
 		m.problem("PodDisruptionBudget", spaced(p), "", nil)
 		m.setBudget(p, nil)
+		m.cover = nil
 		m.queueSpace(toworld.Space(p))
 	}
 }

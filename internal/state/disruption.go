@@ -198,7 +198,7 @@ func (r *disruptionReader) quiet(n *Node) (ok bool, notYet string) {
 		return false, ""
 	}
 	wait := *p.Object.Spec.Disruption.ConsolidateAfter.Duration
-	since := r.stirred(n)
+	since := n.Stirred()
 	if left := since.Add(wait).Sub(r.now); left > 0 {
 		return false, fmt.Sprintf("it has been quiet for %s of the %s that pool %s waits (consolidateAfter): %s left",
 			words(r.now.Sub(since)), words(wait), n.World.Pool, words(left))
@@ -209,14 +209,16 @@ func (r *disruptionReader) quiet(n *Node) (ok bool, notYet string) {
 	return false, "nothing says since when it has been quiet: its claim has no condition " + v1.ConditionConsolidatable
 }
 
-// Stirred is when a pod last came to a node of a claim, finished there or was told to leave, or when the node was initialized.
-func (n *Node) Stirred() time.Time { return (&disruptionReader{}).stirred(n) }
-
 func words(d time.Duration) string { return max(d, 0).Round(time.Second).String() }
 
-// stirred is when a pod that is no daemon last came to the node, finished or was told to leave, or when the node was initialized
-// if none did since.
-func (r *disruptionReader) stirred(n *Node) time.Time {
+// Stirred is when a pod that is no daemon last came to a node of a claim, finished there or was told to leave, or when the node was
+// initialized if none did since.
+func (n *Node) Stirred() time.Time {
+	n.stirredOnce.Do(func() { n.stirred = n.lastStir() })
+	return n.stirred
+}
+
+func (n *Node) lastStir() time.Time {
 	last := n.Claim.Status.LastPodEventTime.Time
 	if c := condition(n.Claim, v1.ConditionInitialized); c != nil && c.Status == "True" && c.LastTransitionTime.After(last) {
 		last = c.LastTransitionTime.Time

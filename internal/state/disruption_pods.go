@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,40 +22,69 @@ import (
 // disruptedTaint is what a node gets that is to go. Pods that tolerate it are not evicted.
 var disruptedTaint = []world.Taint{{Key: v1.DisruptedTaintKey, Effect: world.NoSchedule}}
 
+// weight is what a pod means to whoever would remove its node, as far as it changes with neither time nor budgets.
+type weight struct {
+	// cost is what moving it costs, and restart what restarting it costs by its own word, less than 0 if it says nothing about it.
+	cost, restart float64
+	movable       bool
+	terminating   bool
+	shielded      bool // by an annotation, which may have run out
+	evicted       bool // if its node goes, so that budgets have a say
+}
+
+// weights are those of the node's pods.
+func (n *Node) weights(v *View) []weight {
+	n.weighed.Do(func() {
+		n.weight = make([]weight, len(n.Pods))
+		for i, p := range n.Pods {
+			w := n.World.Pods[i]
+			x := weight{restart: -1, movable: w.Movable, terminating: w.Terminating, shielded: p.Annotations[v1.DoNotDisruptAnnotationKey] != ""}
+			if w.Movable {
+				x.cost = max(0, evictionCost(p, v.ownCosts))
+			}
+			if own, given, _ := v1.RestartCost(p.Annotations); given {
+				x.restart = own
+			}
+			_, repelled := world.Untolerated(disruptedTaint, v.World.Classes[w.Class].Tolerations, false)
+			x.evicted = repelled && !w.Mirror
+			n.weight[i] = x
+		}
+	})
+	return n.weight
+}
+
 // readPods finds out what the pods of a node cost to move and whether any of them forbids it (D7, D8, D11).
 func (r *disruptionReader) readPods(n *Node, out *disrupt.Node) {
 	out.Cost = 1
 	if len(n.Pods) != len(n.World.Pods) {
 		return
 	}
+	covering := r.cover.covering(n)
 	usual := -1.0 // what restarting a pod of the pool costs, once it is known
-	for i, p := range n.Pods {
-		w := n.World.Pods[i]
-		cost := 0.0
-		if w.Movable {
-			cost = max(0, evictionCost(p, r.v.ownCosts))
-			out.Cost += cost
-		}
-		if w.Terminating {
+	for i, w := range n.weights(r.v) {
+		p := n.Pods[i]
+		out.Cost += w.cost
+		if w.terminating {
 			continue // what it costs to restart it is lost already
 		}
-		if w.Movable {
+		if w.movable {
 			if usual < 0 {
 				usual = r.restartCost(n)
 			}
-			r.readRestart(p, cost, usual, out)
+			r.readRestart(p, w, usual, out)
 		}
-		if shield := life.Protect(p.Annotations[v1.DoNotDisruptAnnotationKey], started(p), r.now); shield.Holds {
-			out.Protected = true
-			if out.PodsFixed == "" {
-				out.PodsFixed = protection(p, shield, r.now)
+		if w.shielded {
+			if shield := life.Protect(p.Annotations[v1.DoNotDisruptAnnotationKey], started(p), r.now); shield.Holds {
+				out.Protected = true
+				if out.PodsFixed == "" {
+					out.PodsFixed = protection(p, shield, r.now)
+				}
+				continue
 			}
-			continue
 		}
-		if _, repelled := world.Untolerated(disruptedTaint, r.v.World.Classes[w.Class].Tolerations, false); w.Mirror || !repelled {
-			continue
+		if w.evicted && covering != nil && covering[i] != uncovered {
+			r.guard(n, p, covering[i], out)
 		}
-		r.guard(n, p, out)
 	}
 }
 
@@ -70,10 +100,10 @@ func (r *disruptionReader) restartCost(n *Node) float64 {
 
 // readRestart adds what restarting a pod costs: the pod's own word, or what is usual, weighed by its priority and deletion cost. It
 // doubles with every recent move, and a pod that has not paid for the last one is not moved again for cost.
-func (r *disruptionReader) readRestart(p *corev1.Pod, eviction, usual float64, out *disrupt.Node) {
-	cost, given, _ := v1.RestartCost(p.Annotations)
-	if !given {
-		cost = usual * eviction
+func (r *disruptionReader) readRestart(p *corev1.Pod, w weight, usual float64, out *disrupt.Node) {
+	cost := w.restart
+	if cost < 0 {
+		cost = usual * w.cost
 	}
 	if r.opt.Moved == nil {
 		out.Restart += cost
@@ -98,13 +128,10 @@ func protection(p *corev1.Pod, shield life.Protection, now time.Time) string {
 }
 
 // guard notes which disruption budget covers a pod that would be evicted, and whether it forbids that (D7, D65).
-func (r *disruptionReader) guard(n *Node, p *corev1.Pod, out *disrupt.Node) {
-	covering := r.cover.of(p)
-	if len(covering) == 0 {
-		return
-	}
-	if len(covering) > 1 {
+func (r *disruptionReader) guard(n *Node, p *corev1.Pod, b int32, out *disrupt.Node) {
+	if b == coveredTwice {
 		if out.PodsFixed == "" {
+			covering := r.cover.index.of(p, nil)
 			names := make([]string, len(covering))
 			for k, b := range covering {
 				names[k] = r.cover.list[b].Name
@@ -113,7 +140,6 @@ func (r *disruptionReader) guard(n *Node, p *corev1.Pod, out *disrupt.Node) {
 		}
 		return
 	}
-	b := covering[0]
 	obj := r.cover.list[b]
 	if alwaysAllows(obj) && !podReady(p) {
 		return
@@ -172,13 +198,18 @@ func disruptionCost(annotations map[string]string, own bool) int64 {
 	return n
 }
 
-// cover finds the disruption budgets of a pod.
+// cover is the disruption budgets of a view, in order of namespace and name.
 type cover struct {
 	list []*policyv1.PodDisruptionBudget
 	// allowed is how many evictions each budget lets through now, left what pods that are about to be evicted leave of it.
 	allowed, left []int32
-	spaces        map[string]*spaceCover
-	found         []int32
+	index         *coverIndex // nil covers nobody
+}
+
+// coverIndex finds the disruption budgets of a pod. Views share it as long as they have the same budgets with the same selectors.
+type coverIndex struct {
+	once   sync.Once
+	spaces map[string]*spaceCover
 }
 
 // spaceCover is a namespace's budgets: those that name a label with one value by that label, and the others.
@@ -188,20 +219,68 @@ type spaceCover struct {
 	all     map[int32]world.Selector
 }
 
+// nodeCover is which budget covers each pod of a node, by an index.
+type nodeCover struct {
+	index *coverIndex
+	by    []int32
+}
+
+// What covers a pod that not just one budget does.
+const (
+	uncovered    = -1
+	coveredTwice = -2
+)
+
 func (v *View) newCover() *cover {
-	c := &cover{spaces: map[string]*spaceCover{}}
-	for _, name := range slices.Sorted(maps.Keys(v.budgets)) {
-		s := &spaceCover{byLabel: map[world.Label][]int32{}, all: map[int32]world.Selector{}}
-		c.spaces[name] = s
+	c := &cover{index: v.cover}
+	if c.index == nil {
+		c.index = &coverIndex{}
+	}
+	spaces := slices.Sorted(maps.Keys(v.budgets))
+	for _, name := range spaces {
 		for _, b := range v.budgets[name] {
-			id := int32(len(c.list))
 			c.list = append(c.list, b.obj)
 			c.allowed = append(c.allowed, evictions(b.obj))
-			s.add(id, b.selector)
 		}
 	}
 	c.left = slices.Clone(c.allowed)
+	c.index.once.Do(func() {
+		c.index.spaces = map[string]*spaceCover{}
+		id := int32(0)
+		for _, name := range spaces {
+			s := &spaceCover{byLabel: map[world.Label][]int32{}, all: map[int32]world.Selector{}}
+			c.index.spaces[name] = s
+			for _, b := range v.budgets[name] {
+				s.add(id, b.selector)
+				id++
+			}
+		}
+	})
 	return c
+}
+
+// covering says which budget covers each pod of a node; nil if there is none at all.
+func (c *cover) covering(n *Node) []int32 {
+	if len(c.list) == 0 {
+		return nil
+	}
+	if known := n.covered.Load(); known != nil && known.index == c.index {
+		return known.by
+	}
+	var found []int32
+	by := make([]int32, len(n.Pods))
+	for i, p := range n.Pods {
+		switch found = c.index.of(p, found[:0]); len(found) {
+		case 0:
+			by[i] = uncovered
+		case 1:
+			by[i] = found[0]
+		default:
+			by[i] = coveredTwice
+		}
+	}
+	n.covered.Store(&nodeCover{c.index, by})
+	return by
 }
 
 // evictions is how many evictions a budget lets through now. One whose status is older than its spec says nothing about it.
@@ -224,17 +303,16 @@ func (s *spaceCover) add(id int32, sel world.Selector) {
 	s.rest = append(s.rest, id)
 }
 
-// of lists the budgets that cover the pod, in order. The result holds until the next call.
-func (c *cover) of(p *corev1.Pod) []int32 {
-	c.found = c.found[:0]
-	s := c.spaces[toworld.Space(p)]
+// of appends the budgets that cover the pod, in order.
+func (x *coverIndex) of(p *corev1.Pod, found []int32) []int32 {
+	s := x.spaces[toworld.Space(p)]
 	if s == nil {
-		return c.found
+		return found
 	}
 	note := func(ids []int32) {
 		for _, id := range ids {
 			if toworld.Matches(s.all[id], p.Labels) {
-				c.found = append(c.found, id)
+				found = append(found, id)
 			}
 		}
 	}
@@ -242,6 +320,6 @@ func (c *cover) of(p *corev1.Pod) []int32 {
 	for k, v := range p.Labels {
 		note(s.byLabel[world.Label{Key: k, Value: v}])
 	}
-	slices.Sort(c.found)
-	return c.found
+	slices.Sort(found)
+	return found
 }

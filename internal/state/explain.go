@@ -75,7 +75,8 @@ type Lift struct {
 // is read by the same rules as Disruption reads every node; what is not in objects (nominations, moves under way) is not looked
 // at.
 func (v *View) Lifted(i int, lift Lift, now time.Time) (*world.Node, disrupt.Node, []int32) {
-	n := *v.Nodes[i]
+	is := v.Nodes[i]
+	n := &Node{World: is.World, Object: is.Object, Claim: is.Claim, Pods: is.Pods, PodEvent: is.PodEvent, Assumed: is.Assumed}
 	if lift.Annotation {
 		if n.Object != nil {
 			n.Object = n.Object.DeepCopy()
@@ -107,7 +108,7 @@ func (v *View) Lifted(i int, lift Lift, now time.Time) (*world.Node, disrupt.Nod
 	}
 	n.World = withPods(n.World, pods, v.World.Classes)
 	r := &disruptionReader{v: w, now: now, cover: w.newCover()}
-	facts := r.node(&n)
+	facts := r.node(n)
 	return n.World, facts, r.cover.left
 }
 
@@ -153,7 +154,7 @@ func (v *View) QuietSince(n *Node) time.Time {
 	if n.Claim == nil {
 		return time.Time{}
 	}
-	return (&disruptionReader{v: v}).stirred(n)
+	return n.Stirred()
 }
 
 // Leaving is what draining needs to know of a pod.

@@ -106,6 +106,7 @@ type Mirror struct {
 	daemons     map[string]*daemonEntry
 	daemonList  []*world.Daemon
 	budgets     map[string][]budget
+	cover       *coverIndex // of the budgets; nil once they or their selectors are others
 
 	problems    map[problemKey]error
 	problemList []dump.Problem

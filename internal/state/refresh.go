@@ -97,7 +97,10 @@ func (m *Mirror) publish() {
 	if m.view != nil && !m.changed && !m.worldChanged {
 		return
 	}
-	v := &View{Nodes: m.nodes, Overlays: m.overlayList, Problems: m.problemList, pools: m.poolIndex, budgets: m.budgets, pods: m.byUID.freeze(), claims: m.byClaim.freeze(), ownCosts: m.opt.OwnDeletionCosts}
+	if m.cover == nil {
+		m.cover = &coverIndex{}
+	}
+	v := &View{Nodes: m.nodes, Overlays: m.overlayList, Problems: m.problemList, pools: m.poolIndex, budgets: m.budgets, cover: m.cover, pods: m.byUID.freeze(), claims: m.byClaim.freeze(), ownCosts: m.opt.OwnDeletionCosts}
 	v.sources, v.Told, v.Nominees = m.refreshSources(), m.told, m.listNominees()
 	if m.view != nil && !m.worldChanged {
 		v.World = m.view.World

@@ -3,6 +3,7 @@ package state
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,6 +37,7 @@ type View struct {
 	claims  *frozen[*Node]
 	pods    *frozen[podRef]
 	budgets map[string][]budget
+	cover   *coverIndex
 	sources *sources
 	// ownCosts is Options.OwnDeletionCosts.
 	ownCosts bool
@@ -57,6 +59,13 @@ type Node struct {
 	PodEvent time.Time
 	// Assumed says that the claim has been created and that the API has not shown it yet.
 	Assumed bool
+
+	// What decisions ask of the node again and again, found out when it is asked for the first time.
+	weighed     sync.Once
+	weight      []weight
+	stirredOnce sync.Once
+	stirred     time.Time
+	covered     atomic.Pointer[nodeCover]
 }
 
 // Pool is a pool with the object behind it.

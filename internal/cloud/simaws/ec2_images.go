@@ -66,28 +66,32 @@ func describeImages(c *call) error {
 	}
 	c.x.in("imagesSet", func() {
 		for _, i := range part {
-			c.x.in("item", func() { writeImage(c.x, i) })
+			c.x.in("item", func() { c.writeImage(i) })
 		}
 	})
 	c.x.opt("nextToken", next)
 	return nil
 }
 
-func writeImage(x *xmlWriter, i *image) {
+func (c *call) writeImage(i *image) {
+	x := c.x
 	x.str("imageId", i.ID)
-	x.str("imageLocation", orDefault(i.OwnerAlias, i.Owner)+"/"+i.Name)
 	x.str("imageState", i.State)
-	x.str("imageOwnerId", i.Owner)
-	x.opt("imageOwnerAlias", i.OwnerAlias)
 	x.str("creationDate", i.Created.Format(xmlTime))
 	if !i.Deprecated.IsZero() {
 		x.str("deprecationTime", i.Deprecated.Format(xmlTime))
 	}
-	x.bool("isPublic", i.Public)
 	x.str("architecture", i.Arch)
+	x.str("name", i.Name)
+	if c.opt.Brief {
+		return
+	}
+	x.str("imageLocation", orDefault(i.OwnerAlias, i.Owner)+"/"+i.Name)
+	x.str("imageOwnerId", i.Owner)
+	x.opt("imageOwnerAlias", i.OwnerAlias)
+	x.bool("isPublic", i.Public)
 	x.str("imageType", "machine")
 	x.opt("platform", i.Platform)
-	x.str("name", i.Name)
 	x.opt("description", i.Description)
 	x.str("rootDeviceType", "ebs")
 	x.str("rootDeviceName", i.RootDevice)

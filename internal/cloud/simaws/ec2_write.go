@@ -11,6 +11,10 @@ func (c *call) writeInstance(in *instance, state string) {
 	x.str("instanceId", in.ID)
 	x.str("imageId", in.ImageID)
 	writeState(x, "instanceState", state)
+	if c.opt.Brief {
+		c.writeBrief(in)
+		return
+	}
 	x.str("privateDnsName", in.PrivateDNS)
 	x.str("dnsName", "")
 	x.str("reason", in.Reason)
@@ -18,14 +22,7 @@ func (c *call) writeInstance(in *instance, state string) {
 	x.int("amiLaunchIndex", 0)
 	x.str("instanceType", in.Type)
 	x.time("launchTime", in.Launched)
-	x.open("placement")
-	x.str("availabilityZone", in.Zone)
-	x.str("availabilityZoneId", in.ZoneID)
-	x.str("groupName", in.GroupName)
-	x.opt("groupId", in.GroupID)
-	x.optInt("partitionNumber", in.Partition)
-	x.str("tenancy", in.Tenancy)
-	x.close("placement")
+	writePlacement(x, in)
 	x.opt("platform", in.Platform)
 	x.open("monitoring")
 	if in.Monitoring {
@@ -45,6 +42,34 @@ func (c *call) writeInstance(in *instance, state string) {
 	c.writeGroups(in.Groups)
 	c.writeAttachments(in)
 	c.writeInstanceOptions(in)
+}
+
+// writeBrief writes what is left for Options.Brief.
+func (c *call) writeBrief(in *instance) {
+	x := c.x
+	x.opt("privateDnsName", in.PrivateDNS)
+	x.str("instanceType", in.Type)
+	x.time("launchTime", in.Launched)
+	writePlacement(x, in)
+	if in.PrivateIP != "" {
+		x.str("subnetId", in.Subnet)
+	}
+	c.writeGroups(in.Groups)
+	x.opt("instanceLifecycle", in.Lifecycle)
+	x.opt("spotInstanceRequestId", in.SpotRequest)
+	x.tagSet(c.tagsOf(in))
+	c.writeReserved(in)
+}
+
+func writePlacement(x *xmlWriter, in *instance) {
+	x.open("placement")
+	x.str("availabilityZone", in.Zone)
+	x.str("availabilityZoneId", in.ZoneID)
+	x.str("groupName", in.GroupName)
+	x.opt("groupId", in.GroupID)
+	x.optInt("partitionNumber", in.Partition)
+	x.str("tenancy", in.Tenancy)
+	x.close("placement")
 }
 
 // writeAttachments writes what belongs to an instance: volumes, interfaces,
@@ -108,15 +133,7 @@ func (c *call) writeInstanceOptions(in *instance) {
 	x.int("threadsPerCore", in.Threads)
 	x.opt("nestedVirtualization", in.NestedVirtualization)
 	x.close("cpuOptions")
-	x.opt("capacityReservationId", in.CapacityReservation)
-	x.open("capacityReservationSpecification")
-	x.str("capacityReservationPreference", orDefault(in.ReservationPreference, "open"))
-	if in.ReservationPreference == "capacity-reservations-only" && in.CapacityReservation != "" {
-		x.open("capacityReservationTarget")
-		x.str("capacityReservationId", in.CapacityReservation)
-		x.close("capacityReservationTarget")
-	}
-	x.close("capacityReservationSpecification")
+	c.writeReserved(in)
 	x.open("metadataOptions")
 	x.str("state", "applied")
 	writeMetadata(x, in.Metadata)
@@ -131,6 +148,19 @@ func (c *call) writeInstanceOptions(in *instance) {
 		x.str("hostnameType", "ip-name")
 	}
 	x.close("privateDnsNameOptions")
+}
+
+func (c *call) writeReserved(in *instance) {
+	x := c.x
+	x.opt("capacityReservationId", in.CapacityReservation)
+	x.open("capacityReservationSpecification")
+	x.str("capacityReservationPreference", orDefault(in.ReservationPreference, "open"))
+	if in.ReservationPreference == "capacity-reservations-only" && in.CapacityReservation != "" {
+		x.open("capacityReservationTarget")
+		x.str("capacityReservationId", in.CapacityReservation)
+		x.close("capacityReservationTarget")
+	}
+	x.close("capacityReservationSpecification")
 }
 
 func (c *call) writeGroups(ids []string) {

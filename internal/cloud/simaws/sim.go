@@ -45,6 +45,9 @@ type Options struct {
 	// SteadySpot keeps spot prices where they are, and makes one spot pool as deep as
 	// the other: what a fleet of spot instances is made of can be foreseen then.
 	SteadySpot bool
+	// Brief leaves out of instances and images what says nothing about which they
+	// are, what they run and to whom they belong, for the sake of speed.
+	Brief bool
 	// Throttle turns the token buckets on.
 	Throttle bool
 	// OnCall, if set, is told of every finished call.

@@ -34,6 +34,9 @@ type movedPods struct {
 	mu   sync.Mutex
 	pods map[types.UID]state.Moved
 	due  map[types.UID][]due // by owner: what the next pods inherit
+	// seen is the view of the last look and found what it came to, as long as nothing has become due since.
+	seen  *state.View
+	found map[string]state.Moved
 	// began is when the first look was taken.
 	began time.Time
 	// settled, if any, is told where a moved pod has come to.
@@ -73,7 +76,7 @@ func (m *movedPods) begin(s *start) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.due == nil {
+	if m.seen = nil; m.due == nil {
 		m.due = map[types.UID][]due{}
 	}
 	to := places(s)
@@ -131,6 +134,7 @@ func (m *movedPods) stayed(move string) { m.each(move, func(d due) (due, bool) {
 func (m *movedPods) each(move string, change func(due) (due, bool)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.seen = nil
 	for owner, list := range m.due {
 		var out []due
 		for _, d := range list {
@@ -160,6 +164,9 @@ func (m *movedPods) refresh(view *state.View, now time.Time, created func(types.
 	if len(m.due) == 0 && len(m.pods) == 0 && !first {
 		return nil
 	}
+	if m.seen == view && !m.outlived(now) {
+		return m.found
+	}
 	keep := map[types.UID]state.Moved{}
 	out := map[string]state.Moved{}
 	for _, n := range view.Nodes {
@@ -174,7 +181,7 @@ func (m *movedPods) refresh(view *state.View, now time.Time, created func(types.
 			}
 		}
 	}
-	m.pods = keep
+	m.pods, m.seen, m.found = keep, view, out
 	for owner, list := range m.due {
 		list = slices.DeleteFunc(list, func(d due) bool { return now.Sub(d.At) >= dueFor })
 		if m.due[owner] = list; len(list) == 0 {
@@ -182,6 +189,21 @@ func (m *movedPods) refresh(view *state.View, now time.Time, created func(types.
 		}
 	}
 	return out
+}
+
+// outlived says whether something is to be forgotten by now. The caller holds the lock.
+func (m *movedPods) outlived(now time.Time) bool {
+	for _, moved := range m.pods {
+		if now.Sub(moved.At) >= recently {
+			return true
+		}
+	}
+	for _, list := range m.due {
+		if slices.ContainsFunc(list, func(d due) bool { return now.Sub(d.At) >= dueFor }) {
+			return true
+		}
+	}
+	return false
 }
 
 // inherit says whether a pod has come in place of one that was moved. When a process looks for the first time, those that were replaced

@@ -29,7 +29,7 @@ func (q question) same(o question) bool {
 // ask is the question that an input stands for. Of the facts about nodes it reads what decides; how long something still takes
 // does not.
 func ask(view *state.View, in *disrupt.Input, now time.Time) question {
-	var b []byte
+	b := make([]byte, 0, 64*len(in.Nodes))
 	text := func(s string) { b = append(append(b, s...), 0) }
 	number := func(n uint64) { b = binary.LittleEndian.AppendUint64(b, n) }
 	flags := func(list ...bool) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -55,7 +56,7 @@ func (r *Count) Once(ctx context.Context) (time.Duration, error) {
 		return countEvery, nil
 	}
 	pools := &karpv1.NodePoolList{}
-	if err := r.Client.List(ctx, pools); err != nil {
+	if err := r.Client.List(ctx, pools, client.UnsafeDisableDeepCopy); err != nil {
 		return 0, fmt.Errorf("listing pools: %w", err)
 	}
 	view := r.Mirror.View()
@@ -69,19 +70,21 @@ func (r *Count) Once(ctx context.Context) (time.Duration, error) {
 	var failed error
 	there := map[string]bool{}
 	for i := range pools.Items {
-		pool := &pools.Items[i]
-		if !mine(pool, r.Class) {
+		before := &pools.Items[i]
+		if !mine(before, r.Class) {
 			continue
 		}
-		there[pool.Name] = true
-		before := pool.DeepCopy()
-		use := view.Usage(pool.Name)
+		there[before.Name] = true
+		use := view.Usage(before.Name)
+		pool := *before
 		pool.Status.Nodes = new(int64(use.Nodes))
 		pool.Status.Resources = sums(view, use)
-		if _, err := control.PatchStatus(ctx, r.Client, pool, before); err != nil {
-			failed = err
+		if !equality.Semantic.DeepEqual(&pool.Status, &before.Status) {
+			if _, err := control.PatchStatus(ctx, r.Client, pool.DeepCopy(), before); err != nil {
+				failed = err
+			}
 		}
-		r.show(pool, cost[pool.Name])
+		r.show(&pool, cost[pool.Name])
 	}
 	r.clear(there)
 	return countEvery, failed

@@ -245,6 +245,9 @@ func (c *direct) IsObjectNamespaced(obj runtime.Object) (bool, error) {
 
 // RESTMapper knows the kinds of the scheme.
 func (s *Server) RESTMapper() meta.RESTMapper {
+	if s.mapper != nil {
+		return s.mapper
+	}
 	mapper := meta.NewDefaultRESTMapper(s.scheme.PreferredVersionAllGroups())
 	known := slices.SortedFunc(maps.Keys(s.scheme.AllKnownTypes()), func(a, b schema.GroupVersionKind) int { return cmp.Compare(a.String(), b.String()) })
 	for _, gvk := range known {
@@ -258,6 +261,7 @@ func (s *Server) RESTMapper() meta.RESTMapper {
 		}
 		mapper.AddSpecific(gvk, gvk.GroupVersion().WithResource(k.resource.Resource), gvk.GroupVersion().WithResource(k.resource.Resource), scope)
 	}
+	s.mapper = mapper
 	return mapper
 }
 

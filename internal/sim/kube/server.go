@@ -35,6 +35,7 @@ type Server struct {
 	random  *rand.Rand
 	kinds   map[schema.GroupVersionKind]*kind
 	types   map[reflect.Type]*kind
+	mapper  meta.RESTMapper // nil until it is asked for
 	version uint64
 	ops     uint64
 	caches  []*Cache

@@ -168,7 +168,9 @@ var Mutants = []Mutant{
 	},
 	{
 		"no-optimistic-lock", "writes that others get in the way of overwrite what they have written (T16)",
-		[]Edit{{"internal/control/write.go", "	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})", `	return on.Pick("no-optimistic-lock", client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.MergeFrom(before))`}},
+		[]Edit{{"internal/control/patch.go", `	metadata["resourceVersion"] = version`, `	if metadata["resourceVersion"] = version; on.Mutant("no-optimistic-lock") {
+		delete(metadata, "resourceVersion")
+	}`}},
 		small + "4m when each before patch/Node taint\n5m drift\n15m calm\n",
 	},
 	{
