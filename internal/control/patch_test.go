@@ -103,7 +103,7 @@ func TestPatch_RandomObjects(t *testing.T) {
 				func(x *metav1.MicroTime, c randfill.Continue) {
 					*x = metav1.MicroTime{Time: time.Unix(c.Int63n(1e9), 0)}
 				},
-				func(x *metav1.FieldsV1, _ randfill.Continue) { x.Raw = []byte(`{"a":{}}`) },
+				func(x *metav1.FieldsV1, _ randfill.Continue) { x.SetRawBytes([]byte(`{"a":{}}`)) },
 				func(x *karpv1.NillableDuration, c randfill.Continue) {
 					if d := time.Duration(c.Int63n(100)) * time.Second; d > 0 {
 						x.Duration = &d
