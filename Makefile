@@ -140,11 +140,11 @@ RACE_RANDOM := ./internal/state ./internal/engine/pack ./internal/engine/disrupt
 # What asks something of the API server or of helm.
 COMPAT := ./internal/local/plane ./test/validation ./test/conversion/... ./test/charts
 
-# What plays whole clusters through mostly waits, so it begins first and has the rest run beside it. lint has vetted all of it.
+# What plays whole clusters through mostly waits, so it begins early and has the rest run beside it. lint has vetted all of it.
 unit: build capi helm tools
 	@export KARPENTER_TEST_AWSCLI=1 KARPENTER_TEST_HELM=1 KARPENTER_TEST_PROMTOOL=1 KARPENTER_TEST_CHROMIUM=1; { \
 		failed=0; \
-		go test -json -vet off -p 3 -timeout 80m -ldflags '-s -w' ./test/e2e ./test/capi ./test/guides ./... || failed=1; \
+		go test -json -vet off -p 3 -timeout 80m -ldflags '-s -w' ./test/e2e ./test/capi ./test/guides ./internal/cloud/... ./test/robust ./... || failed=1; \
 		$(MAKE) -s race-core || failed=1; \
 		(cd kube && go test -json -timeout 60m -ldflags '-s -w' ./...) || failed=1; \
 		exit $$failed; \

@@ -5,16 +5,22 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"karpenter/api/capi/v1alpha1"
 	"karpenter/cloud"
 	"karpenter/internal/cloud/capi"
 	"karpenter/internal/cloud/capi/kinds"
+	"karpenter/internal/local/infra"
 )
 
 // cutLaunches ends the process at each of its steps, before and after it, and has another one go on.
@@ -248,6 +254,36 @@ func rollout(t *testing.T, w *world) {
 	if _, paused := d.Annotations[kinds.PausedAnnotation]; paused {
 		t.Error("the MachineDeployment is still paused")
 	}
+}
+
+// later is a clock that is ahead of the API server's by more than a Machine may say that it cannot be provisioned.
+type later struct{ clock.RealClock }
+
+func (later) Now() time.Time { return time.Now().Add(2 * time.Minute) }
+
+// failed has the infrastructure provider fail for one MachineDeployment: the claim is told why, the next one gets a Machine of another
+// MachineDeployment, and the Machine that failed can be removed.
+func failed(t *testing.T, w *world) {
+	template := &unstructured.Unstructured{}
+	template.SetGroupVersionKind(schema.GroupVersionKind{Group: infra.Group, Version: infra.Version, Kind: "SimMachineTemplate"})
+	template.SetNamespace(w.namespace)
+	template.SetName("large")
+	w.must(w.cluster.Client.Patch(t.Context(), template, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"template":{"spec":{"fault":"ProvisioningFailed"}}}}`))))
+	w.deployment("other", "8", map[string]string{kinds.MaxSizeAnnotation: "0"})
+	p := w.start(nil, func(o *capi.Options) { o.Clock = later{} })
+	b := w.batch("b", 1)
+	w.until("the claim is told why", func() bool {
+		r := p.Launch(t.Context(), b)[0]
+		return cloud.ClassOf(r.Err) == cloud.NoCapacity && strings.Contains(r.Err.Error(), "large cannot be provisioned")
+	})
+	w.patch("other", map[string]any{"metadata": map[string]any{"annotations": map[string]any{kinds.MaxSizeAnnotation: nil}}})
+	w.until("a Machine of another MachineDeployment is launched", func() bool {
+		r := p.Launch(t.Context(), w.batch("c", 1))[0]
+		return r.Instance != nil && r.Instance.ProviderID != ""
+	})
+	w.holds("other", 1, 1)
+	w.remove(p, w.namespace+"/"+w.claimed("large")[0])
+	w.holds("large", 0, 0)
 }
 
 // sizes holds the annotations for the least and the most replicas.

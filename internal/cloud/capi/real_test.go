@@ -57,6 +57,7 @@ func TestCAPI_RealControllers(t *testing.T) {
 		"somebody else scales meanwhile":                                            scaledByOthers,
 		"somebody else deletes a Machine":                                           deletedByOthers,
 		"a rollout: the right Machine is removed, and drift is seen":                rollout,
+		"a Machine that cannot be provisioned is given up for another one":          failed,
 		"min and max size hold":                                                     sizes,
 		"one hundred Machines are asked for within ten seconds":                     hundred,
 	} {
@@ -159,7 +160,7 @@ func (w *world) start(wrap func(http.RoundTripper) http.RoundTripper, change ...
 
 func (w *world) until(what string, done func() bool) {
 	w.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(200 * time.Millisecond) {
 		if done() {
 			return
 		}
