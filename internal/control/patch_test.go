@@ -59,14 +59,7 @@ func TestPatch_SaysWhatAWholePatchSays(t *testing.T) {
 		now := before.DeepCopy()
 		change(now)
 		was := now.DeepCopy()
-		got, err := newChanges(before, now).Data(now)
-		if err != nil {
-			t.Fatal(err)
-		}
-		whole, err := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}).Data(now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got, whole := patches(t, before, now)
 		if is, want := decoded(t, got), decoded(t, whole); !reflect.DeepEqual(is, want) {
 			t.Errorf("%s: %s, and of whole objects %s", name, got, whole)
 		}
@@ -80,6 +73,19 @@ func TestPatch_SaysWhatAWholePatchSays(t *testing.T) {
 	if _, err := newChanges(&karpv1.NodeClaim{}, before).Data(before); err == nil {
 		t.Error("an object that was never read was written")
 	}
+}
+
+// patches are ours and one of whole objects.
+func patches(t *testing.T, before, now client.Object) (got, whole []byte) {
+	t.Helper()
+	got, err := newChanges(before, now).Data(now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if whole, err = client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}).Data(now); err != nil {
+		t.Fatal(err)
+	}
+	return got, whole
 }
 
 func decoded(t *testing.T, data []byte) (out map[string]any) {
@@ -117,14 +123,7 @@ func TestPatch_RandomObjects(t *testing.T) {
 			now := before.DeepCopyObject().(client.Object)
 			mix(reflect.ValueOf(now).Elem(), reflect.ValueOf(other).Elem(), rand.New(rand.NewSource(seed)), 0)
 			now.SetResourceVersion("7")
-			got, err := newChanges(before, now).Data(now)
-			if err != nil {
-				t.Fatal(err)
-			}
-			whole, err := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}).Data(now)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got, whole := patches(t, before, now)
 			if is, want := merged(t, before, got), merged(t, before, whole); !equality.Semantic.DeepEqual(is, want) {
 				t.Fatalf("%T, seed %d: %s\nand of whole objects %s", kind, seed, got, whole)
 			}

@@ -139,7 +139,7 @@ func TestT3_Launches(t *testing.T) {
 // TestWorst plays seeds in which things go wrong at the worst moments.
 func TestWorst(t *testing.T) {
 	if *worstSeeds == 0 {
-		t.Skip("it has not been played yet, see docs/reliability/record.md; -worst 40 plays forty")
+		t.Skip("what it finds is not mended yet, see docs/reliability/record.md; -worst 40 plays forty")
 	}
 	var broken atomic.Int64
 	each(*worstSeeds, func(i int) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"time"
+	"weak"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,8 +35,8 @@ type movedPods struct {
 	mu   sync.Mutex
 	pods map[types.UID]state.Moved
 	due  map[types.UID][]due // by owner: what the next pods inherit
-	// seen is the view of the last look and found what it came to, as long as nothing has become due since.
-	seen  *state.View
+	// seen is the view of the last look and found what it came to, as long as nothing has become due since. It keeps no old view alive.
+	seen  weak.Pointer[state.View]
 	found map[string]state.Moved
 	// began is when the first look was taken.
 	began time.Time
@@ -76,7 +77,8 @@ func (m *movedPods) begin(s *start) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.seen = nil; m.due == nil {
+	m.seen = weak.Pointer[state.View]{}
+	if m.due == nil {
 		m.due = map[types.UID][]due{}
 	}
 	to := places(s)
@@ -134,7 +136,7 @@ func (m *movedPods) stayed(move string) { m.each(move, func(d due) (due, bool) {
 func (m *movedPods) each(move string, change func(due) (due, bool)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.seen = nil
+	m.seen = weak.Pointer[state.View]{}
 	for owner, list := range m.due {
 		var out []due
 		for _, d := range list {
@@ -164,7 +166,7 @@ func (m *movedPods) refresh(view *state.View, now time.Time, created func(types.
 	if len(m.due) == 0 && len(m.pods) == 0 && !first {
 		return nil
 	}
-	if m.seen == view && !m.outlived(now) {
+	if m.seen.Value() == view && !m.outlived(now) {
 		return m.found
 	}
 	keep := map[types.UID]state.Moved{}
@@ -181,7 +183,7 @@ func (m *movedPods) refresh(view *state.View, now time.Time, created func(types.
 			}
 		}
 	}
-	m.pods, m.seen, m.found = keep, view, out
+	m.pods, m.seen, m.found = keep, weak.Make(view), out
 	for owner, list := range m.due {
 		list = slices.DeleteFunc(list, func(d due) bool { return now.Sub(d.At) >= dueFor })
 		if m.due[owner] = list; len(list) == 0 {
