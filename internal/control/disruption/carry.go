@@ -52,6 +52,10 @@ type start struct {
 // carryOut begins the moves of a plan, and returns how many of them have begun.
 func (l *Loop) carryOut(ctx context.Context, p *plan) (begun int) {
 	for moves := p.moves; len(moves) > 0 && ctx.Err() == nil; {
+		if err := l.settle(ctx); err != nil {
+			l.Log.Error("no node is disrupted before it is known which are", "error", err)
+			return begun
+		}
 		lot := moves[:min(len(moves), atOnce)]
 		first := len(moves) == len(p.moves)
 		moves = moves[len(lot):]

@@ -291,6 +291,39 @@ func TestD52_ANodeThatCannotBeTaintedStays(t *testing.T) {
 	}
 }
 
+func TestS4_AMoveWhoseAnswerGotLostCountsAgainstTheBudget(t *testing.T) {
+	b := newBench(t)
+	b.pool("general", func(p *karpv1.NodePool) { p.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "1"}} })
+	b.big("first", "general")
+	b.big("second", "general")
+	b.clock.Step(time.Minute)
+	b.judge()
+	b.sync()
+	lost := false
+	b.client.Step = func(w rig.Write, after bool) error {
+		if c, ok := w.Object.(*karpv1.NodeClaim); ok && w.Verb == "patch" && after && !lost && c.Annotations[karpv1.MoveAnnotationKey] != "" {
+			lost = true
+			return fmt.Errorf("the connection is gone")
+		}
+		return nil
+	}
+	for range 3 { // the watch shows nothing meanwhile
+		b.loop.decideAt = time.Time{}
+		_, err := b.loop.Pass(t.Context())
+		b.must(err)
+		b.clock.Step(10 * time.Second)
+		moving := 0
+		for _, c := range b.claims() {
+			if c.Annotations[karpv1.MoveAnnotationKey] != "" {
+				moving++
+			}
+		}
+		if !lost || moving > 1 {
+			t.Fatalf("%d nodes are being disrupted with a budget of 1; an answer got lost: %v", moving, lost)
+		}
+	}
+}
+
 func TestT24_TheFirstReplacementsOfAChangedPoolAreTriedFew(t *testing.T) {
 	b := newBench(t)
 	b.pool("general", func(p *karpv1.NodePool) { p.Spec.Disruption.ConsolidateAfter = karpv1.NeverDuration() })

@@ -93,6 +93,7 @@ type Loop struct {
 	calm      calm
 	moved     movedPods
 	promises  promises
+	unsure    unsure
 	tookOver  bool // from the process before
 	churn     churn
 	moves     int // how many have begun, for their ids

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -57,6 +58,7 @@ func change[T client.Object](ctx context.Context, l *Loop, obj T, write patcher,
 		}
 		written, err := write(ctx, l.Client, now, before)
 		if err != nil {
+			l.unsure.add(obj) // it may have been done all the same
 			return err
 		}
 		if written {
@@ -72,6 +74,43 @@ func change[T client.Object](ctx context.Context, l *Loop, obj T, write patcher,
 		}
 	}
 	return fmt.Errorf("%T %s is being changed by others all the time", obj, obj.GetName())
+}
+
+// unsure are claims of which a write has failed. Where it was only the answer that got lost, a move has begun that no watch has shown yet.
+type unsure struct {
+	mu     sync.Mutex
+	claims []*karpv1.NodeClaim
+}
+
+func (u *unsure) add(obj client.Object) {
+	if claim, ok := obj.(*karpv1.NodeClaim); ok {
+		u.mu.Lock()
+		u.claims = append(u.claims, claim)
+		u.mu.Unlock()
+	}
+}
+
+// settle shows the mirror the claims that a write has failed of, as they are. No move begins before that: it would not be counted
+// against budgets that another one may have used up.
+func (l *Loop) settle(ctx context.Context) error {
+	l.unsure.mu.Lock()
+	claims := l.unsure.claims
+	l.unsure.claims = nil
+	l.unsure.mu.Unlock()
+	return errors.Join(each(l.Clock, claims, func(claim *karpv1.NodeClaim) error {
+		now := &karpv1.NodeClaim{}
+		err := l.Live.Get(ctx, client.ObjectKeyFromObject(claim), now)
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil
+		case err != nil:
+			l.unsure.add(claim)
+			return fmt.Errorf("reading NodeClaim %s, which could not be written: %w", claim.Name, err)
+		case now.UID == claim.UID:
+			l.Mirror.Wrote(now)
+		}
+		return nil
+	})...)
 }
 
 // mark writes a move on a claim.
