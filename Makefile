@@ -40,7 +40,7 @@ kube_ldflags = -s -w $(foreach package,k8s.io/component-base/version k8s.io/clie
 counted = 2>&1 | awk -v total=$$(go list -deps . | wc -l) '/^[a-zA-Z0-9._~\/-]+$$/ {n++; if (n % 100 == 0) {printf "  %d of at most %d packages\n", n, total; fflush()}; next} {print}'
 
 .DEFAULT_GOAL := help
-.PHONY: help build karpenter kube capi helm test lint tools unit race race-core compat generate bench live sim image release local clean
+.PHONY: help build karpenter kube capi helm test lint tools unit race race-core compat generate bench live sim simlong image release local clean
 
 help: ## what there is to make
 	@echo "Karpenter launches nodes for pods that are unschedulable and removes nodes that are no longer needed."
@@ -183,27 +183,35 @@ live: build ## the whole product against its bars: latency, memory, restart, fou
 		go run ./test/live --after 0s --arrival slow --json bin/live-0s.json wide basic hostspread interference || broken=1; \
 		exit $$broken
 
-# How much of each make sim plays; make test plays a sample of it. What runs on a real control plane would take days to its full length, so it is
-# part of it with a share.
-SIM_SEEDS     ?= 2000
-SIM_TWICE     ?= 1000
+# How much of each make sim plays; make test plays a sample of it.
 SIM_CRASHES   ?= 12000
 SIM_LAUNCHES  ?= 100000
+SIM_SEEDS     ?= 500
+SIM_WORST     ?= 200
+SIM_TWICE     ?= 1000
+
+# What runs on a real control plane would take days to its full length, so make simlong plays a share of it.
 SIM_WORKLOADS ?= 100
 SIM_DAYS      ?= 30
 SIM_REAL      ?= 0.05
 
-sim: build ## the controller in simulated clusters: seeds, crash points, launches, mutants; prints a table; takes many hours
-	@failed=0; mkdir -p bin; : > bin/sim.log; \
-		play() { echo "$$*" >> bin/sim.log; "$$@" >> bin/sim.log 2>&1 || failed=1; }; \
-		play go test -count 1 -v -timeout 180m -run 'T2_|T3_|TestSeeds|S13' ./internal/sim -seeds $(SIM_SEEDS) -crashes $(SIM_CRASHES) -launches $(SIM_LAUNCHES); \
-		play go test -count 1 -v -timeout 60m -run T29 ./internal/sim -twice $(SIM_TWICE); \
+# play runs a test and keeps what it says; table is what it came to.
+sim_play  = failed=0; mkdir -p bin; : > bin/$@.log; play() { echo "$$*" >> bin/$@.log; "$$@" >> bin/$@.log 2>&1 || failed=1; }
+sim_table = echo "| test | played | breaches |"; echo "| --- | --- | --- |"; grep -o '| [Tw].* |$$' bin/$@.log; grep '^BenchmarkHour' bin/$@.log || true; \
+	if [ $$failed = 1 ]; then echo "something was found: bin/$@.log"; fi; exit $$failed
+
+sim: ## the controller in simulated clusters: crash points, launches, seeds, mutants; prints a table; takes an hour
+	@$(sim_play); \
+		play go test -count 1 -v -timeout 180m -run 'T2_|T3_|TestSeeds|TestWorst|T29|S13' ./internal/sim -seeds $(SIM_SEEDS) -worst $(SIM_WORST) -twice $(SIM_TWICE) -crashes $(SIM_CRASHES) -launches $(SIM_LAUNCHES); \
 		play go test -count 1 -v -timeout 60m ./internal/sim/mutants -seeds 25; \
-		play go test -count 1 -v -timeout 600m -run 'TestWorkloads|T26' ./internal/sim -workload-plays $(SIM_WORKLOADS) -days $(SIM_DAYS); \
 		play go test -count 1 -run XXX -bench Hour -benchtime 1x ./internal/sim; \
+		$(sim_table)
+
+simlong: build ## days and whole workloads in simulated time, and the program itself under failures; takes many hours
+	@$(sim_play); \
+		play go test -count 1 -v -timeout 600m -run 'TestWorkloads|T26' ./internal/sim -workload-plays $(SIM_WORKLOADS) -days $(SIM_DAYS); \
 		play go test -count 1 -v -timeout 600m ./test/robust -long -share $(SIM_REAL); \
-		echo "| test | played | breaches |"; echo "| --- | --- | --- |"; grep -o '| [Tw].* |$$' bin/sim.log; grep '^BenchmarkHour' bin/sim.log; \
-		if [ $$failed = 1 ]; then echo "something was found: bin/sim.log"; fi; exit $$failed
+		$(sim_table)
 
 image: ## the container image for amd64 and arm64, without a container engine: artifacts/image
 	@go run ./tools/release -version $(VERSION) image

@@ -146,7 +146,7 @@ func quietDay(seed uint64) *Plan {
 func Launches(seed uint64, nodes, times int) *Plan {
 	p := &Plan{Seed: seed}
 	p.add(0, "pool default after=10s")
-	p.add(0, "app web %d 3 6Gi", nodes)
+	p.add(0, "app web %d 12 24Gi", nodes)
 	p.add(0, "fault drop ec2:CreateFleet 5%%")
 	p.add(0, "fault drop ec2:TerminateInstances 5%%")
 	at := time.Duration(0)

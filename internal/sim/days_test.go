@@ -48,7 +48,7 @@ type lineage struct {
 // what is moved pays, nothing is moved back and forth, and a day costs what the best one did.
 func TestT26_Days(t *testing.T) {
 	if *days == 0 {
-		t.Skip("part of make sim: -days 30")
+		t.Skip("part of make simlong: -days 30")
 	}
 	r := rand.New(rand.NewPCG(*from, 26))
 	load := &workloads.Workload{Name: "days"}

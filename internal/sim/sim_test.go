@@ -18,7 +18,7 @@ var (
 	from       = flag.Uint64("from", 0, "the first seed of TestSeeds")
 	crashes    = flag.Int("crashes", 1060, "how often TestT2 crashes the controller")
 	launches   = flag.Int("launches", 200, "how many instances TestT3 launches")
-	worstSeeds = flag.Int("worst", 0, "how many seeds TestWorst plays")
+	worstSeeds = flag.Int("worst", 30, "how many seeds TestWorst plays")
 	atRest     = flag.Bool("rest", false, "whether TestSeeds also looks for empty nodes in the end")
 	twice      = flag.Uint64("twice", 20, "how many seeds TestT29 plays twice")
 	seeds      = flag.Uint64("seeds", 200, "how many seeds TestSeeds plays")
@@ -39,28 +39,30 @@ func history() io.Writer {
 
 // TestT29_SameSeedSameHistory plays seeds twice, with one worker of the engine and with eight.
 func TestT29_SameSeedSameHistory(t *testing.T) {
-	differ := 0
+	var differ atomic.Int64
 	defer func() {
-		t.Logf("| T29 seeds played with 1 and with 8 workers of the engine | %d | %d differ |", *twice, differ)
+		t.Logf("| T29 seeds played with 1 and with 8 workers of the engine | %d | %d differ |", *twice, differ.Load())
 	}()
-	for seed := *from; seed < *from+*twice; seed++ {
+	each(int(*twice), func(i int) {
+		seed := *from + uint64(i)
 		var histories [2]bytes.Buffer
 		for i := range histories {
 			plan := Draw(seed)
 			plan.Workers = []int{1, 8}[i]
 			if _, err := Play(plan, &histories[i], nil); err != nil {
-				t.Fatalf("seed %d: %v", seed, err)
+				t.Errorf("seed %d: %v", seed, err)
+				return
 			}
 		}
 		first, again := strings.Split(histories[0].String(), "\n"), strings.Split(histories[1].String(), "\n")
 		for i := range first {
 			if i >= len(again) || first[i] != again[i] {
-				differ++
+				differ.Add(1)
 				t.Errorf("seed %d: line %d was\n%s\nand then\n%s", seed, i, strings.Join(first[max(0, i-3):i+1], "\n"), strings.Join(again[max(0, i-3):min(i+1, len(again))], "\n"))
 				break
 			}
 		}
-	}
+	})
 }
 
 // each does something so many times, two at a time: a play takes one core.
@@ -117,7 +119,8 @@ func TestT2_CrashPoints(t *testing.T) {
 func TestT3_Launches(t *testing.T) {
 	const nodes, times = 40, 5
 	var made, claimed, broken atomic.Int64
-	each((*launches+nodes*times-1)/(nodes*times), func(i int) {
+	const usual = nodes * times * 97 / 100 // some pods find a node that has not gone yet
+	each((*launches+usual-1)/usual, func(i int) {
 		plan := Launches(*from+uint64(i), nodes, times)
 		w, err := Play(plan, history(), nil)
 		if w != nil {
@@ -138,9 +141,6 @@ func TestT3_Launches(t *testing.T) {
 
 // TestWorst plays seeds in which things go wrong at the worst moments.
 func TestWorst(t *testing.T) {
-	if *worstSeeds == 0 {
-		t.Skip("what it finds is not mended yet, see docs/reliability/record.md; -worst 40 plays forty")
-	}
 	var broken atomic.Int64
 	each(*worstSeeds, func(i int) {
 		plan := Worst(*from + uint64(i))

@@ -252,7 +252,7 @@ func scratch(seed uint64, load *workloads.Workload, stage workloads.Stage) (node
 // TestWorkloads plays the four workloads in simulated time and holds them to the bars that are not about speed.
 func TestWorkloads(t *testing.T) {
 	if *workloadSeeds == 0 {
-		t.Skip("part of make sim: -workload-plays 100")
+		t.Skip("part of make simlong: -workload-plays 100")
 	}
 	for _, name := range []string{workloads.Wide, workloads.Basic, workloads.HostSpread, workloads.Interference} {
 		if *workloadOnly != "" && *workloadOnly != name {
