@@ -341,7 +341,7 @@ func (w *World) Settled() error {
 	}
 	found := w.settled()
 	if w.restless(steady) {
-		// One late move is none too many: what it saves may pay for restarts only after an hour or two. But it is the last one.
+		// One late move is none too many: a pod may have paid for its last one only now. But it is the last.
 		if err := w.Run(onceMore); err != nil {
 			return err
 		}
