@@ -40,7 +40,7 @@ kube_ldflags = -s -w $(foreach package,k8s.io/component-base/version k8s.io/clie
 counted = 2>&1 | awk -v total=$$(go list -deps . | wc -l) '/^[a-zA-Z0-9._~\/-]+$$/ {n++; if (n % 100 == 0) {printf "  %d of at most %d packages\n", n, total; fflush()}; next} {print}'
 
 .DEFAULT_GOAL := help
-.PHONY: help build karpenter kube capi helm test lint tools unit race race-core compat generate bench live sim simlong image release local clean
+.PHONY: help build karpenter kube capi helm test fetch lint tools unit race race-core compat generate bench live sim simlong image release local clean
 
 help: ## what there is to make
 	@echo "Karpenter launches nodes for pods that are unschedulable and removes nodes that are no longer needed."
@@ -94,7 +94,11 @@ bin/helm3: tools/helm3/go.mod tools/helm3/go.sum
 		go build -ldflags "-s -w -X helm.sh/helm/v3/internal/version.version=v$(OLDEST_HELM_VERSION) -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=$$kube -X helm.sh/helm/v3/pkg/lint/rules.k8sVersionMinor=$$kube" -o ../../bin/helm3 helm.sh/helm/v3/cmd/helm
 	@touch bin/helm3
 
-test: lint unit ## everything: linters, then every test, on a real control plane; says how many ran
+test: fetch lint unit ## everything: linters, then every test, on a real control plane; says how many ran
+
+# What is built later is downloaded while linters compute. Where that fails, the build says so.
+fetch:
+	@for module in kube kube/capi tools/helm; do (cd $$module && go mod download); done >/dev/null 2>&1 &
 
 lint: tools/javascript/node_modules/.package-lock.json ## formatting, go vet, staticcheck; eslint and tsc for the dashboard
 	@echo "checking the format (gofumpt)"
