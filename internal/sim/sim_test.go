@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -182,5 +183,54 @@ func BenchmarkHour(b *testing.B) {
 		w.nodes(func(bool) { n++ })
 		b.ReportMetric(float64(n), "nodes")
 		b.ReportMetric(float64(w.Events()), "events")
+	}
+}
+
+// TestTakeOver has a process crash in the middle of what it writes, and one lead after it whose watch of NodeClaims stands still: no more of
+// them are made than without all that.
+func TestTakeOver(t *testing.T) {
+	for name, text := range map[string]string{
+		"provisioning": `
+			seed 7
+			0s pool default cpu=400 after=10m
+			0s app small 0 500m 1Gi
+			0s replicas 2
+			1m watch hold NodeClaim 3m standby
+			2m scale small 30
+			2m when after create/NodeClaim crash
+			10m calm
+			12m end`,
+		"disruption": `
+			seed 7
+			0s pool default nodes=20 budget=1 after=10m
+			0s app large 6 12 24Gi
+			0s replicas 2
+			3m watch hold NodeClaim 3m standby
+			4m drift
+			4m when after patch/Node crash
+			14m calm
+			40m end`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			var claims [2]int
+			for i := range claims {
+				lines := strings.Split(strings.TrimSpace(text), "\n")
+				if i == 1 {
+					lines = slices.DeleteFunc(lines, func(s string) bool { return strings.Contains(s, "crash") || strings.Contains(s, "hold") })
+				}
+				plan, err := ParsePlan(strings.NewReader(strings.Join(lines, "\n")), name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				w, err := Play(plan, history(), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				claims[i] = w.claimed
+			}
+			if claims[0] != claims[1] {
+				t.Errorf("%d NodeClaims were made, and %d where nothing goes wrong", claims[0], claims[1])
+			}
+		})
 	}
 }

@@ -10,14 +10,17 @@ import (
 	"karpenter/internal/state/trim"
 )
 
-// Assume counts claims that have just been created as nodes in flight until the API shows them, or for some minutes: then the API
-// is right.
+// Assume counts claims that have just been created, or seen by other ways than a watch, as nodes in flight until the API shows them, or for
+// some minutes: then the API is right.
 func (m *Mirror) Assume(claims ...*v1.NodeClaim) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	until := m.clock().Add(assumeFor)
 	for _, c := range claims {
 		if e := m.claims[c.Name]; e != nil && e.obj != nil {
+			if m.assumed[c.Name] && sameUID(e.obj, c) {
+				e.assumed = until
+			}
 			continue // it has been seen already
 		}
 		if _, went := m.gone[c.UID]; went && c.UID != "" {

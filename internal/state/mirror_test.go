@@ -159,6 +159,17 @@ func TestP6_AssumptionsEnd(t *testing.T) {
 		l.now = l.now.Add(time.Second)
 		check(t, l.View(), "")
 	})
+	t.Run("a claim that is assumed again counts on", func(t *testing.T) {
+		l := newLab()
+		c := l.claim("general-1")
+		l.Assume(c)
+		l.now = l.now.Add(assumeFor - time.Second)
+		l.Assume(c)
+		l.now = l.now.Add(assumeFor - time.Second)
+		check(t, l.View(), "general-1(general-1) in flight")
+		l.now = l.now.Add(time.Second)
+		check(t, l.View(), "")
+	})
 	t.Run("a claim that the API shows stays", func(t *testing.T) {
 		l := newLab()
 		c := l.claim("general-1")

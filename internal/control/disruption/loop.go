@@ -136,6 +136,9 @@ func (l *Loop) round(ctx context.Context) (time.Duration, error) {
 	if !l.Mirror.Synced() {
 		return unsynced, nil
 	}
+	if err := l.Creator.TakeOver(ctx); err != nil {
+		return 0, err
+	}
 	again, err := l.Pass(ctx)
 	if err != nil || ctx.Err() != nil {
 		return 0, err

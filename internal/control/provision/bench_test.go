@@ -23,6 +23,7 @@ func (f frozen) View() *state.View           { return f.view }
 func (f frozen) Synced() bool                { return true }
 func (f frozen) Assume(...*karpv1.NodeClaim) {}
 func (f frozen) Refute(string)               {}
+func (f frozen) Wrote(state.Object)          {}
 
 // busy is a cluster of 500 full nodes with 5,000 pods, and some pods that find no place.
 func busy(waiting int) *fixture {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -42,6 +43,8 @@ type Mirror interface {
 	Assume(claims ...*karpv1.NodeClaim)
 	// Refute ends the counting of a claim that turns out not to have been created.
 	Refute(claim string)
+	// Wrote shows the mirror an object as the API server has it now.
+	Wrote(obj state.Object)
 	// Synced says whether the mirror has been filled once.
 	Synced() bool
 }
@@ -66,6 +69,8 @@ type Creator struct {
 	doubts map[string]*doubt
 	// unseen are the claims that were created and that no watch had shown yet, and when to look for each.
 	unseen map[string]time.Time
+	// tookOver says that the mirror has been shown what came from the process that led before.
+	tookOver atomic.Bool
 
 	// Coming, if any, says whether pods are still being created that nodes with room for them should wait for; ComingWait is how long
 	// they wait at most.

@@ -2,11 +2,13 @@ package provision
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "karpenter/api/karpenter/v1"
@@ -72,10 +74,14 @@ func (c *Creator) overdue() (due []string) {
 	return due
 }
 
-// collect ends the counting of a claim that is gone although no watch has shown it.
-func (c *Creator) collect(name string, err error) {
+// collect ends the counting of a claim that is gone although no watch has shown it. One that is there counts on, however late the watch is.
+func (c *Creator) collect(name string, claim *karpv1.NodeClaim, err error) {
+	if err == nil {
+		c.Mirror.Assume(claim)
+		c.Mirror.Wrote(claim)
+	}
 	if !apierrors.IsNotFound(err) {
-		return // it is there, or nobody knows: it is looked for again
+		return // it is looked for again
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -98,6 +104,44 @@ func (c *Creator) Confirm(ctx context.Context, pool string) ([]karpv1.NodeClaim,
 		}
 	}
 	return list.Items, nil
+}
+
+// TakeOver shows the mirror what the process that led before this one has written on claims last, which no watch may have shown yet: planned
+// without that, pods get a second node and limits and budgets are overrun. Nothing is planned before. It is done once.
+func (c *Creator) TakeOver(ctx context.Context) error {
+	if c.Live == nil || c.tookOver.Load() {
+		return nil
+	}
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(karpv1.SchemeGroupVersion.WithKind("NodeClaimList"))
+	if err := c.Live.List(ctx, list); err != nil {
+		return fmt.Errorf("listing claims: %w", err)
+	}
+	view := c.Mirror.View()
+	news := slices.DeleteFunc(list.Items, func(o metav1.PartialObjectMetadata) bool {
+		n := view.Claim(o.Name)
+		return n != nil && n.Claim != nil && n.Claim.ResourceVersion == o.ResourceVersion
+	})
+	errs := make([]error, len(news))
+	wait.Each(c.Clock, len(news), createWorkers, func(i int) {
+		claim := &karpv1.NodeClaim{}
+		if errs[i] = c.Live.Get(ctx, client.ObjectKey{Name: news[i].Name}, claim); errs[i] == nil {
+			c.Mirror.Assume(claim)
+			c.Mirror.Wrote(claim)
+			c.mu.Lock()
+			c.expect(claim.Name)
+			c.mu.Unlock()
+		}
+		errs[i] = client.IgnoreNotFound(errs[i])
+	})
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("reading claims: %w", err)
+	}
+	if len(news) > 0 {
+		c.Log.Info("read nodeclaims that no watch had shown yet", "count", len(news))
+	}
+	c.tookOver.Store(true)
+	return nil
 }
 
 // nextLook is how long it is until a claim in doubt is looked for again, at most so long.
@@ -134,11 +178,12 @@ func (c *Creator) clear(ctx context.Context) {
 	slices.Sort(unseen)
 	names := slices.Concat(due, unseen)
 	wait.Each(c.Clock, len(names), createWorkers, func(i int) {
-		answer := c.Live.Get(ctx, client.ObjectKey{Name: names[i]}, &karpv1.NodeClaim{})
+		claim := &karpv1.NodeClaim{}
+		answer := c.Live.Get(ctx, client.ObjectKey{Name: names[i]}, claim)
 		if i < len(due) {
 			c.judge(names[i], answer)
 		} else {
-			c.collect(names[i], answer)
+			c.collect(names[i], claim, answer)
 		}
 	})
 }

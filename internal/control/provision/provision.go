@@ -154,6 +154,9 @@ func (p *Provisioner) round(ctx context.Context) (time.Duration, error) {
 	if !p.Mirror.Synced() {
 		return syncing, nil
 	}
+	if err := p.Creator.TakeOver(ctx); err != nil {
+		return 0, err
+	}
 	now := p.Clock.Now()
 	p.Batch.Wait(ctx, max(syncing, p.Creator.nextLook(now, p.Creator.pins.next(now, retry))))
 	if ctx.Err() != nil {
