@@ -53,9 +53,12 @@ func (f *fresh) Get(ctx context.Context, key client.ObjectKey, obj client.Object
 		}
 		return err
 	}
-	f.renew(obj)
+	f.renew(obj, shared(new(client.GetOptions).ApplyOptions(opts).UnsafeDisableDeepCopy))
 	return nil
 }
+
+// shared says whether a reader has promised to change nothing.
+func shared(option *bool) bool { return option != nil && *option }
 
 // List implements client.Client. Which objects are listed is up to the cache; each is as new as is known.
 func (f *fresh) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
@@ -65,9 +68,10 @@ func (f *fresh) List(ctx context.Context, list client.ObjectList, opts ...client
 	if items, ok := reflect.TypeOf(list).Elem().FieldByName("Items"); !ok || !f.knows(ctx, reflect.PointerTo(items.Type.Elem())) {
 		return nil
 	}
+	whole := shared(new(client.ListOptions).ApplyOptions(opts).UnsafeDisableDeepCopy)
 	return meta.EachListItem(list, func(item runtime.Object) error {
 		if obj, ok := item.(client.Object); ok {
-			f.renew(obj)
+			f.renew(obj, whole)
 		}
 		return nil
 	})
@@ -185,7 +189,7 @@ func (f *fresh) behind(ctx context.Context, kind reflect.Type, key client.Object
 		return false
 	}
 	cached := reflect.New(kind.Elem()).Interface().(client.Object)
-	return f.Client.Get(ctx, key, cached) == nil && w.newer(cached)
+	return f.Client.Get(ctx, key, cached, client.UnsafeDisableDeepCopy) == nil && w.newer(cached)
 }
 
 // newer says whether the object was written after got, an earlier version of it.
@@ -200,8 +204,8 @@ func (f *fresh) forget(obj client.Object, key client.ObjectKey) {
 	delete(f.known[reflect.TypeOf(obj)], key)
 }
 
-// renew puts the written version into obj if that is newer.
-func (f *fresh) renew(obj client.Object) {
+// renew puts the written version into obj if that is newer, as it is where obj is shared with others.
+func (f *fresh) renew(obj client.Object, shared bool) {
 	kind, key := reflect.TypeOf(obj), client.ObjectKeyFromObject(obj)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -210,7 +214,11 @@ func (f *fresh) renew(obj client.Object) {
 	switch {
 	case !ok:
 	case known.newer(obj):
-		reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(known.obj.DeepCopyObject()).Elem())
+		written := runtime.Object(known.obj)
+		if !shared {
+			written = written.DeepCopyObject()
+		}
+		reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(written).Elem())
 	default:
 		delete(f.known[kind], key)
 	}

@@ -271,8 +271,14 @@ func (c *Cluster) awaitKarpenter(ctx context.Context) error {
 		return nil
 	}
 	c.tell("waiting for the controller")
-	if err := awaitController(ctx, c.Client); err != nil || c.opts.NoDefaults {
+	if err := awaitController(ctx, c.Client); err != nil {
 		return err
+	}
+	if err := awaitConversion(ctx, c.Client); err != nil && ctx.Err() == nil {
+		c.tell("%v", err)
+	}
+	if c.opts.NoDefaults {
+		return ctx.Err()
 	}
 	if err := awaitDefaults(ctx, c.Client); err != nil && ctx.Err() == nil {
 		c.tell("%v", err)

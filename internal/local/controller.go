@@ -12,13 +12,19 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	awsv1 "karpenter/api/aws/v1"
+	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/clouds"
 	"karpenter/internal/local/kubelet"
 	"karpenter/internal/local/plane"
@@ -180,6 +186,35 @@ func awaitController(ctx context.Context, kube client.Client) error {
 		return false, nil
 	})
 	return errors.Join(err, hopeless)
+}
+
+// awaitConversion returns when the API server can have objects of v1beta1 converted, for which the controller writes its certificate into
+// their definitions. Until then what is applied in that version is refused.
+func awaitConversion(ctx context.Context, kube client.Client) error {
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	return await(ctx, "objects of v1beta1 to be converted", func(ctx context.Context) (bool, error) {
+		for definition, kind := range map[string]string{"nodepools." + karpv1.Group: "NodePool", "nodeclaims." + karpv1.Group: "NodeClaim", "ec2nodeclasses." + awsv1.Group: "EC2NodeClass"} {
+			crd := &unstructured.Unstructured{}
+			crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+			err := kube.Get(ctx, client.ObjectKey{Name: definition}, crd)
+			if apierrors.IsNotFound(err) {
+				continue
+			}
+			if err != nil {
+				return false, err
+			}
+			if bundle, _, _ := unstructured.NestedString(crd.Object, "spec", "conversion", "webhook", "clientConfig", "caBundle"); bundle == "" {
+				return false, nil
+			}
+			list := &metav1.PartialObjectMetadataList{}
+			list.SetGroupVersionKind(schema.GroupVersionKind{Group: definition[strings.Index(definition, ".")+1:], Version: "v1beta1", Kind: kind + "List"})
+			if err := kube.List(ctx, list, client.Limit(1)); err != nil {
+				return false, err
+			}
+		}
+		return true, nil
+	})
 }
 
 // KillController ends the controller as a crash would. It is started again at once.

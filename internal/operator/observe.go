@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -45,9 +46,9 @@ func (w *wiring) observability(context.Context) error {
 // observeCluster adds what shows pods, nodes and conditions.
 func (w *wiring) observeCluster(watching *observer) {
 	conditions := meter.NewConditions(w.set, w.clock.Now)
-	pods := newPodGauges(w.set, w.clock.Now)
+	pods := &podGauges{mirror: w.mirror, set: w.set, now: w.clock.Now, waiting: map[types.NamespacedName]*corev1.Pod{}}
 	nodes := &nodeGauges{view: w.mirror.View, set: w.set, now: w.clock.Now}
-	watching.handlers = []handling{{&corev1.Node{}, pods.nodeHandler()}, {&corev1.Pod{}, pods.handler()}}
+	watching.handlers = []handling{{&corev1.Pod{}, pods.handler()}}
 	for _, kind := range w.trackedKinds(w.buffer != nil && w.buffersServed() == nil) {
 		status := &statusWatch{conditions: conditions, recorder: w.recorder, kind: kind}
 		watching.handlers = append(watching.handlers, handling{kind.object, status.handler()})
@@ -56,6 +57,7 @@ func (w *wiring) observeCluster(watching *observer) {
 	watching.begin = func() {
 		offerings()
 		nodes.show()
+		pods.show()
 	}
 }
 

@@ -11,54 +11,30 @@ import (
 
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/meter"
+	"karpenter/internal/state"
 )
 
 // podGauges shows every pod (O16), how long those that have not started have waited (O18), and how long starting took (O17).
 type podGauges struct {
 	set *meter.Set
 	now func() time.Time
+	// mirror has all pods and nodes.
+	mirror *state.Mirror
 
 	mu sync.Mutex
-	// nodes has the labels of nodes, pods all pods.
-	nodes map[string]map[string]string
-	pods  map[types.NamespacedName]*corev1.Pod
 	// waiting has the pods that have not become ready since they were seen first.
-	waiting map[types.NamespacedName]bool
+	waiting map[types.NamespacedName]*corev1.Pod
 }
 
-func newPodGauges(set *meter.Set, now func() time.Time) *podGauges {
-	g := &podGauges{
-		set: set, now: now, nodes: map[string]map[string]string{}, pods: map[types.NamespacedName]*corev1.Pod{}, waiting: map[types.NamespacedName]bool{},
-	}
-	set.Live(meter.PodsState, g.states)
-	set.Live(meter.PodsUnboundTime, func(show meter.Show) {
+// show begins to show them, once this process leads.
+func (g *podGauges) show() {
+	g.set.Live(meter.PodsState, g.states)
+	g.set.Live(meter.PodsUnboundTime, func(show meter.Show) {
 		g.waits(show, func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" })
 	})
-	set.Live(meter.PodsUnstartedTime, func(show meter.Show) {
+	g.set.Live(meter.PodsUnstartedTime, func(show meter.Show) {
 		g.waits(show, func(pod *corev1.Pod) bool { return pod.Status.Phase != corev1.PodRunning })
 	})
-	return g
-}
-
-// nodeHandler takes note of nodes' labels, which metrics of their pods show.
-func (g *podGauges) nodeHandler() toolscache.ResourceEventHandler {
-	put := func(obj any) {
-		if node, ok := obj.(*corev1.Node); ok {
-			g.mu.Lock()
-			defer g.mu.Unlock()
-			g.nodes[node.Name] = node.Labels
-		}
-	}
-	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc: put, UpdateFunc: func(_, obj any) { put(obj) },
-		DeleteFunc: func(obj any) {
-			if node, ok := lastKnown(obj).(*corev1.Node); ok {
-				g.mu.Lock()
-				defer g.mu.Unlock()
-				delete(g.nodes, node.Name)
-			}
-		},
-	}
 }
 
 func (g *podGauges) handler() toolscache.ResourceEventHandler {
@@ -77,18 +53,17 @@ func (g *podGauges) handler() toolscache.ResourceEventHandler {
 	}
 }
 
-// put keeps account of a pod until it is gone, and of its start until it is ready or has ended.
+// put keeps account of a pod's start until it is ready or has ended.
 func (g *podGauges) put(pod *corev1.Pod) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
-	g.pods[name] = pod
 	isReady, since := ready(pod)
 	if !isReady && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
-		g.waiting[name] = true
+		g.waiting[name] = pod
 		return
 	}
-	if g.waiting[name] && isReady {
+	if g.waiting[name] != nil && isReady {
 		g.set.Observe(meter.PodsStartupDuration, max(since.Sub(pod.CreationTimestamp.Time).Seconds(), 0))
 	}
 	delete(g.waiting, name)
@@ -97,24 +72,22 @@ func (g *podGauges) put(pod *corev1.Pod) {
 func (g *podGauges) drop(pod *corev1.Pod) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
-	delete(g.pods, name)
-	delete(g.waiting, name)
+	delete(g.waiting, types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
 }
 
 func (g *podGauges) states(show meter.Show) {
-	type placed struct {
-		pod  *corev1.Pod
-		node map[string]string
+	labels := map[string]map[string]string{}
+	nodes, _ := g.mirror.All(&corev1.Node{})
+	for _, node := range nodes {
+		labels[node.GetName()] = node.GetLabels()
 	}
-	g.mu.Lock()
-	all := make([]placed, 0, len(g.pods))
-	for _, pod := range g.pods {
-		all = append(all, placed{pod, g.nodes[pod.Spec.NodeName]})
-	}
-	g.mu.Unlock() // whoever is shown them may take his time
-	for _, p := range all {
-		pod, node := p.pod, p.node
+	pods, _ := g.mirror.All(&corev1.Pod{})
+	for _, o := range pods {
+		pod, ok := o.(*corev1.Pod)
+		if !ok {
+			continue
+		}
+		node := labels[pod.Spec.NodeName]
 		isReady, _ := ready(pod)
 		pool := node[karpv1.NodePoolLabelKey]
 		show(1, "name", pod.Name, "namespace", pod.Namespace, "owner", owner(pod), "node", pod.Spec.NodeName,
@@ -128,8 +101,8 @@ func (g *podGauges) states(show meter.Show) {
 func (g *podGauges) waits(show meter.Show, still func(*corev1.Pod) bool) {
 	g.mu.Lock()
 	var all []*corev1.Pod
-	for name := range g.waiting {
-		if pod := g.pods[name]; still(pod) {
+	for _, pod := range g.waiting {
+		if still(pod) {
 			all = append(all, pod)
 		}
 	}

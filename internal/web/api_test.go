@@ -349,6 +349,34 @@ func TestAReaderThatIsBehindGetsEverything(t *testing.T) {
 	}
 }
 
+func TestNothingIsKeptForNobody(t *testing.T) {
+	now := stopped()
+	c := smallCluster(t, func() time.Time { return now })
+	s := web.Handler(c, web.Options{})
+	server := listen(t, s)
+	m := read[live](t, s, "/api/v1/fleet")
+	now = now.Add(web.LetGo - time.Second)
+	if kept := web.Tend(s); kept != len(m.Nodes) {
+		t.Errorf("%d of %d nodes are kept, and somebody has read them a moment ago", kept, len(m.Nodes))
+	}
+	now = now.Add(time.Second)
+	if kept := web.Tend(s); kept != 0 {
+		t.Errorf("%d nodes are kept, and nobody asks for them", kept)
+	}
+	c.mirror.Drop(c.View().Nodes[1].Object)
+	c.mirror.Drop(c.View().Claim(c.View().Nodes[1].World.Claim).Claim)
+	query := url.Values{"run": {m.Run}, "version": {fmt.Sprint(m.Version)}}
+	for _, data := range follow(t, server.URL+"/api/v1/stream?"+query.Encode(), 1) {
+		var got live
+		if err := json.Unmarshal([]byte(data), &got); err != nil {
+			t.Fatal(err)
+		}
+		if !got.Full || len(got.Nodes) != len(c.View().Nodes) {
+			t.Errorf("who comes back gets %d nodes, all there are: %v; there are %d", len(got.Nodes), got.Full, len(c.View().Nodes))
+		}
+	}
+}
+
 func TestCompression(t *testing.T) {
 	s := listen(t, web.Handler(smallCluster(t, stopped), web.Options{}))
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/api/v1/fleet", nil)

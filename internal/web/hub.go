@@ -46,6 +46,9 @@ type hub struct {
 	plan     *pack.Plan
 	decision *disrupt.Decision
 	counter  savingsCounter
+	// unshown says that savings have been counted that the model does not show yet, asked when somebody last read it.
+	unshown bool
+	asked   time.Time
 
 	version  uint64
 	keys     []string // in order
@@ -78,11 +81,33 @@ func newHub(src Source, history *History) *hub {
 	return &hub{src: src, history: history, run: strconv.FormatInt(started.UnixNano(), 36), watch: watch, nodes: map[string]*hubNode{}, totals: &model.Totals{}}
 }
 
+// letGo is how long after the last reader the model is kept: it has a copy of all that it shows.
+const letGo = 5 * time.Minute
+
+// tend does what must not wait for a reader: savings are counted before the ledger forgets what they come from, and figures are taken.
+func (h *hub) tend() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := h.src.Now()
+	h.history.Take(h.src.View(), now)
+	if h.told() {
+		h.counter.count(h.src.Ledger(), now)
+		h.unshown = true
+	}
+	if h.view == nil || now.Sub(h.asked) < letGo {
+		return
+	}
+	h.view, h.plan, h.decision, h.spare, h.totals = nil, nil, nil, nil, &model.Totals{}
+	h.keys, h.nodes, h.changes = nil, map[string]*hubNode{}, nil
+	h.version++ // whoever comes back gets everything
+}
+
 // refresh looks at the source and returns the version of the model. It costs what has changed.
 func (h *hub) refresh() uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.src.Now()
+	h.asked = now
 	view := h.src.View()
 	plan, _ := h.src.Plan()
 	decision, input, _ := h.src.Decision()
@@ -101,7 +126,8 @@ func (h *hub) refresh() uint64 {
 		h.set(&c, sectionPending, pods)
 	}
 	h.view, h.plan, h.decision = view, plan, decision
-	if h.told() || h.sections[sectionSavings] == nil {
+	if h.told() || h.unshown || h.sections[sectionSavings] == nil {
+		h.unshown = false
 		h.counter.count(h.src.Ledger(), now)
 		h.set(&c, sectionSavings, h.counter.savings)
 	}

@@ -126,7 +126,7 @@ func (s *Server) Run(ctx context.Context) {
 	tick := time.NewTicker(SampleEvery)
 	defer tick.Stop()
 	for {
-		s.hub.refresh()
+		s.hub.tend()
 		select {
 		case <-ctx.Done():
 			return

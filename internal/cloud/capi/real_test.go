@@ -35,7 +35,7 @@ import (
 
 // patience is how long something may take on a busy computer, boot how long an instance takes to become a node.
 const (
-	patience = 2 * time.Minute
+	patience = 5 * time.Minute
 	boot     = 200 * time.Millisecond
 )
 

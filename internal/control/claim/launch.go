@@ -72,7 +72,7 @@ func (r *Lifecycle) window(ctx context.Context, claim *karpv1.NodeClaim) (time.D
 		return gather, nil
 	}
 	claims := &karpv1.NodeClaimList{}
-	if err := r.Client.List(ctx, claims, client.MatchingFields{indexClaimBatch: batch}); err != nil {
+	if err := r.Client.List(ctx, claims, client.MatchingFields{indexClaimBatch: batch}, client.UnsafeDisableDeepCopy); err != nil {
 		return 0, fmt.Errorf("counting the claims of batch %s: %w", batch, err)
 	}
 	if len(claims.Items) < size {
