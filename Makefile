@@ -148,7 +148,7 @@ COMPAT := ./internal/local/plane ./test/validation ./test/conversion/... ./test/
 unit: build capi helm tools
 	@export KARPENTER_TEST_AWSCLI=1 KARPENTER_TEST_HELM=1 KARPENTER_TEST_PROMTOOL=1 KARPENTER_TEST_CHROMIUM=1; { \
 		failed=0; \
-		go test -json -vet off -p 3 -timeout 80m -ldflags '-s -w' ./test/e2e ./test/capi ./test/guides ./internal/cloud/... ./internal/control/... ./test/robust ./... || failed=1; \
+		go test -json -vet off -p 3 -timeout 80m -ldflags '-s -w' ./test/e2e ./test/capi ./test/guides ./internal/cloud/... ./internal/control/... ./test/robust ./internal/sim/... ./... || failed=1; \
 		$(MAKE) -s race-core || failed=1; \
 		(cd kube && go test -json -timeout 60m -ldflags '-s -w' ./...) || failed=1; \
 		exit $$failed; \
