@@ -31,7 +31,7 @@ const memoryShare = 0.9
 // little to do it is less: Go's own choice spends memory to save time that there is plenty of.
 const (
 	garbageCalm                      = 15
-	garbageLeast, garbageMost        = 35, 100
+	garbageLeast, garbageMost        = 30, 100
 	garbageBytes              uint64 = 32 << 20
 )
 

@@ -329,7 +329,7 @@ func TestFlagsPage(t *testing.T) {
 }
 
 func TestGarbageIsAFixedAmountOfASmallProcessAndAShareOfALargeOne(t *testing.T) {
-	for live, want := range map[uint64]int{0: 100, 20 << 20: 100, 64 << 20: 50, 90 << 20: 35, 4 << 30: 35} {
+	for live, want := range map[uint64]int{0: 100, 20 << 20: 100, 64 << 20: 50, 90 << 20: 35, 4 << 30: 30} {
 		if got := garbageAtWork(live); got != want {
 			t.Errorf("%d MB in use: %d %%, want %d", live>>20, got, want)
 		}
