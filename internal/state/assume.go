@@ -17,6 +17,9 @@ func (m *Mirror) Assume(claims ...*v1.NodeClaim) {
 	defer m.mu.Unlock()
 	until := m.clock().Add(assumeFor)
 	for _, c := range claims {
+		if !m.serves(c.Spec.NodeClassRef) {
+			continue // it is another provider's
+		}
 		if e := m.claims[c.Name]; e != nil && e.obj != nil {
 			if m.assumed[c.Name] && sameUID(e.obj, c) {
 				e.assumed = until
