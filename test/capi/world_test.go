@@ -32,8 +32,9 @@ const (
 	namespace   = metav1.NamespaceDefault
 	// glance is how often claims and Machines are looked at. Both last for seconds at least.
 	glance = 200 * time.Millisecond
-	// calm is how long the cluster may take to put itself right: a minute, and more for a computer that has other things to do.
-	calm = 4 * time.Minute
+	// calm is how long the cluster may take to put itself right. Mostly that is a minute. A Machine that no claim has is removed after two
+	// looks, two minutes apart, and a look at far fewer claims than before counts for nothing.
+	calm = 9 * time.Minute
 )
 
 // slots has room for as many clusters as run at once: each takes about a core while it starts.

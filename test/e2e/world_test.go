@@ -25,8 +25,9 @@ import (
 
 const (
 	region = "us-west-2"
-	// calm is how long the cluster may take to put itself right: a minute, and more for a computer that has other things to do.
-	calm = 5 * time.Minute
+	// calm is how long the cluster may take to put itself right. Mostly that is a minute. An instance that no claim has is ended after two
+	// looks, two minutes apart, and a look at far fewer claims than before counts for nothing.
+	calm = 9 * time.Minute
 	// glance is how often claims and instances are looked at. Both last for seconds at least.
 	glance = 200 * time.Millisecond
 )
