@@ -80,7 +80,7 @@ func newCluster(t *testing.T, objects ...client.Object) client.Client {
 			t.Fatal(err)
 		}
 	}
-	for _, kind := range kinds {
+	for _, kind := range kinds() {
 		objects = append(objects, &apiextensionsv1.CustomResourceDefinition{
 			ObjectMeta: metav1.ObjectMeta{Name: kind.definition()},
 			Spec: apiextensionsv1.CustomResourceDefinitionSpec{
@@ -137,13 +137,13 @@ func definition(t *testing.T, cluster client.Client, kind kind) *apiextensionsv1
 func ask(t *testing.T, cluster client.Client, server *Server, now time.Time, body string) (int, string) {
 	t.Helper()
 	roots := x509.NewCertPool()
-	config := definition(t, cluster, kinds[0]).Spec.Conversion.Webhook.ClientConfig
+	config := definition(t, cluster, kinds()[0]).Spec.Conversion.Webhook.ClientConfig
 	if !roots.AppendCertsFromPEM(config.CABundle) {
 		t.Fatal("no authority in the definition")
 	}
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "karpenter.kube-system.svc", Time: func() time.Time { return now }}, DisableKeepAlives: true}
 	httpClient := &http.Client{Transport: transport, Timeout: 2 * time.Minute}
-	response, err := httpClient.Post("https://"+server.Listener.Addr().String()+kinds[0].path(), "application/json", strings.NewReader(body))
+	response, err := httpClient.Post("https://"+server.Listener.Addr().String()+kinds()[0].path(), "application/json", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +184,7 @@ func TestServer_Converts(t *testing.T) {
 	if got := string(response.ConvertedObjects[0].Raw); !strings.Contains(got, `"group":"karpenter.k8s.aws"`) {
 		t.Errorf("got %s", got)
 	}
-	for _, kind := range kinds {
+	for _, kind := range kinds() {
 		conversion := definition(t, cluster, kind).Spec.Conversion
 		if conversion.Strategy != apiextensionsv1.WebhookConverter || *conversion.Webhook.ClientConfig.Service.Path != "/convert/"+kind.plural {
 			t.Errorf("%s: %+v", kind.plural, conversion)
@@ -345,7 +345,7 @@ func TestServer_RotatesWithoutRefusing(t *testing.T) {
 				leaves[replica.serving.Load().Leaf.SerialNumber.String()] = true
 			}
 		}
-		bundles[string(definition(t, cluster, kinds[0]).Spec.Conversion.Webhook.ClientConfig.CABundle)] = true
+		bundles[string(definition(t, cluster, kinds()[0]).Spec.Conversion.Webhook.ClientConfig.CABundle)] = true
 		for _, replica := range replicas {
 			if status, text := ask(t, cluster, replica, clock.Now(), review("karpenter.sh/v1", pool)); status != http.StatusOK {
 				t.Fatalf("at %s: %d %s", clock.Now(), status, text)
@@ -362,7 +362,7 @@ func TestServer_Repairs(t *testing.T) {
 	cluster, clock := newCluster(t), newClock()
 	server := serve(t, cluster, clock)
 	before := server.serving.Load()
-	crd := definition(t, cluster, kinds[0])
+	crd := definition(t, cluster, kinds()[0])
 	crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter}
 	if err := cluster.Update(t.Context(), crd); err != nil {
 		t.Fatal(err)

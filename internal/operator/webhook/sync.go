@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -26,8 +27,8 @@ type kind struct{ plural, group, name string }
 func (k kind) definition() string { return k.plural + "." + k.group }
 func (k kind) path() string       { return "/convert/" + k.plural }
 
-// kinds are those that have versions to convert between, nodepools first.
-var kinds = func() (all []kind) {
+// kinds are those that have versions to convert between, nodepools first. Most commands never ask for them.
+var kinds = sync.OnceValue(func() (all []kind) {
 	for _, d := range crds.Objects() {
 		if len(d.Spec.Versions) > 1 {
 			all = append(all, kind{d.Spec.Names.Plural, d.Spec.Group, d.Spec.Names.Kind})
@@ -35,11 +36,11 @@ var kinds = func() (all []kind) {
 	}
 	slices.SortFunc(all, func(a, b kind) int { return strings.Compare(b.definition(), a.definition()) })
 	return all
-}()
+})
 
 // served are those of them that this process is there for: ours, and the provider's node class.
 func (o Options) served() []kind {
-	return slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool {
+	return slices.DeleteFunc(slices.Clone(kinds()), func(k kind) bool {
 		return k.group != karpv1.Group && o.Class != (schema.GroupKind{}) && o.Class != schema.GroupKind{Group: k.group, Kind: k.name}
 	})
 }
