@@ -323,5 +323,5 @@ func (w *World) calm() {
 			clear(r.held)
 		}
 	}
-	w.lag, w.crashes, w.incidents, w.calmed = lagMost, nil, nil, w.loop.now
+	w.lag, w.crashes, w.incidents, w.calmed, w.eventful = lagMost, nil, nil, w.loop.now, w.effects
 }

@@ -70,7 +70,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	asked := w.asks(body)
 	e := w.calling(r, body, asked)
-	if w.effect(t.replica, e) {
+	if w.effect(t.replica, &e) {
 		return nil, errDead
 	}
 	send := func() (response *http.Response, err error) {
@@ -94,7 +94,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		w.leads(t.replica, asked.action)
 	}
 	w.answered(asked)
-	if e.after = true; w.effect(t.replica, e) {
+	if e.after = true; w.effect(t.replica, &e) {
 		return nil, errDead
 	}
 	return response, err

@@ -24,6 +24,8 @@ type effect struct {
 	// name is as patch/Node, patch/NodeClaim/status or aws/CreateFleet.
 	name  string
 	after bool
+	// number counts effects; before and after are of the same one.
+	number int
 	// failed says that it has not happened.
 	failed bool
 	about
@@ -40,13 +42,13 @@ type incident struct {
 	do          func(*World) error
 }
 
-// writing is the effect of a request to the API server.
+// writing is the effect of a request to the API server. Nothing else happens between before and after.
 func (w *World) writing(op *kube.Op) effect {
 	name := op.Verb + "/" + op.Kind.Kind
 	if op.Subresource != "" {
 		name += "/" + op.Subresource
 	}
-	e := effect{name: name, after: op.Done, failed: op.Err != nil}
+	e := effect{name: name, after: op.Done, number: w.effects, failed: op.Err != nil}
 	if len(w.incidents) == 0 {
 		return e
 	}

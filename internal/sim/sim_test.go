@@ -17,7 +17,7 @@ import (
 
 var (
 	from       = flag.Uint64("from", 0, "the first seed of TestSeeds")
-	crashes    = flag.Int("crashes", 1060, "how often TestT2 crashes the controller")
+	crashes    = flag.Int("crashes", 1020, "how often TestT2 crashes the controller")
 	launches   = flag.Int("launches", 200, "how many instances TestT3 launches")
 	worstSeeds = flag.Int("worst", 30, "how many seeds TestWorst plays")
 	atRest     = flag.Bool("rest", false, "whether TestSeeds also looks for empty nodes in the end")
@@ -90,7 +90,7 @@ func TestT2_CrashPoints(t *testing.T) {
 			t.Fatalf("seed %d without a crash: %v\n%s", seed, err, Crashing(seed))
 		}
 		r := rand.New(rand.NewPCG(seed, 6))
-		for at := 1; at <= whole.effects && points < *crashes; at++ {
+		for at := 1; at <= whole.eventful && points < *crashes; at++ {
 			for _, when := range []string{"before", "after"} {
 				points++
 				list := []string{fmt.Sprintf("%d %s", at, when)}

@@ -84,9 +84,9 @@ type World struct {
 	// Faults counts what has gone wrong by order.
 	Faults int
 
-	// effects is what the controller has done so far; at some of them it crashes.
-	effects int
-	crashes []crashPoint
+	// effects is what the controller has done so far, eventful what it had done when calm began; at some of those it crashes.
+	effects, eventful int
+	crashes           []crashPoint
 	// incidents wait for an effect; here is what the one is about that they are done at.
 	incidents []*incident
 	here      about
@@ -264,7 +264,7 @@ func (w *World) requested(op *kube.Op) error {
 	if !ours {
 		return nil
 	}
-	if w.effect(r, w.writing(op)) {
+	if e := w.writing(op); w.effect(r, &e) {
 		return errDead
 	}
 	return w.apiFault(op)
@@ -291,12 +291,13 @@ func (w *World) apiFault(op *kube.Op) error {
 var errDead = errors.New("this process has crashed")
 
 // effect counts what the controller does to the world, before and after it takes effect, and says whether it crashes there.
-func (w *World) effect(r *replica, e effect) bool {
+func (w *World) effect(r *replica, e *effect) bool {
 	if !e.after {
 		w.effects++
+		e.number = w.effects
 	}
-	w.happen(e)
-	if at := slices.Index(w.crashes, crashPoint{w.effects, e.after}); at >= 0 {
+	w.happen(*e)
+	if at := slices.Index(w.crashes, crashPoint{e.number, e.after}); at >= 0 {
 		w.crashes = slices.Delete(w.crashes, at, at+1)
 		w.Crash()
 	}
