@@ -103,9 +103,9 @@ type history struct {
 	effects []effect
 	// listed is when all instances were listed last.
 	listed time.Time
-	// conflicts are how often in a row a write to an object was in conflict, attempts how often writes were tried that were done then.
+	// conflicts are how often in a row a write to an object was in conflict, repeats how often writes were that were done then.
 	conflicts map[string]int
-	attempts  []int
+	repeats   []int
 	// tell is what the judge is told next.
 	tell []func(*sim.Judge)
 }
@@ -481,16 +481,16 @@ func (h *history) tried(n *noted) {
 	case code == http.StatusConflict:
 		h.conflicts[what]++
 	case code < 300:
-		h.attempts = append(h.attempts, 1+h.conflicts[what])
+		h.repeats = append(h.repeats, h.conflicts[what])
 		delete(h.conflicts, what)
 	}
 }
 
-// tries is how often each write was tried, the least first.
-func (h *history) tries() []int {
+// retries is how often each write was repeated, the least first.
+func (h *history) retries() []int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.Sorted(slices.Values(h.attempts))
+	return slices.Sorted(slices.Values(h.repeats))
 }
 
 // foreign tells that an instance is somebody else's, and restored that claims were forgotten.

@@ -1,6 +1,6 @@
 // Command testsum reads what "go test -json" prints and shows it for people: a line per package as it ends, the
-// output of what failed, and at the end how many tests ran. It fails if a test failed, a package did not build, or
-// none ran at all.
+// output of what failed, and at the end how many tests ran, and again how that begins which those that failed have said. It fails if a
+// test failed, a package did not build, or none ran at all.
 package main
 
 import (
@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"sort"
 	"strings"
 )
@@ -38,6 +39,7 @@ type summary struct {
 	running map[string]*counts
 	output  map[string][]string // by package and test, until it is known to have passed
 	skips   []string
+	failed  []string // what failed, with the first things it said
 }
 
 func summarise(in io.Reader, out io.Writer) bool {
@@ -59,6 +61,9 @@ func summarise(in io.Reader, out io.Writer) bool {
 	sort.Strings(s.skips)
 	for _, skip := range s.skips {
 		fmt.Fprintln(out, "skipped:", skip)
+	}
+	for _, failed := range s.failed {
+		fmt.Fprintln(out, "failed:", failed)
 	}
 	if s.broken > 0 {
 		fmt.Fprintf(out, "%d packages failed outside any test\n", s.broken)
@@ -99,7 +104,22 @@ func (s *summary) endTest(e event, key string) {
 	case "fail":
 		c.failed++
 		fmt.Fprintf(s.out, "FAIL %s\n%s", key, strings.Join(s.output[key], ""))
+		s.failed = append(s.failed, key+first(s.output[key]))
 	}
+}
+
+// said is how a test begins to say something: "    x_test.go:12: ".
+var said = regexp.MustCompile(`^ +\w+\.go:\d+: `)
+
+// first is the beginning of what a test has said: of more than that the rest is further up.
+func first(output []string) string {
+	var lines []string
+	for _, line := range output {
+		if said.MatchString(line) && len(lines) < 4 {
+			lines = append(lines, fmt.Sprintf("\n    %.300s", strings.TrimSpace(line)))
+		}
+	}
+	return strings.Join(lines, "")
 }
 
 func (s *summary) endPackage(e event, key string) {

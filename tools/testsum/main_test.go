@@ -18,10 +18,11 @@ func TestSummarise(t *testing.T) {
 		},
 		{
 			"a failure shows its output only", `{"Action":"output","Package":"p","Test":"A","Output":"boom\n"}
+{"Action":"output","Package":"p","Test":"A","Output":"    a_test.go:12: it is late\n"}
 {"Action":"output","Package":"p","Test":"B","Output":"quiet\n"}
 {"Action":"fail","Package":"p","Test":"A"}
 {"Action":"pass","Package":"p","Test":"B"}
-{"Action":"fail","Package":"p"}`, false, []string{"FAIL p A\nboom\n", "1 passed, 1 failed, 0 skipped"},
+{"Action":"fail","Package":"p"}`, false, []string{"FAIL p A\nboom\n", "failed: p A\n    a_test.go:12: it is late\n1 passed, 1 failed, 0 skipped"},
 		},
 		{
 			"a package that does not build", `{"ImportPath":"p [p.test]","Action":"build-output","Output":"x.go:1: bad\n"}
