@@ -40,7 +40,7 @@ kube_ldflags = -s -w $(foreach package,k8s.io/component-base/version k8s.io/clie
 counted = 2>&1 | awk -v total=$$(go list -deps . | wc -l) '/^[a-zA-Z0-9._~\/-]+$$/ {n++; if (n % 100 == 0) {printf "  %d of at most %d packages\n", n, total; fflush()}; next} {print}'
 
 .DEFAULT_GOAL := help
-.PHONY: help build karpenter kube capi helm test fetch lint tools unit race race-core compat generate bench live sim simlong image release local clean
+.PHONY: help build karpenter controller kube capi helm test fetch lint tools unit race race-core compat generate bench live sim simlong image release local clean
 
 help: ## what there is to make
 	@echo "Karpenter launches nodes for pods that are unschedulable and removes nodes that are no longer needed."
@@ -54,6 +54,10 @@ karpenter: ## bin/karpenter alone
 	@go build -ldflags '-s -w -X main.version=$(VERSION)' -o bin/karpenter.new ./cmd/karpenter
 	@if cmp -s bin/karpenter.new bin/karpenter; then rm bin/karpenter.new; else mv bin/karpenter.new bin/karpenter; fi # one that has not changed keeps its age, and with it the results of tests
 	@cd bin && for name in kubectl-karpenter kubectl_complete-karpenter; do ln -sf karpenter $$name; done
+
+controller: ## bin/controller alone: the program that the image holds
+	@echo "building bin/controller"
+	@go build -ldflags '-s -w -X main.version=$(VERSION)' -o bin/controller ./cmd/controller
 
 kube: bin/kube ## bin/kube alone: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, kwok
 
@@ -181,7 +185,7 @@ generate: ## deep copies, CRDs, reference pages, charts: after a change to api/ 
 bench: karpenter ## packing and consolidation: speed and cost, against upstream Karpenter where its program has been built
 	@go run ./test/bench
 
-live: build ## the whole product against its bars: latency, memory, restart, four workloads; takes two hours
+live: build controller ## the whole product against its bars: latency, memory, restart, four workloads; takes two hours
 	@broken=0; \
 		go run ./test/live --load both || broken=1; \
 		go run ./test/live --after 0s --arrival slow --json bin/live-0s.json wide basic hostspread interference || broken=1; \

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	neturl "net/url"
@@ -25,6 +24,7 @@ import (
 
 	"karpenter/internal/cloud/simaws"
 	"karpenter/internal/clouds"
+	"karpenter/internal/local/plane"
 	"karpenter/internal/operator"
 	"karpenter/test/harness"
 )
@@ -264,10 +264,9 @@ func (c *child) message(wanted string) map[string]any {
 
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ports, err := plane.Ports(t.TempDir(), "any")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	return ports[0]
 }

@@ -1,8 +1,8 @@
 // Command live starts the whole product on this computer (control plane, scheduler, AWS simulator, kwok as kubelets, and the
-// karpenter binary as a process) and measures how fast and how frugal it is. It says of each bar whether it holds, and keeps a
+// image's program as a process) and measures how fast and how frugal it is. It says of each bar whether it holds, and keeps a
 // copy of the figures as JSON.
 //
-//	go run ./test/live [--scale 1] [--provider aws] [--karpenter FILE] [--kube FILE] [--json FILE] [bar …]
+//	go run ./test/live [--scale 1] [--provider aws] [--karpenter FILE] [--controller FILE] [--kube FILE] [--json FILE] [bar …]
 //
 // The bars are start, pending, memory, restart and static, and the workloads wide, basic, hostspread and interference; without a name all
 // are measured. A scale below 1 makes the clusters smaller, to try the program itself: bars are then said to hold or not of that
@@ -37,20 +37,20 @@ import (
 
 // bench is what a run is told, and what it has found.
 type bench struct {
-	karpenter, kube string
-	provider        string
-	out             string
-	scale           float64
-	bars            []string
-	verbose         bool
-	kept            bool
-	seed            uint64
-	runs            int
-	arrivals, loads []string
-	afters          []time.Duration
-	patience        time.Duration
-	lines           []line
-	reports         []*report
+	karpenter, controller, kube string
+	provider                    string
+	out                         string
+	scale                       float64
+	bars                        []string
+	verbose                     bool
+	kept                        bool
+	seed                        uint64
+	runs                        int
+	arrivals, loads             []string
+	afters                      []time.Duration
+	patience                    time.Duration
+	lines                       []line
+	reports                     []*report
 }
 
 // line is the answer to one bar.
@@ -82,7 +82,8 @@ func main() {
 	}
 	b := &bench{}
 	var arrival, after, load string
-	flag.StringVar(&b.karpenter, "karpenter", filepath.Join("bin", "karpenter"), "the binary to measure")
+	flag.StringVar(&b.karpenter, "karpenter", filepath.Join("bin", "karpenter"), "the command line, for karpenter local and karpenter plan")
+	flag.StringVar(&b.controller, "controller", filepath.Join("bin", "controller"), "what the clusters run: the program that the image holds")
 	flag.StringVar(&b.kube, "kube", filepath.Join("bin", "kube"), "the control plane")
 	flag.StringVar(&b.provider, "provider", local.ProviderAWS, "who makes the nodes of pending, memory and restart: aws or cluster-api")
 	flag.StringVar(&b.out, "json", filepath.Join("bin", "live.json"), "where to keep the figures")
@@ -154,13 +155,13 @@ func (b *bench) run(ctx context.Context) error {
 			return fmt.Errorf("there is no bar %q; there are %s", name, strings.Join(known, ", "))
 		}
 	}
-	for _, file := range []*string{&b.karpenter, &b.kube} {
+	for _, file := range []*string{&b.karpenter, &b.controller, &b.kube} {
 		path, err := filepath.Abs(*file)
 		if err == nil {
 			_, err = os.Stat(path)
 		}
 		if err != nil {
-			return fmt.Errorf("%w; run make build", err)
+			return fmt.Errorf("%w; run make build controller", err)
 		}
 		*file = path
 	}

@@ -58,7 +58,7 @@ func (b *bench) launch(ctx context.Context, opts local.Options) (*site, error) {
 		}
 	}
 	opts.Binary, opts.Dir, opts.ClusterName, opts.Region = b.kube, dir, "my-cluster", region
-	opts.Program, opts.Tell = b.karpenter, tell
+	opts.Program, opts.Tell = b.controller, tell
 	if opts.ControllersQPS == 0 { // what is measured is Karpenter, not what makes and binds pods
 		opts.ControllersQPS, opts.ControllersBurst = 1000, 2000
 	}

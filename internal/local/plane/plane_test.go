@@ -305,6 +305,11 @@ func TestPortsAreKept(t *testing.T) {
 	if other[0] == first[0] {
 		t.Errorf("port %d was given although it is taken", other[0])
 	}
+	for _, port := range append(first, other[0]) {
+		if port < firstPort || port > lastPort {
+			t.Errorf("port %d may be given to any program before ours binds it", port)
+		}
+	}
 }
 
 func TestStartSaysWhatIsMissing(t *testing.T) {

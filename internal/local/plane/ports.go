@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -82,12 +83,22 @@ func listenAll(dir string, names []string) ([]net.Listener, error) {
 	return listeners, nil
 }
 
+// New ports are of a range from which no operating system takes any by itself, neither for connections nor for who listens on any port: the
+// child that shall have one binds it seconds later.
+const firstPort, lastPort = 15000, 29999
+
 // listen opens the port, or any free one where that is 0 or taken.
-func listen(port int) (net.Listener, error) {
-	if port != 0 {
-		if listener, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port)); err == nil {
+func listen(port int) (listener net.Listener, err error) {
+	if port == 0 {
+		port = anyPort()
+	}
+	for range 100 {
+		if listener, err = net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port)); err == nil {
 			return listener, nil
 		}
+		port = anyPort()
 	}
-	return net.Listen("tcp", "127.0.0.1:0")
+	return nil, err
 }
+
+func anyPort() int { return firstPort + rand.IntN(lastPort-firstPort+1) }

@@ -7,12 +7,12 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -22,6 +22,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"karpenter/internal/local"
+	"karpenter/internal/local/plane"
 	"karpenter/test/harness/simcloud"
 )
 
@@ -190,13 +191,11 @@ func (l *Log) String() string {
 // FreePort is a port that nobody listens on.
 func FreePort(tb testing.TB) string {
 	tb.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	ports, err := plane.Ports(tb.TempDir(), "any")
 	if err != nil {
 		tb.Fatal(err)
 	}
-	defer listener.Close()
-	_, port, _ := net.SplitHostPort(listener.Addr().String())
-	return port
+	return strconv.Itoa(ports[0])
 }
 
 // Until waits for something to come true.
