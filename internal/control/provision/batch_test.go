@@ -68,6 +68,10 @@ type waiter struct {
 func newWaiter(t *testing.T, b *Batcher, clock *testclock.FakeClock, patience time.Duration) *waiter {
 	w := &waiter{t, clock, make(chan bool, 1)}
 	ctx := t.Context()
+	select {
+	case <-b.opened: // Wait looks before it listens; a timer that this would end at once is taken for one that it waits for
+	default:
+	}
 	go func() { w.ended <- b.Wait(ctx, patience) }()
 	return w
 }
