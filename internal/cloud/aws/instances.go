@@ -259,12 +259,13 @@ func (p *Provider) Tag(ctx context.Context, id string, tags map[string]string) e
 	})
 }
 
+// eachInstance visits the instances that filters name. Of each it has what toShape and tiesOf look at, and no more.
 func (p *Provider) eachInstance(ctx context.Context, filters []types.Filter, visit func(*types.Instance)) error {
 	pages := ec2.NewDescribeInstancesPaginator(p.opt.Clients.EC2, &ec2.DescribeInstancesInput{Filters: filters, MaxResults: aws.Int32(instancesPage)})
 	for pages.HasMorePages() {
 		var page *ec2.DescribeInstancesOutput
 		err := p.reads.Do(ctx, "describe instances", func() (err error) {
-			page, err = pages.NextPage(ctx)
+			page, err = pages.NextPage(ctx, briefly)
 			return err
 		})
 		if err != nil {
