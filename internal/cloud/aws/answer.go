@@ -98,16 +98,12 @@ func decodeInstances(data []byte) (*ec2.DescribeInstancesOutput, bool) {
 			d.items(func() {
 				var r types.Reservation
 				d.each(func(name string) {
-					if name != "instancesSet" {
-						d.skip()
-						return
+					if name == "instancesSet" {
+						d.items(func() { r.Instances = append(r.Instances, d.instance()) })
 					}
-					d.items(func() { r.Instances = append(r.Instances, d.instance()) })
 				})
 				out.Reservations = append(out.Reservations, r)
 			})
-		default:
-			d.skip()
 		}
 	})
 	return out, d.err == nil && len(bytes.TrimSpace(d.data[d.at:])) == 0
@@ -132,8 +128,6 @@ func (d *decoder) instance() (i types.Instance) {
 			d.each(func(name string) {
 				if name == "name" {
 					i.State.Name = types.InstanceStateName(d.text())
-				} else {
-					d.skip()
 				}
 			})
 		case "placement":
@@ -146,8 +140,6 @@ func (d *decoder) instance() (i types.Instance) {
 				d.each(func(name string) {
 					if name == "groupId" {
 						g.GroupId = d.pointer()
-					} else {
-						d.skip()
 					}
 				})
 				i.SecurityGroups = append(i.SecurityGroups, g)
@@ -165,12 +157,8 @@ func (d *decoder) instance() (i types.Instance) {
 			d.each(func(name string) {
 				if name == "capacityReservationPreference" {
 					i.CapacityReservationSpecification.CapacityReservationPreference = types.CapacityReservationPreference(d.text())
-				} else {
-					d.skip()
 				}
 			})
-		default:
-			d.skip()
 		}
 	})
 	return i
@@ -192,8 +180,6 @@ func (d *decoder) placement() *types.Placement {
 			n, err := strconv.ParseInt(d.text(), 10, 32)
 			d.fail(err)
 			p.PartitionNumber = aws.Int32(int32(n))
-		default:
-			d.skip()
 		}
 	})
 	return p
@@ -206,8 +192,6 @@ func (d *decoder) tag() (t types.Tag) {
 			t.Key = d.pointer()
 		case "value":
 			t.Value = d.pointer()
-		default:
-			d.skip()
 		}
 	})
 	return t
@@ -217,9 +201,9 @@ func (d *decoder) tag() (t types.Tag) {
 type decoder struct {
 	data []byte
 	at   int
-	// name is that of the last tag, empty whether it is an element of its own.
-	name  string
-	empty bool
+	// name is that of the last tag, unread whether it has opened an element that nobody has read yet, and empty whether that ends there, too.
+	name          string
+	unread, empty bool
 	// known has every text once: types, zones and tags repeat.
 	known map[string]string
 	err   error
@@ -271,7 +255,7 @@ func (d *decoder) next() (text []byte, ends bool) {
 		if len(tag) == 0 || bytes.ContainsAny(tag, ":!?/\t\n\"") || ends && d.empty {
 			d.fail(errUnusual)
 		}
-		d.name = d.word(tag)
+		d.name, d.unread = d.word(tag), !ends
 		return text, ends
 	}
 }
@@ -295,14 +279,16 @@ func (d *decoder) open() bool {
 	return d.err == nil
 }
 
-// each visits the elements inside the one that has been opened. Visiting one reads it to its end.
+// enter begins to read the element that has been opened; false if there is nothing in it.
+func (d *decoder) enter() (name string, inside bool) {
+	d.unread = false
+	return d.name, !d.empty && d.err == nil
+}
+
+// each visits the elements inside the one that has been opened. What a visit does not read is left out.
 func (d *decoder) each(visit func(name string)) {
-	if d.empty {
-		d.empty = false
-		return
-	}
-	parent := d.name
-	for d.err == nil {
+	parent, inside := d.enter()
+	for inside && d.err == nil {
 		text, ends := d.next()
 		switch {
 		case d.err != nil:
@@ -311,7 +297,9 @@ func (d *decoder) each(visit func(name string)) {
 		case ends:
 			return
 		default:
-			visit(d.name)
+			if visit(d.name); d.unread {
+				d.skip()
+			}
 		}
 	}
 }
@@ -321,20 +309,14 @@ func (d *decoder) items(visit func()) {
 	d.each(func(name string) {
 		if name == "item" {
 			visit()
-		} else {
-			d.skip()
 		}
 	})
 }
 
 // skip reads on to the end of the element that has been opened.
 func (d *decoder) skip() {
-	if d.empty {
-		d.empty = false
-		return
-	}
-	parent := d.name
-	for d.err == nil {
+	parent, inside := d.enter()
+	for inside && d.err == nil {
 		if _, ends := d.next(); !ends {
 			d.skip()
 		} else if d.name == parent {
@@ -347,11 +329,10 @@ func (d *decoder) skip() {
 
 // text is what the element that has been opened holds.
 func (d *decoder) text() string {
-	if d.empty {
-		d.empty = false
+	parent, inside := d.enter()
+	if !inside {
 		return ""
 	}
-	parent := d.name
 	text, ends := d.next()
 	if !ends || d.name != parent {
 		d.fail(errUnusual)
