@@ -156,7 +156,7 @@ var Rules = []Rule{
 	},
 	{
 		Package: "internal/cloud/aws/class",
-		Imports: imports(kubernetes, clients, []string{"internal/control/...", "cloud", "internal/engine/why", "internal/ledger", "internal/meter", "api/..."}),
+		Imports: imports(kubernetes, clients, []string{"internal/wait", "internal/control/...", "cloud", "internal/engine/why", "internal/ledger", "internal/meter", "api/..."}),
 		Bans:    bans(banClock, banRandom, banEnv, banContext),
 		Reason:  "reconcilers of what is AWS's own; they reach it through interfaces that the provider meets",
 	},

@@ -321,7 +321,10 @@ func hundred(t *testing.T, w *world) {
 			defer func(began time.Time) {
 				mu.Lock()
 				defer mu.Unlock()
-				requests, longest = requests+1, max(longest, time.Since(began))
+				longest = max(longest, time.Since(began))
+				if !strings.Contains(r.URL.Path, "/machines") { // what asks for Machines, not what is done with those that are there already
+					requests++
+				}
 			}(time.Now())
 			return next.RoundTrip(r)
 		})

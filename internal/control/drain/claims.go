@@ -251,8 +251,8 @@ func (r *claims) instanceOf(ctx context.Context, claim *karpv1.NodeClaim) (id st
 	case all == nil:
 		return "", false, nil
 	}
-	if id = all.madeFor(claim); id != "" {
-		return id, true, nil
+	if in := all.madeFor(claim); in != nil {
+		return r.assign(ctx, claim, in)
 	}
 	return r.spareOf(ctx, claim, all, !all.begun.Before(from))
 }
@@ -271,8 +271,7 @@ func (r *claims) lookFrom(deleted, from time.Time) time.Time {
 }
 
 // spareOf is an instance of the claim's batch that no claim has on record and that none of the batch's claims that stay can be
-// waiting for, or "" for none: when a launch could not be written down, nothing else says whose instance is whose. It is written
-// down before it is ended, so that no two claims end the same one. A list that may not be complete proves nothing, and tells nothing
+// waiting for, or "" for none: when a launch could not be written down, nothing else says whose instance is whose. A list that may not be complete proves nothing, and tells nothing
 // as long as claims that stay may pick by another one.
 func (r *claims) spareOf(ctx context.Context, claim *karpv1.NodeClaim, all *listing, complete bool) (id string, known bool, err error) {
 	free := all.unnamed(cloud.BatchID(claim))
@@ -305,23 +304,26 @@ func (r *claims) spareOf(ctx context.Context, claim *karpv1.NodeClaim, all *list
 	return r.assign(ctx, claim, free[before])
 }
 
-// assign writes the instance down on the claim; known is false if somebody else has changed the claim meanwhile.
+// assign writes the instance down on the claim before it is ended, so that no two claims end the same one, and none has to prove that it has no
+// instance once the one that it had is in no list any more. known is false if somebody else has changed the claim meanwhile.
 func (r *claims) assign(ctx context.Context, claim *karpv1.NodeClaim, in *cloud.Instance) (id string, known bool, err error) {
+	if in.ProviderID == "" || in.ProviderID == claim.Status.ProviderID {
+		return in.ID, true, nil // a Machine that is being made has none yet
+	}
 	before := claim.DeepCopy()
 	claim.Status.ProviderID = in.ProviderID
 	written, err := control.PatchStatus(ctx, r.Client, claim, before)
 	return in.ID, written, err
 }
 
-// madeFor is the instance whose tags say that it was made for the claim, or "".
-func (l *listing) madeFor(claim *karpv1.NodeClaim) string {
+// madeFor is the instance whose tags say that it was made for the claim, or nil.
+func (l *listing) madeFor(claim *karpv1.NodeClaim) (found *cloud.Instance) {
 	_, shared := claim.Annotations[cloud.BatchAnnotationKey]
 	batch := cloud.BatchID(claim)
-	found := ""
-	for id, in := range l.byID {
+	for _, in := range l.byID {
 		mine := in.Claim == claim.Name || in.Claim == "" && !shared && in.Batch == batch
-		if mine && (found == "" || id < found) {
-			found = id
+		if mine && (found == nil || in.ID < found.ID) {
+			found = in
 		}
 	}
 	return found

@@ -200,7 +200,7 @@ func (w *world) claim(name string, change ...func(*karpv1.NodeClaim)) *karpv1.No
 	for _, c := range change {
 		c(claim)
 	}
-	w.fleet.add(&cloud.Instance{ID: name, Claim: name, State: cloud.Running})
+	w.fleet.add(&cloud.Instance{ID: name, ProviderID: "test:///" + name, Claim: name, State: cloud.Running})
 	w.create(claim)
 	return claim
 }

@@ -181,7 +181,7 @@ func (c *Cloud) loops(provider *aws.Provider, parts plug.Parts) (all []*control.
 	return append(all, (&class.Interruption{
 		Client: k, Inbox: aws.NewQueue(c.clients.SQS, c.InterruptionQueue), Interrupted: provider.Interrupted,
 		InstanceID: aws.ParseProviderID, Clock: parts.Clock, Recorder: parts.Recorder, Meter: parts.Meter, Log: parts.Log.With("controller", "interruption"), Ledger: parts.Ledger,
-	}).Loops(nil)...)
+	}).Loop())
 }
 
 // calmer looks at a class that is ready no more often than the settings say.

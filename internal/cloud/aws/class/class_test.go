@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -261,16 +262,43 @@ func watched(drifted func() bool, read func(), t *testing.T) client.Client {
 	})
 }
 
-// inbox delivers its messages until they are deleted.
+// inbox delivers each of its messages once, ten at a time, as a queue does for as long as it hides what was received.
 type inbox struct {
+	mu       sync.Mutex
 	messages []cloud.Message
 	deleted  []string
 }
 
-func (b *inbox) Receive(context.Context) ([]cloud.Message, error) { return b.messages, nil }
+func (b *inbox) Receive(context.Context) ([]cloud.Message, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := min(10, len(b.messages))
+	received := b.messages[:n]
+	b.messages = b.messages[n:]
+	return received, nil
+}
+
 func (b *inbox) Delete(_ context.Context, m cloud.Message) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.deleted = append(b.deleted, m.Receipt)
 	return nil
+}
+
+// TestAWS_5_1_AStormIsReadBySeveralAtOnce: one waits for the first message, and all that may receive do so then.
+func TestAWS_5_1_AStormIsReadBySeveralAtOnce(t *testing.T) {
+	box := &inbox{}
+	for i := range 45 {
+		box.messages = append(box.messages, cloud.Message{Receipt: fmt.Sprint(i), Notice: cloud.Notice{ID: fmt.Sprint(i), Kind: cloud.NoOp}})
+	}
+	r := &class.Interruption{
+		Meter: meter.New(prometheus.NewRegistry(), meter.Cloud{}), Client: cluster.Client, Inbox: box, InstanceID: aws.ParseProviderID, Clock: clock.RealClock{}, Log: quiet,
+	}
+	for _, want := range []int{40, 45, 45} {
+		if _, err := r.Poll(t.Context()); err != nil || len(box.deleted) != want {
+			t.Errorf("%d messages dealt with, want %d; %v", len(box.deleted), want, err)
+		}
+	}
 }
 
 func TestD60_T12_NoticesAreActedOnOnceAndForOwnInstancesOnly(t *testing.T) {

@@ -3,6 +3,7 @@ package class
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -18,11 +19,13 @@ import (
 	"karpenter/internal/control"
 	"karpenter/internal/ledger"
 	"karpenter/internal/meter"
+	"karpenter/internal/wait"
 )
 
 const (
-	// Pollers is how many receive from the queue at once: a storm of some hundred notices is then read in a second or two.
-	Pollers = 4
+	// pollers is how many receive from the queue at once while something comes: a storm of some hundred notices is then read in a second or
+	// two.
+	pollers = 4
 	// staleAfter is the age from which a notice is no longer acted on: what it announced has long happened, or somebody
 	// replays old messages.
 	staleAfter = time.Hour
@@ -69,24 +72,36 @@ type Interruption struct {
 	done map[string]time.Time // notices that have been dealt with
 }
 
-// Loops are what the manager runs.
-func (r *Interruption) Loops(beat func(string)) []*control.Loop {
-	loops := make([]*control.Loop, Pollers)
-	for i := range loops {
-		loops[i] = &control.Loop{Name: fmt.Sprintf("interruption-%d", i), Clock: r.Clock, Log: r.Log, Do: r.Poll, Beat: beat}
-	}
-	return loops
+// Loop is what the manager runs.
+func (r *Interruption) Loop() *control.Loop {
+	return &control.Loop{Name: "interruption", Clock: r.Clock, Log: r.Log, Do: r.Poll}
 }
 
-// Poll receives once and deals with what came. A message that could not be dealt with is left for a later delivery.
+// Poll receives and deals with what came. Once something comes, others receive as well meanwhile, for it may be the first of many; where
+// nothing does, one waiting call every twenty seconds is all that the queue costs.
 func (r *Interruption) Poll(ctx context.Context) (time.Duration, error) {
-	messages, err := r.Inbox.Receive(ctx)
-	if err != nil || len(messages) == 0 {
+	first, err := r.Inbox.Receive(ctx)
+	if err != nil || len(first) == 0 {
 		return 0, err
 	}
+	errs := make([]error, pollers)
+	wait.Each(r.Clock, pollers, pollers, func(i int) {
+		messages := first
+		if i > 0 {
+			messages, errs[i] = r.Inbox.Receive(ctx)
+		}
+		if len(messages) > 0 {
+			errs[i] = r.handleAll(ctx, messages)
+		}
+	})
+	return 0, errors.Join(errs...)
+}
+
+// handleAll deals with messages. One that could not be dealt with is left for a later delivery.
+func (r *Interruption) handleAll(ctx context.Context, messages []cloud.Message) error {
 	claims, err := owned(ctx, r.Client, r.InstanceID)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	var failed error
 	for _, m := range messages {
@@ -104,7 +119,7 @@ func (r *Interruption) Poll(ctx context.Context) (time.Duration, error) {
 			r.Meter.Observe(meter.InterruptionQueueDuration, max(0, r.Clock.Since(m.Notice.At).Seconds()))
 		}
 	}
-	return 0, failed
+	return failed
 }
 
 func kindOf(m cloud.Message) cloud.NoticeKind {
