@@ -191,8 +191,8 @@ live: build controller ## the whole product against its bars: latency, memory, r
 		go run ./test/live --after 0s --arrival slow --json bin/live-0s.json wide basic hostspread interference || broken=1; \
 		exit $$broken
 
-# How much of each make sim plays; make test plays a sample of it.
-SIM_CRASHES   ?= 12000
+# How much of each make sim plays; make test plays a sample of it. Of 12,000 crash points that were asked for, 11,950 were come to.
+SIM_CRASHES   ?= 12100
 SIM_LAUNCHES  ?= 100000
 SIM_SEEDS     ?= 500
 SIM_WORST     ?= 200
