@@ -271,8 +271,8 @@ func (r *claims) lookFrom(deleted, from time.Time) time.Time {
 }
 
 // spareOf is an instance of the claim's batch that no claim has on record and that none of the batch's claims that stay can be
-// waiting for, or "" for none: when a launch could not be written down, nothing else says whose instance is whose. A list that may not be complete proves nothing, and tells nothing
-// as long as claims that stay may pick by another one.
+// waiting for, or "" for none: when a launch could not be written down, nothing else says whose instance is whose. A list that may
+// not be complete proves nothing, and tells nothing as long as claims that stay may pick by another one.
 func (r *claims) spareOf(ctx context.Context, claim *karpv1.NodeClaim, all *listing, complete bool) (id string, known bool, err error) {
 	free := all.unnamed(cloud.BatchID(claim))
 	if len(free) == 0 {
