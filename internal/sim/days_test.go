@@ -23,6 +23,7 @@ import (
 var (
 	days  = flag.Int("days", 0, "how many days TestT26 plays")
 	swing = flag.Float64("swing", 0, "how far the load goes up and down in a day of TestT26, as a share of its mean")
+	spot  = flag.Bool("spot", false, "whether TestT26 has spot instances too, whose prices move every two hours, and may replace one by another")
 )
 
 const (
@@ -60,6 +61,22 @@ func TestT26_Days(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
+	market := "on-demand"
+	if *spot {
+		market = "spot prices move"
+		p.gates, p.moves = "SpotToSpotConsolidation=true", true
+		p.aws.SetSteadySpot(false)
+		err := p.EditPool("live", func(pool *karpv1.NodePool) {
+			for i := range pool.Spec.Template.Spec.Requirements {
+				if r := &pool.Spec.Template.Spec.Requirements[i]; r.Key == karpv1.CapacityTypeLabelKey {
+					r.Values = []string{karpv1.CapacityTypeSpot, karpv1.CapacityTypeOnDemand}
+				}
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 	came, back := map[string][]lineage{}, 0
 	hook := p.server.Hook
 	p.server.Hook = func(op *kube.Op) error {
@@ -86,7 +103,7 @@ func TestT26_Days(t *testing.T) {
 		t.Fatal(err)
 	}
 	steps := int(24 * time.Hour / dayStep)
-	best, sum, podDays := make([]float64, steps), 0.0, 0.0
+	best, sum, podDays, share := make([]float64, steps), 0.0, 0.0, 0.0
 	p.evictions, p.claims, p.removals = 0, 0, 0
 	began := time.Now()
 	for day := range *days {
@@ -109,7 +126,11 @@ func TestT26_Days(t *testing.T) {
 			if err := p.Run(dayStep); err != nil {
 				t.Fatalf("day %d: %v", day, err)
 			}
-			_, price := p.fleet()
+			nodes, spots, price, err := p.fleet()
+			if err != nil {
+				t.Fatal(err)
+			}
+			share += float64(spots) / float64(nodes) / float64(steps**days)
 			if sum += price; best[step] == 0 || price < best[step] {
 				best[step] = price
 			}
@@ -128,16 +149,19 @@ func TestT26_Days(t *testing.T) {
 	if sum/least > costPerBest {
 		t.Errorf("the days cost %.3f times the best seen at each hour; the bar is %.2f", sum/least, costPerBest)
 	}
+	if *spot && share < 0.5 {
+		t.Errorf("%.0f %% of nodes are spot instances: their prices change nothing", 100*share)
+	}
 	if back > 0 {
 		t.Errorf("%d nodes were replaced by one as that which they had replaced, within %v", back, payback)
 	}
-	t.Logf("| T26 days, %d pods ± %.0f %% | %d | evictions per pod and day %.3f; cost by best seen %.3f; there and back %d |", dayPods, 100**swing, *days, perDay, sum/least, back)
+	t.Logf("| T26 days, %d pods ± %.0f %%, %s | %d | evictions per pod and day %.3f; cost by best seen %.3f; there and back %d; %.0f %% of nodes spot |", dayPods, 100**swing, market, *days, perDay, sum/least, back, 100*share)
 }
 
 // follow notes which node replaces which, and counts those that are replaced by what they have replaced.
 func (p *stagePlay) follow(came map[string][]lineage, c *karpv1.NodeClaim) (back int) {
 	kindOf := func(c *karpv1.NodeClaim) string {
-		return c.Labels[corev1.LabelInstanceTypeStable] + " " + c.Labels[corev1.LabelTopologyZone]
+		return c.Labels[corev1.LabelInstanceTypeStable] + " " + c.Labels[corev1.LabelTopologyZone] + " " + c.Labels[karpv1.CapacityTypeLabelKey]
 	}
 	for _, field := range strings.Fields(c.Annotations[karpv1.MoveAnnotationKey]) {
 		names, ok := strings.CutPrefix(field, "to=")

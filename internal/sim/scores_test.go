@@ -30,6 +30,8 @@ type scored struct {
 	turn   int                       // which ReplicaSet it looks at next
 	// planned and elsewhere count pods that were bound where they were nominated for, and elsewhere.
 	planned, elsewhere int
+	// unbound leaves all pods where they are: without a node.
+	unbound bool
 }
 
 // place is a node as the scheduler sees it.
@@ -139,7 +141,9 @@ func (s *scored) schedule() error {
 			nominated.heldApps[app]--
 		}
 		to := nominated
-		if to == nil || !s.admits(to, app, shape) {
+		if s.unbound {
+			to = nil
+		} else if to == nil || !s.admits(to, app, shape) {
 			to = s.best(app, shape)
 		}
 		if to == nil {

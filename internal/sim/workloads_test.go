@@ -1,9 +1,9 @@
 package sim
 
 import (
+	"errors"
 	"flag"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -57,11 +57,12 @@ type phased struct {
 // stagePlay is a world that plays a workload.
 type stagePlay struct {
 	*scored
-	load   *workloads.Workload
-	prices func(string) float64
+	load *workloads.Workload
 	// What the controller has done in this phase, and when last.
 	claims, evictions, early, removals int
 	last                               time.Time
+	// moves is whether spot prices move.
+	moves bool
 }
 
 // newStage makes a world for a workload, in which pods come at a pace.
@@ -74,14 +75,7 @@ func newStage(seed uint64, load *workloads.Workload, after time.Duration) (*stag
 	if err != nil {
 		return nil, err
 	}
-	table, err := types.Region(region)
-	if err != nil {
-		return nil, err
-	}
-	p := &stagePlay{load: load, prices: func(name string) float64 {
-		offer, _ := table.Offer(name)
-		return offer.OnDemand
-	}}
+	p := &stagePlay{load: load}
 	p.scored = &scored{World: w, shapes: map[string]*workloads.Shape{}, order: map[apitypes.UID]int{}}
 	for i := range load.Shapes {
 		p.shapes[load.Shapes[i].Name] = &load.Shapes[i]
@@ -185,15 +179,21 @@ func (p *stagePlay) ready(stage workloads.Stage) bool {
 	return running == stage.Pods() && all == running
 }
 
-// fleet is how many nodes there are and what they cost.
-func (p *stagePlay) fleet() (nodes int, price float64) {
-	p.each(func(in simaws.Glimpse) {
-		if lives(in) {
-			nodes++
-			price += p.prices(in.Type)
+// fleet is how many nodes there are and what they cost an hour, at the prices around which those of spot instances move.
+func (p *stagePlay) fleet() (nodes, spot int, price float64, err error) {
+	p.aws.SetSteadySpot(true)
+	defer p.aws.SetSteadySpot(!p.moves)
+	instances, err := p.aws.Instances(region)
+	for _, in := range instances {
+		if in.State != "pending" && in.State != "running" {
+			continue
 		}
-	})
-	return nodes, price
+		if price += in.Price; in.Lifecycle == "spot" {
+			spot++
+		}
+		nodes++
+	}
+	return nodes, spot, price, err
 }
 
 // phase plays one phase: out until every pod runs, in until nothing has been done for a while.
@@ -216,7 +216,10 @@ func (p *stagePlay) phase(stage workloads.Stage, quiet, patience time.Duration) 
 		out.done = ready && (!stage.In || p.loop.now.Sub(p.last) > quiet)
 	}
 	out.claims, out.evictions, out.early, out.removals, out.planned, out.elsewhere = p.claims, p.evictions, p.early, p.removals, p.planned, p.elsewhere
-	out.nodes, out.price = p.fleet()
+	var err error
+	if out.nodes, _, out.price, err = p.fleet(); err != nil {
+		return nil, err
+	}
 	out.seconds = p.loop.now.Sub(began).Seconds()
 	if stage.In {
 		out.seconds = p.last.Sub(began).Seconds()
@@ -224,29 +227,33 @@ func (p *stagePlay) phase(stage workloads.Stage, quiet, patience time.Duration) 
 	return out, nil
 }
 
-// scratch is what one plan for all pods of a phase costs: a cluster in which all wait when the controller begins.
+// scratch is what one plan for all pods of a phase costs: the nodes that are made for them at once, before kube-scheduler puts any pod where
+// another was to go.
 func scratch(seed uint64, load *workloads.Workload, stage workloads.Stage) (nodes int, price float64, err error) {
 	p, err := newStage(seed, load, time.Hour)
 	if err != nil {
 		return 0, 0, err
 	}
 	defer p.Close()
+	p.unbound = true
+	if err := p.begin(1_000_000); err != nil { // all at once
+		return 0, 0, err
+	}
 	if err := p.scaleTo(stage); err != nil {
 		return 0, 0, err
 	}
-	if err := p.keep(math.MaxInt); err != nil {
-		return 0, 0, err
-	}
-	if err := p.begin(1000); err != nil {
-		return 0, 0, err
-	}
-	for !p.ready(stage) && p.Elapsed() < 10*time.Minute {
-		if err := p.Run(5 * time.Second); err != nil {
+	for p.Elapsed() < 10*time.Minute {
+		if err := p.Run(500 * time.Millisecond); err != nil {
 			return 0, 0, err
 		}
+		if nodes, _, price, err = p.fleet(); err != nil {
+			return 0, 0, err
+		}
+		if p.claims > 0 && nodes == p.claims && p.loop.now.Sub(p.last) > 2*time.Second {
+			return nodes, price, nil
+		}
 	}
-	nodes, price = p.fleet()
-	return nodes, price, nil
+	return 0, 0, errors.New("not all claims have been launched within ten minutes")
 }
 
 // TestWorkloads plays the four workloads in simulated time and holds them to the bars that are not about speed.

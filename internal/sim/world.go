@@ -67,8 +67,9 @@ type World struct {
 	stale   []*replica // have lost the lease and do not know it
 	lease   lease
 	apps    []*app
-	wanted  int // how often workloads have been changed
-	workers int // of the engine
+	wanted  int    // how often workloads have been changed
+	workers int    // of the engine
+	gates   string // features that are on or off, as FEATURE_GATES has them
 
 	log     *slog.Logger
 	history io.Writer // nil keeps nothing
@@ -331,7 +332,7 @@ func (w *World) startReplica() error {
 		},
 	}
 	options, err := operator.ParseOptions(operator.Source{Getenv: func(name string) string {
-		return map[string]string{"CLUSTER_NAME": clusterName, "SYSTEM_NAMESPACE": "kube-system", "DISABLE_CLUSTER_STATE_OBSERVABILITY": "true", "INTERRUPTION_QUEUE": clusterName}[name]
+		return map[string]string{"CLUSTER_NAME": clusterName, "SYSTEM_NAMESPACE": "kube-system", "DISABLE_CLUSTER_STATE_OBSERVABILITY": "true", "INTERRUPTION_QUEUE": clusterName, "FEATURE_GATES": w.gates}[name]
 	}}, awsplug.Plugin())
 	if err != nil {
 		return err

@@ -284,6 +284,13 @@ func (s *Sim) SetTiming(t Timing) {
 	s.opt.Timing = t.withDefaults()
 }
 
+// SetSteadySpot keeps spot prices where they are, or has them move.
+func (s *Sim) SetSteadySpot(steady bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.opt.SteadySpot = steady
+}
+
 // Save writes the state. Faults and request limits are not part of it.
 func (s *Sim) Save(w io.Writer) error {
 	s.mu.Lock()
