@@ -3,6 +3,7 @@ package capi
 import (
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -67,15 +68,26 @@ func pending(m *state.Mirror, n int) {
 	}
 }
 
+// onCores is how long the process has been on a core. Unlike a clock on the wall it does not count what else the computer does, and where
+// that is nothing, it is not less.
+func onCores(t *testing.T) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
 func TestCAPI_ThousandPodsOverTwentyMachineDeployments(t *testing.T) {
 	best := time.Hour
-	for range 10 { // of a busy computer it is the best that says something
+	for range 10 { // the best says most: cores that are shared are slower
 		m := twenty()
 		m.View()
 		pending(m, 1000)
-		begin := time.Now()
+		begin := onCores(t)
 		plan := pack.Solve(m.View().World, pack.Options{})
-		best = min(best, time.Since(begin))
+		best = min(best, onCores(t)-begin)
 		if len(plan.Unplaced) > 0 || len(plan.Nodes) == 0 {
 			t.Fatalf("%d nodes, %d pods left", len(plan.Nodes), len(plan.Unplaced))
 		}
@@ -83,11 +95,11 @@ func TestCAPI_ThousandPodsOverTwentyMachineDeployments(t *testing.T) {
 			t.Errorf("without prices the plan does not say so: %s", reasons)
 		}
 		if best <= decideWithin {
-			t.Logf("1,000 pods over 20 MachineDeployments: %d nodes in %v", len(plan.Nodes), best)
+			t.Logf("1,000 pods over 20 MachineDeployments: %d nodes in %v on a core", len(plan.Nodes), best)
 			return
 		}
 	}
-	t.Errorf("took %v, the bar is %v", best, decideWithin)
+	t.Errorf("took %v on a core, the bar is %v", best, decideWithin)
 }
 
 func BenchmarkDecide(b *testing.B) {
