@@ -24,9 +24,10 @@ type Facts struct {
 	Fixed map[string]string `json:"fixed,omitempty"`
 	// Past are nodes that moves have removed of late.
 	Past []Past `json:"past,omitempty"`
-	// Hold says of pools why they are left alone for now, Turn which of these get their turn all the same, and Horizon for which share
-	// of the usual time savings of a pool count.
+	// Hold says of pools why they are left alone for now, Blind that pods come of which it is not known what they need, Turn which pools
+	// get their turn all the same, and Horizon for which share of the usual time savings of a pool count.
 	Hold    map[string]string  `json:"hold,omitempty"`
+	Blind   bool               `json:"blind,omitempty"`
 	Turn    map[string]bool    `json:"turn,omitempty"`
 	Horizon map[string]float64 `json:"horizon,omitempty"`
 	// Moved are pods that were moved for their cost, by UID.
@@ -120,16 +121,23 @@ func (f *Facts) Input(view *state.View, now time.Time) *disrupt.Input {
 	in := view.Disruption(state.DisruptionOptions{
 		Past: past, Nominated: func(node string) time.Time { return f.Nominated[node] }, Busy: func(claim string) string { return f.Busy[claim] },
 		Moved: func(pod string) (state.Moved, bool) { m, ok := f.Moved[pod]; return m, ok },
-		Hold:  func(pool string) string { return f.Hold[pool] }, Turn: func(pool string) bool { return f.Turn[pool] }, Horizon: f.horizon,
+		Hold:  func(pool string) string { return f.Hold[pool] }, Blind: f.Blind, Turn: func(pool string) bool { return f.Turn[pool] }, Horizon: f.horizon,
 		Repair: f.Repair,
 	}, now)
 	in.World = f.World(view)
+	expects := make(map[string]bool, len(f.Expected))
+	for _, claim := range f.Expected {
+		expects[claim] = true
+	}
 	for i, n := range view.Nodes {
 		if f.Held[n.World.Pool] != "" && in.Nodes[i].Cost > 1 {
 			in.Nodes[i].Drift = ""
 		}
 		if n.Claim != nil && in.Nodes[i].Fixed == "" {
 			in.Nodes[i].Fixed = f.Fixed[n.Claim.Name]
+			if in.Nodes[i].Fixed == "" && expects[n.Claim.Name] {
+				in.Nodes[i].Fixed = "pending pods are expected on it"
+			}
 		}
 		if ill := in.Nodes[i].Illness; ill != nil && ill.Fixed == "" {
 			ill.Fixed = f.Fixed[n.Claim.Name]

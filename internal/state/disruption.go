@@ -22,8 +22,9 @@ type DisruptionOptions struct {
 	// Moved says what is known of a pod that was moved for its cost, by UID. nil knows of none.
 	Moved func(pod string) (Moved, bool)
 	// Hold says why a pool is left alone for now, Turn that it is its turn all the same, and Horizon for which share of the usual time
-	// its savings count; nil stands for "", false and 1.
+	// its savings count; nil stands for "", false and 1. Blind says that a pool which is held keeps empty nodes too.
 	Hold    func(pool string) string
+	Blind   bool
 	Turn    func(pool string) bool
 	Horizon func(pool string) float64
 	// Busy says what a claim is already part of, by its name; "" is nothing. nil knows of nothing.

@@ -67,6 +67,7 @@ func (r *disruptionReader) pool(p *Pool, c *poolCount) disrupt.Pool {
 	}
 	if r.opt.Hold != nil {
 		out.Hold = r.opt.Hold(out.Name)
+		out.Blind = r.opt.Blind && out.Hold != ""
 	}
 	if r.opt.Turn != nil {
 		out.Turn = r.opt.Turn(out.Name)

@@ -53,7 +53,7 @@ func read(t *testing.T, input string, reversed bool) *cluster {
 func (c *cluster) input(view *state.View) *disrupt.Input {
 	return view.Disruption(state.DisruptionOptions{
 		Past: c.past, Nominated: func(node string) time.Time { return c.nominated[node] }, Busy: func(claim string) string { return c.busy[claim] },
-		Hold: func(pool string) string { return c.hold[pool] }, Turn: func(pool string) bool { return c.turn[pool] },
+		Hold: func(pool string) string { return c.hold[pool] }, Blind: true, Turn: func(pool string) bool { return c.turn[pool] },
 		Repair: c.repair,
 	}, c.now)
 }

@@ -113,6 +113,7 @@ func (l *Loop) arrivals(view *state.View, f *ledger.Facts, now time.Time) {
 			}
 		}
 	}
+	f.Blind = general != ""
 	stirred := stirring(view, f.Moved, now)
 	expected := map[string]int{}
 	for _, claim := range f.Expected {

@@ -13,6 +13,7 @@ import (
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/engine/disrupt"
 	"karpenter/internal/engine/world"
+	"karpenter/internal/ledger"
 	"karpenter/internal/state"
 )
 
@@ -91,7 +92,8 @@ func TestCalmCountsWhatIsKnownToCome(t *testing.T) {
 
 // fleet is a mirror of a pool with nodes that have been quiet for so long each.
 func fleet(after *karpv1.NillableDuration, quiet ...time.Duration) *state.Mirror {
-	m := state.NewMirror(state.MirrorOptions{Now: func() time.Time { return monday }, Types: func(string) ([]string, []*world.InstanceType, uint64, error) { return nil, nil, 1, nil }})
+	some := []*world.InstanceType{{Name: "m5.large", Offerings: []world.Offering{{Zone: "a", CapacityType: world.CapacityOnDemand, Price: 0.1, Available: true}}}}
+	m := state.NewMirror(state.MirrorOptions{Now: func() time.Time { return monday }, Types: func(string) ([]string, []*world.InstanceType, uint64, error) { return nil, some, 1, nil }})
 	m.Put(&karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "general", UID: "general"}, Spec: karpv1.NodePoolSpec{
 		Disruption: karpv1.Disruption{ConsolidateAfter: *after}, Template: karpv1.NodeClaimTemplate{Spec: karpv1.NodeClaimTemplateSpec{NodeClassRef: &karpv1.NodeClassReference{Name: "default"}}},
 	}})
@@ -162,6 +164,17 @@ func TestNodesThatMovedPodsCameToDoNotHoldTheirPool(t *testing.T) {
 	} {
 		if got := stirring(mirror.View(), c.moved, monday)["general"]; (got != "") != c.holds {
 			t.Errorf("%s: %q", c.name, got)
+		}
+	}
+}
+
+// A node that pods are about to come to is not taken for one that nothing needs, though its pool may be in motion.
+func TestD20_NodesOnWhichPodsAreExpectedStay(t *testing.T) {
+	after := karpv1.NewNillableDuration(0)
+	facts := ledger.Facts{Expected: map[string]string{"a": "n00"}}
+	for i, n := range facts.Input(fleet(&after, time.Hour, time.Hour).View(), monday).Nodes {
+		if stays := strings.Contains(n.Fixed, "are expected on it"); stays != (i == 0) {
+			t.Errorf("node %d: %q", i, n.Fixed)
 		}
 	}
 }

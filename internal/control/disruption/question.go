@@ -58,7 +58,7 @@ func ask(view *state.View, in *disrupt.Input, now time.Time) question {
 	for _, p := range in.Pools {
 		text(p.Name)
 		text(string(p.Policy))
-		flags(p.Never, p.Static, p.Hold != "", p.Turn)
+		flags(p.Never, p.Static, p.Hold != "", p.Blind, p.Turn)
 		number(math.Float64bits(p.Horizon))
 		for _, reason := range slices.Sorted(maps.Keys(p.Allowed)) {
 			number(uint64(p.Allowed[reason]))

@@ -102,6 +102,35 @@ func TestPoolsInMotionAreLeftAlone(t *testing.T) {
 	}
 }
 
+// A pool in motion still gives up nodes that nothing is on or expected on, unless it is not known what the pods need that come.
+func TestD20_EmptyNodesDoNotWaitForAPoolInMotion(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change []func(*Input)
+		goes   bool
+	}{
+		{"a node is starting", []func(*Input){extra("general", func(n *world.Node) { n.Initialized = false })}, true},
+		{"a pod is to go elsewhere", []func(*Input){waiting(3)}, true},
+		{"a pod is to come to it", []func(*Input){waiting(4)}, false},
+		{"the pool was in motion", []func(*Input){func(in *Input) { in.Pools[0].Hold = "it was in motion 3s ago" }}, true},
+		{"pods have just been created", []func(*Input){func(in *Input) { in.Pools[0].Hold, in.Pools[0].Blind = "3 pods are just created", true }}, false},
+		{"pods that may go first are on it", []func(*Input){waiting(3), func(in *Input) {
+			in.World.Nodes[0] = withPods(in.World.Nodes[0], []*world.Pod{{Name: "first", UID: "first", Movable: true}})
+		}}, false},
+	} {
+		in := restless()
+		in.World.Nodes[0], in.Nodes[0].Cost = withPods(in.World.Nodes[0], nil), 1
+		in.World.Classes = append(in.World.Classes, &world.Class{ID: 4, Namespace: "default", Requests: world.Resources{1000, 1 << 30, 1}, Needs: []world.Clause{{Terms: []req.Set{req.NewSet(req.Is(world.LabelZone, "a"))}}}})
+		for _, change := range c.change {
+			change(in)
+		}
+		d := Decide(in, Options{}, noon)
+		if goes := len(d.Moves) == 1 && d.Moves[0].Reason == Empty && d.Moves[0].Nodes[0] == "n1"; goes != c.goes {
+			t.Errorf("%s: want %v\n%s", c.name, c.goes, dump(in, d))
+		}
+	}
+}
+
 // A pool in motion still gives up nodes that have drifted: that is not for their cost.
 func TestDriftDoesNotWaitForAPoolInMotion(t *testing.T) {
 	in := restless()
@@ -174,8 +203,8 @@ func TestAPodThatHasNotPaidForItsMoveIsNotMovedAgain(t *testing.T) {
 	}
 }
 
-// Whatever the cluster: no node of a pool in motion goes for its cost or takes pods of those that do, and every move pays for what
-// its pods say that a restart costs.
+// Whatever the cluster: no node of a pool in motion goes for its cost, unless it has no pods and it is known what comes, or takes pods of
+// those that do, and every move pays for what its pods say that a restart costs.
 func TestPropertyCalm(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := genInput(t)
@@ -183,7 +212,7 @@ func TestPropertyCalm(t *testing.T) {
 			p := &in.Pools[i]
 			p.Horizon, p.Turn = float64(rapid.IntRange(0, 8).Draw(t, "horizon")), one(t, "turn", 4)
 			if one(t, "hold", 4) {
-				p.Hold = "held"
+				p.Hold, p.Blind = "held", one(t, "blind", 2)
 			}
 		}
 		for i := range in.Nodes {
@@ -219,7 +248,7 @@ func notCalm(in *Input, d *Decision) (faults []string) {
 		restarts, gain, horizon := 0.0, m.Saves, math.Inf(1)
 		for k, node := range m.Remove {
 			pool := in.World.Nodes[node].Pool
-			if moves(pool) {
+			if moves(pool) && (m.Reason != Empty || m.Evicts > 0 || pools[pool].Blind) {
 				faults = append(faults, fmt.Sprintf("%s goes though its pool %s is in motion", m.Nodes[k], pool))
 			}
 			h := pools[pool].Horizon

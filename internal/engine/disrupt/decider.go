@@ -115,13 +115,15 @@ func (d *decider) free(node int32, reason Reason) (why.Reason, bool) {
 	return why.Reason{}, true
 }
 
-// quiet says whether the node may be consolidated by its pool's words.
-func (d *decider) quiet(node int32) (why.Reason, bool) {
+// quiet says whether the node may be consolidated by its pool's words. Where it is known what the pods need that a pool in motion waits
+// for, a node without pods on which they are not expected is of no use to them.
+func (d *decider) quiet(node int32, reason Reason) (why.Reason, bool) {
 	n, facts := d.in.World.Nodes[node], &d.in.Nodes[node]
+	pool := d.pools[n.Pool]
 	switch {
-	case d.pools[n.Pool].Never:
+	case pool.Never:
 		return why.New(why.Refused, "pool %s has consolidateAfter: Never", n.Pool), false
-	case d.held(n.Pool) != "":
+	case d.held(n.Pool) != "" && (pool.Blind || reason != Empty || d.evicts(node, Empty) > 0):
 		return why.New(why.Moving, "pool %s is not at rest: %s", n.Pool, d.held(n.Pool)), false
 	case facts.Consolidatable:
 		return why.Reason{}, true
@@ -155,7 +157,7 @@ func (d *decider) may(node int32, reason Reason) (why.Reason, bool) {
 		if d.due[node] {
 			return why.New(why.Refused, "pods of nodes that are being removed are expected on it"), false
 		}
-		return d.quiet(node)
+		return d.quiet(node, Empty)
 	case Unhealthy: // above
 	case Underutilized:
 		if held := d.spares[node]; held != nil && d.in.Nodes[node].Cost <= 1 && d.pools[n.Pool].Policy == WhenEmpty {
@@ -164,7 +166,7 @@ func (d *decider) may(node int32, reason Reason) (why.Reason, bool) {
 		if d.pools[n.Pool].Policy == WhenEmpty {
 			return why.New(why.Refused, "pool %s consolidates empty nodes only, and this one has pods", n.Pool), false
 		}
-		if r, ok := d.quiet(node); !ok {
+		if r, ok := d.quiet(node, Underutilized); !ok {
 			return r, false
 		}
 		if unpaid := d.in.Nodes[node].Unpaid; unpaid != "" {

@@ -98,9 +98,10 @@ type Pool struct {
 	// Allowed is how many more nodes may be on their way out for the reason now.
 	Allowed map[Reason]int
 	// Hold says why nothing of the pool is disrupted for its cost now, besides what the snapshot shows: pods are known to come, or it
-	// has not been at rest for long enough. Turn says that the pool has waited for so long that it gets its turn all the same.
-	Hold string
-	Turn bool
+	// has not been at rest for long enough. Blind says that it is not known what the pods need that come, so that nodes without pods stay too.
+	// Turn says that the pool has waited for so long that it gets its turn all the same.
+	Hold        string
+	Blind, Turn bool
 	// Rested asks what would be decided if the pool were at rest.
 	Rested bool
 	// Horizon is for how many hours a saving counts against the restarts that it takes.

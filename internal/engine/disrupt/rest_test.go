@@ -2,6 +2,7 @@ package disrupt
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -88,4 +89,40 @@ func TestD35_NothingIsLaunchedThatIsThere(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Of equal pods, those have room first that are on nodes which cost most, not the oldest: else nodes are launched for what there was room for.
+func TestRoomGoesToPodsOfTheDearestNodes(t *testing.T) {
+	in := pair(0)
+	s, big, small := in.World, in.World.Pools[0].Types[0], in.World.Pools[0].Types[1]
+	s.Nodes, in.Nodes = nil, nil
+	s.Classes = []*world.Class{{ID: 0, Namespace: "default", Requests: world.Resources{2000, 8 << 30, 1}}, {ID: 1, Namespace: "default", Requests: world.Resources{1900, 8 << 30, 1}}}
+	in.Pools[0].Allowed = map[Reason]int{Empty: 100, Underutilized: 100}
+	add := func(kind string, count int, typ *world.InstanceType, class int32, created int64, fixed string) {
+		for i := range count {
+			id := fmt.Sprint(kind, i)
+			s.Nodes = append(s.Nodes, &world.Node{
+				Name: id, Pool: "general", Initialized: true, Capacity: typ.Capacity, Allocatable: typ.Allocatable, Price: typ.Offerings[0].Price,
+				Pods:   []*world.Pod{{Name: id, UID: id, Class: class, Created: created, Movable: true}},
+				Labels: world.NewLabels(map[string]string{world.LabelPool: "general", world.LabelInstanceType: typ.Name, world.LabelZone: "a", world.LabelCapacityType: world.CapacityOnDemand}),
+			})
+			in.Nodes = append(in.Nodes, Node{Consolidatable: true, Cost: 2, Fixed: fixed})
+		}
+	}
+	add("cheap", 40, small, 0, 1, "")
+	add("dear", 20, big, 0, 2, "")
+	add("host", 24, big, 1, 1, "stays")
+	d := Decide(in, Options{}, noon)
+	dear, launched := 0, 0
+	for _, m := range d.Moves {
+		launched += len(m.Add)
+		for _, name := range m.Nodes {
+			if strings.HasPrefix(name, "dear") {
+				dear++
+			}
+		}
+	}
+	if dear != 20 || launched > 0 || d.NodesAfter != 60 {
+		t.Errorf("%d of 20 dear nodes go, %d nodes are launched, %d remain\n%s", dear, launched, d.NodesAfter, dump(in, d))
+	}
 }

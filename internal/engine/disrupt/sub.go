@@ -87,14 +87,14 @@ func (s *sub) confined(lists ...[]int32) *sub {
 // node is the node at an index of the whole.
 func (s *sub) node(i int32) *world.Node { return s.snap.Nodes[s.place[i]] }
 
-// without asks what becomes of the pods of nodes that are gone.
+// without asks what becomes of the pods of nodes that are gone. Room that is there goes to those of the first nodes first.
 func (s *sub) without(remove []int32) *pack.Plan {
 	gone := make([]int32, len(remove))
 	for k, i := range remove {
 		gone[k] = s.place[i]
 	}
 	ov := s.snap.Over().Without(gone...)
-	ov.Closed = s.shut
+	ov.Closed, ov.Ranked = s.shut, gone
 	return s.model.Solve(ov)
 }
 

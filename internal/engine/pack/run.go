@@ -109,15 +109,21 @@ func (r *run) collect() {
 		}
 		rc.pods = append(rc.pods, p)
 	}
-	for _, rc := range r.classes {
-		sortPods(rc.pods)
+	if r.ov.Ranked == nil {
+		for _, rc := range r.classes {
+			sortPods(rc.pods)
+		}
 	}
 	slices.SortFunc(r.classes, func(a, b *runClass) int { return classOrder(a, b) })
 }
 
 func (r *run) wanting() []*world.Pod {
 	out := slices.Concat(r.ov.Pending, r.ov.Spare)
-	for _, list := range [][]int32{r.m.deleting, r.ov.Removed} {
+	removed := r.ov.Removed
+	if r.ov.Ranked != nil {
+		removed = r.ov.Ranked
+	}
+	for _, list := range [][]int32{r.m.deleting, removed} {
 		for _, n := range list {
 			for _, p := range r.m.snap.Nodes[n].Pods {
 				if p.Movable {

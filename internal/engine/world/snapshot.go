@@ -192,8 +192,9 @@ func (s *Snapshot) PodName(p *Pod) string {
 // overlay costs what it names.
 type Overlay struct {
 	Base *Snapshot
-	// Removed holds indexes into Base.Nodes, sorted. Their movable pods want a new place.
-	Removed []int32
+	// Removed holds indexes into Base.Nodes, sorted. Their movable pods want a new place; of equal pods the older ones choose first,
+	// unless Ranked lists the same nodes in the order in which their pods do.
+	Removed, Ranked []int32
 	// Pending lists pods to place besides those of removed nodes; by default those of the base.
 	Pending []*Pod
 	// Spare lists spare pods that room is to be found for; by default those of the base.
