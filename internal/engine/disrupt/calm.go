@@ -25,8 +25,9 @@ const (
 )
 
 // notice finds the pools in motion: those with nodes that are starting, and those whose nodes are about to take pods that are pending
-// or have to leave other nodes, by the plan for these pods. What the room is for will be seen when they have come to rest.
-func (d *decider) notice(plan *pack.Plan) {
+// or have to leave other nodes, by the plan for these pods. What the room is for will be seen when they have come to rest. Pools whose
+// nodes pending pods wait for have more urgent things to do than to remove others.
+func (d *decider) notice(plan *pack.Plan, waiting map[*world.Pod]bool) {
 	starting := map[string]int{}
 	for _, n := range d.in.World.Nodes {
 		if n.Pool != "" && !n.Deleting && (n.InFlight || !n.Initialized) {
@@ -34,12 +35,18 @@ func (d *decider) notice(plan *pack.Plan) {
 		}
 	}
 	taking := map[string]int{}
+	d.waiting = map[string]bool{}
+	take := func(pool string, pods []*world.Pod) {
+		real := world.Real(pods)
+		taking[pool] += len(real)
+		d.waiting[pool] = d.waiting[pool] || slices.ContainsFunc(real, func(p *world.Pod) bool { return waiting[p] })
+	}
 	if plan != nil {
 		for _, f := range plan.Existing {
-			taking[f.Node.Pool] += len(world.Real(f.Pods))
+			take(f.Node.Pool, f.Pods)
 		}
 		for _, n := range plan.Nodes {
-			taking[n.Pool.Name] += len(world.Real(n.Pods))
+			take(n.Pool.Name, n.Pods)
 		}
 	}
 	d.moving = map[string]string{}

@@ -102,7 +102,8 @@ func TestPoolsInMotionAreLeftAlone(t *testing.T) {
 	}
 }
 
-// A pool in motion still gives up nodes that nothing is on or expected on, unless it is not known what the pods need that come.
+// A pool in motion still gives up nodes that nothing is on or expected on, unless a pod waits for a node or it is not known what the pods
+// need that come.
 func TestD20_EmptyNodesDoNotWaitForAPoolInMotion(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -110,17 +111,20 @@ func TestD20_EmptyNodesDoNotWaitForAPoolInMotion(t *testing.T) {
 		goes   bool
 	}{
 		{"a node is starting", []func(*Input){extra("general", func(n *world.Node) { n.Initialized = false })}, true},
-		{"a pod is to go elsewhere", []func(*Input){waiting(3)}, true},
-		{"a pod is to come to it", []func(*Input){waiting(4)}, false},
+		{"a pod leaves another node", []func(*Input){extra("general", func(n *world.Node) {
+			n.Deleting, n.Pods = true, []*world.Pod{{Name: "leaves", UID: "leaves", Class: 3, Movable: true}}
+		})}, true},
+		{"a pod waits for a node", []func(*Input){waiting(3)}, false},
+		{"a pod waits for a node of another pool", []func(*Input){waiting(2)}, true},
+		{"nothing can take the pod that waits", []func(*Input){waiting(1)}, true},
 		{"the pool was in motion", []func(*Input){func(in *Input) { in.Pools[0].Hold = "it was in motion 3s ago" }}, true},
 		{"pods have just been created", []func(*Input){func(in *Input) { in.Pools[0].Hold, in.Pools[0].Blind = "3 pods are just created", true }}, false},
-		{"pods that may go first are on it", []func(*Input){waiting(3), func(in *Input) {
+		{"pods that may go first are on it", []func(*Input){extra("general", func(n *world.Node) { n.Initialized = false }), func(in *Input) {
 			in.World.Nodes[0] = withPods(in.World.Nodes[0], []*world.Pod{{Name: "first", UID: "first", Movable: true}})
 		}}, false},
 	} {
 		in := restless()
 		in.World.Nodes[0], in.Nodes[0].Cost = withPods(in.World.Nodes[0], nil), 1
-		in.World.Classes = append(in.World.Classes, &world.Class{ID: 4, Namespace: "default", Requests: world.Resources{1000, 1 << 30, 1}, Needs: []world.Clause{{Terms: []req.Set{req.NewSet(req.Is(world.LabelZone, "a"))}}}})
 		for _, change := range c.change {
 			change(in)
 		}

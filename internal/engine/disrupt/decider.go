@@ -33,10 +33,11 @@ type decider struct {
 	guard []int32        // evictions left under each budget
 	cost  map[string]poolCost
 
-	sick   bool              // some node is unhealthy
-	broken map[string]string // by pool: why none of its nodes is repaired
-	moving map[string]string // by pool: what is going on
-	value  []float64         // what a pod of each class would cost an hour in a fresh plan, once that is known
+	sick    bool              // some node is unhealthy
+	broken  map[string]string // by pool: why none of its nodes is repaired
+	moving  map[string]string // by pool: what is going on
+	waiting map[string]bool   // by pool: pending pods are to be placed on its nodes
+	value   []float64         // what a pod of each class would cost an hour in a fresh plan, once that is known
 	// wasteful are the candidates of consolidation, those first that cost most beyond what their pods are worth.
 	wasteful []int32
 
@@ -115,15 +116,15 @@ func (d *decider) free(node int32, reason Reason) (why.Reason, bool) {
 	return why.Reason{}, true
 }
 
-// quiet says whether the node may be consolidated by its pool's words. Where it is known what the pods need that a pool in motion waits
-// for, a node without pods on which they are not expected is of no use to them.
+// quiet says whether the node may be consolidated by its pool's words. A pool in motion may do without a node that has no pods and that
+// none is expected on, if it is known what the pods need that come, and no pod waits for a node.
 func (d *decider) quiet(node int32, reason Reason) (why.Reason, bool) {
 	n, facts := d.in.World.Nodes[node], &d.in.Nodes[node]
 	pool := d.pools[n.Pool]
 	switch {
 	case pool.Never:
 		return why.New(why.Refused, "pool %s has consolidateAfter: Never", n.Pool), false
-	case d.held(n.Pool) != "" && (pool.Blind || reason != Empty || d.evicts(node, Empty) > 0):
+	case d.held(n.Pool) != "" && (reason != Empty || pool.Blind || d.waiting[n.Pool] || d.evicts(node, Empty) > 0):
 		return why.New(why.Moving, "pool %s is not at rest: %s", n.Pool, d.held(n.Pool)), false
 	case facts.Consolidatable:
 		return why.Reason{}, true

@@ -13,16 +13,16 @@ import (
 func (d *decider) settle() {
 	s := d.in.World
 	if len(s.Pending)+len(s.Spare) == 0 && !leavers(s) {
-		d.notice(nil)
+		d.notice(nil, nil)
 		d.start()
 		return
 	}
 	plan := pack.Prepare(s, d.opt.Pack).Solve(s.Over())
-	d.notice(plan)
 	waiting := make(map[*world.Pod]bool, len(s.Pending))
 	for _, p := range s.Pending {
 		waiting[p] = true
 	}
+	d.notice(plan, waiting)
 	for i, n := range d.nodes {
 		if n.Deleting {
 			d.nodes[i] = withPods(n, slices.DeleteFunc(slices.Clone(n.Pods), func(p *world.Pod) bool { return p.Movable }))
