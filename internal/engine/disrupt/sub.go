@@ -1,6 +1,7 @@
 package disrupt
 
 import (
+	"cmp"
 	"slices"
 
 	"karpenter/internal/engine/pack"
@@ -87,12 +88,21 @@ func (s *sub) confined(lists ...[]int32) *sub {
 // node is the node at an index of the whole.
 func (s *sub) node(i int32) *world.Node { return s.snap.Nodes[s.place[i]] }
 
-// without asks what becomes of the pods of nodes that are gone. Room that is there goes to those of the first nodes first.
+// without asks what becomes of the pods of nodes that are gone. Of equal pods those get the room that is there whose nodes cost most for
+// each pod that has to move.
 func (s *sub) without(remove []int32) *pack.Plan {
-	gone := make([]int32, len(remove))
+	gone, each := make([]int32, len(remove)), make(map[int32]float64, len(remove))
 	for k, i := range remove {
 		gone[k] = s.place[i]
+		movable := 0
+		for _, p := range s.node(i).Pods {
+			if p.Movable {
+				movable++
+			}
+		}
+		each[gone[k]] = s.node(i).Price / float64(max(1, movable))
 	}
+	slices.SortStableFunc(gone, func(a, b int32) int { return -cmp.Compare(each[a], each[b]) })
 	ov := s.snap.Over().Without(gone...)
 	ov.Closed, ov.Ranked = s.shut, gone
 	return s.model.Solve(ov)
