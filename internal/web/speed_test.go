@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"syscall"
 	"testing"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 
 	"karpenter/internal/web"
 	"karpenter/test/browser"
+	"karpenter/test/harness/cores"
 )
 
 // The bars for a thousand nodes and twenty thousand pods: until the first data is on the screen, and from a change in the cluster
@@ -52,16 +52,6 @@ func (f figures) hold(t *testing.T, what string, bar time.Duration) {
 	} else if f.median() > busy*bar {
 		t.Errorf("%s: %v, the median at most %v even on a busy computer", what, f, busy*bar)
 	}
-}
-
-// worked is the processor time of this process, which is the server, so far.
-func worked(t *testing.T) time.Duration {
-	t.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func TestAThousandNodes(t *testing.T) {
@@ -113,11 +103,11 @@ func updates(t *testing.T, x *browser.Tab, c *cluster) {
 	var eye, inPage, server, drawn, own figures
 	for i := range 40 {
 		name := c.View().Nodes[i*24].World.Name
-		before, drew := worked(t), x.Busy()
+		before, drew := cores.Used(t), x.Busy()
 		begin := time.Now()
 		c.addPod("update", 10, 10, name)
 		x.Wait(fmt.Sprintf("%s.length > %d", marks, i))
-		server, drawn = append(server, worked(t)-before), append(drawn, x.Busy()-drew)
+		server, drawn = append(server, cores.Used(t)-before), append(drawn, x.Busy()-drew)
 		own = append(own, web.LookEvery+frames+server[i]+drawn[i])
 		shown := time.UnixMicro(int64(1000 * browser.Eval[float64](x, fmt.Sprintf("(performance.timeOrigin + %s[%d].startTime + %s[%d].duration)", marks, i, marks, i))))
 		eye = append(eye, shown.Sub(begin))

@@ -3,7 +3,6 @@ package capi
 import (
 	"fmt"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"karpenter/internal/engine/pack"
 	"karpenter/internal/engine/world"
 	"karpenter/internal/state"
+	"karpenter/test/harness/cores"
 )
 
 // decideWithin is the bar for 1,000 pending pods over 20 MachineDeployments.
@@ -68,26 +68,15 @@ func pending(m *state.Mirror, n int) {
 	}
 }
 
-// onCores is how long the process has been on a core. Unlike a clock on the wall it does not count what else the computer does, and where
-// that is nothing, it is not less.
-func onCores(t *testing.T) time.Duration {
-	t.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
 func TestCAPI_ThousandPodsOverTwentyMachineDeployments(t *testing.T) {
 	best := time.Hour
 	for range 10 { // the best says most: cores that are shared are slower
 		m := twenty()
 		m.View()
 		pending(m, 1000)
-		begin := onCores(t)
+		begin := cores.Used(t)
 		plan := pack.Solve(m.View().World, pack.Options{})
-		best = min(best, onCores(t)-begin)
+		best = min(best, cores.Used(t)-begin)
 		if len(plan.Unplaced) > 0 || len(plan.Nodes) == 0 {
 			t.Fatalf("%d nodes, %d pods left", len(plan.Nodes), len(plan.Unplaced))
 		}

@@ -10,9 +10,10 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
+
+	"karpenter/test/harness/cores"
 )
 
 // TestThroughput: 2,000 DescribeInstances a second over 5,000 instances on two
@@ -43,23 +44,13 @@ func TestThroughput(t *testing.T) {
 	}
 }
 
-// onCores is how long the process has been on a core.
-func onCores(t *testing.T) time.Duration {
-	t.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
 // rate is how many calls two cores answer in a second, caller included.
 func rate(t *testing.T, client *http.Client, url string, ids []string) float64 {
 	t.Helper()
 	const span = 500 * time.Millisecond
 	var n atomic.Int64
 	var group sync.WaitGroup
-	begin, before := time.Now(), onCores(t)
+	begin, before := time.Now(), cores.Used(t)
 	for worker := range 8 {
 		group.Go(func() {
 			for i := worker; time.Since(begin) < span; i += 8 {
@@ -86,7 +77,7 @@ func rate(t *testing.T, client *http.Client, url string, ids []string) float64 {
 		})
 	}
 	group.Wait()
-	return 2 * float64(n.Load()) / (onCores(t) - before).Seconds()
+	return 2 * float64(n.Load()) / (cores.Used(t) - before).Seconds()
 }
 
 // TestMemory: a world with 10,000 instances stays within 200 MB.

@@ -94,13 +94,7 @@ func (s *sub) without(remove []int32) *pack.Plan {
 	gone, each := make([]int32, len(remove)), make(map[int32]float64, len(remove))
 	for k, i := range remove {
 		gone[k] = s.place[i]
-		movable := 0
-		for _, p := range s.node(i).Pods {
-			if p.Movable {
-				movable++
-			}
-		}
-		each[gone[k]] = s.node(i).Price / float64(max(1, movable))
+		each[gone[k]] = s.node(i).Price / float64(max(1, s.d.evicts(i, Underutilized)))
 	}
 	slices.SortStableFunc(gone, func(a, b int32) int { return -cmp.Compare(each[a], each[b]) })
 	ov := s.snap.Over().Without(gone...)
