@@ -31,6 +31,7 @@ import (
 	"karpenter/internal/control"
 	"karpenter/internal/meter"
 	"karpenter/internal/operator/webhook"
+	"karpenter/internal/wait"
 )
 
 const (
@@ -225,11 +226,13 @@ func (p *process) manager(scheme *apiruntime.Scheme, lock resourcelock.Interface
 	if p.fence != nil {
 		fenced.Wrap(p.fence.guard)
 	}
+	caches := cacheOptions()
+	caches.NewInformer = wait.Informers(p.clock)
 	m, err := manager.New(fenced, manager.Options{
 		Scheme:  scheme,
 		Logger:  logr.FromSlogHandler(quiet{p.log.Handler()}),
 		Metrics: server.Options{BindAddress: "0"}, // served by us, before there is a manager
-		Cache:   cacheOptions(),
+		Cache:   caches,
 		NewClient: func(config *rest.Config, options client.Options) (client.Client, error) {
 			cached, err := client.New(config, options)
 			if err != nil {

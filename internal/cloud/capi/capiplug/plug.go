@@ -135,7 +135,7 @@ func (c *Cloud) Find(context.Context) (err error) {
 
 // Wire implements plug.Cloud.
 func (c *Cloud) Wire(ctx context.Context, parts plug.Parts) (*plug.Wired, error) {
-	management, caches, err := c.clients()
+	management, caches, err := c.clients(parts.Clock)
 	if err != nil {
 		return nil, err
 	}
@@ -176,15 +176,15 @@ func (c *Cloud) Wire(ctx context.Context, parts plug.Parts) (*plug.Wired, error)
 	}, nil
 }
 
-// clients are one that asks the management cluster itself, and caches of it.
-func (c *Cloud) clients() (client.Client, cache.Cache, error) {
+// clients are one that asks the management cluster itself, and caches of it that wait by the clock.
+func (c *Cloud) clients(at wait.Clock) (client.Client, cache.Cache, error) {
 	config := rest.CopyConfig(c.config)
 	config.Timeout = requestTimeout
 	management, err := client.New(config, client.Options{Scheme: c.scheme})
 	if err != nil {
 		return nil, nil, fmt.Errorf("management cluster %s: %w", c.config.Host, err)
 	}
-	options := cache.Options{Scheme: c.scheme, Mapper: management.RESTMapper(), DefaultTransform: trim}
+	options := cache.Options{Scheme: c.scheme, Mapper: management.RESTMapper(), DefaultTransform: trim, NewInformer: wait.Informers(at)}
 	if c.Namespace != "" {
 		options.DefaultNamespaces = map[string]cache.Config{c.Namespace: {}}
 	}
