@@ -53,6 +53,7 @@ const (
 var (
 	long  = flag.Bool("long", false, "run the tests to their full length, which takes hours")
 	share = flag.Float64("share", 1, "with -long, how much of the full length: 0.1 is a tenth")
+	seed  = flag.Uint64("seed", 7, "what is drawn; to play the shares of a test beside each other")
 )
 
 // length is how often or how long something is done.
@@ -110,7 +111,7 @@ func newWorld(t *testing.T, opts options) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, random: rand.New(rand.NewPCG(7, 0)), history: &history{last: map[string]string{}}, system: map[string]bool{}}
+	w := &world{t: t, random: rand.New(rand.NewPCG(*seed, 0)), history: &history{last: map[string]string{}}, system: map[string]bool{}}
 	w.history.judge = sim.NewJudge(func(name string) int { return types.Type(name).VCPUs }, time.Minute)
 	w.history.judge.SetBudget("default", budget)
 	dir := filepath.Join(t.TempDir(), "cluster")

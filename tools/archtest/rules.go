@@ -123,7 +123,7 @@ var Rules = []Rule{
 		Reason: "the provider interface",
 	},
 	{
-		Package: "internal/wait", Imports: []string{"k8s.io/client-go", "k8s.io/utils"},
+		Package: "internal/wait", Imports: imports(kubernetes, []string{"k8s.io/client-go", "k8s.io/utils"}),
 		Bans:   bans(banClock, banRandom, banEnv, banContext),
 		Reason: "how everything above waits, in real and in simulated time",
 	},

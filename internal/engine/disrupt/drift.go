@@ -13,15 +13,40 @@ const chunk = 20
 // drift replaces nodes that are no longer what their pool or class asks for: empty ones first, then those that drifted first
 // (D48). Several may go at once, within budgets; one whose pods are unschedulable waits and holds nobody else up.
 func (d *decider) drift() {
-	drifted := d.driftedNodes()
-	quota := d.quota(Drifted)
-	drifted = slices.DeleteFunc(drifted, func(node int32) bool {
-		r, ok := quota.take(node)
-		if !ok {
-			d.keep(node, r.Code, "it has drifted (%s), but %s", d.in.Nodes[node].Drift, r.Text)
+	for _, s := range d.inTurn(Drifted, d.driftedNodes(), d.replaceDrifted) {
+		d.keep(s.node, s.why.Code, "it has drifted (%s), but %s", d.in.Nodes[s.node].Drift, s.why.Line())
+	}
+}
+
+// inTurn replaces nodes in their order, as many as budgets allow, and returns those that it could not. One that cannot be replaced uses no
+// budget up, so that it is the turn of those after it: first of a few, and, if these cannot be replaced either, of more and more.
+func (d *decider) inTurn(reason Reason, nodes []int32, replace func(nodes []int32) []stuck) (rest []stuck) {
+	for more := 0; len(nodes) > 0; more = max(chunk, 2*more) {
+		quota, allowed := d.quota(reason), false
+		var now, later []int32
+		for _, node := range nodes {
+			_, ok := quota.take(node)
+			allowed = allowed || ok
+			if ok || len(now) < more {
+				now = append(now, node)
+			} else {
+				later = append(later, node)
+			}
 		}
-		return !ok
-	})
+		if !allowed {
+			break
+		}
+		rest, nodes = append(rest, replace(now)...), later
+	}
+	for _, node := range nodes {
+		r, _ := d.quota(reason).take(node)
+		rest = append(rest, stuck{node, r})
+	}
+	return rest
+}
+
+// replaceDrifted replaces nodes that have drifted, and returns those that it could not.
+func (d *decider) replaceDrifted(drifted []int32) []stuck {
 	drifted, static := d.replaceStatic(Drifted, drifted)
 	// Pods should not go where they would soon have to leave again. Only what finds no other place may.
 	rest := d.replaceAll(Drifted, drifted, d.openNodes(func(node int32) bool { return d.in.Nodes[node].Drift == "" }))
@@ -32,9 +57,7 @@ func (d *decider) drift() {
 	if len(nodes) > 0 {
 		rest = d.replaceAll(Drifted, nodes, d.openNodes(func(node int32) bool { return !slices.Contains(nodes, node) }))
 	}
-	for _, s := range append(static, d.terminateFirst(Drifted, rest)...) {
-		d.keep(s.node, s.why.Code, "it has drifted (%s), but %s", d.in.Nodes[s.node].Drift, s.why.Line())
-	}
+	return append(static, d.terminateFirst(Drifted, rest)...)
 }
 
 // driftedNodes lists the nodes that drift may take, in the order in which they go.
@@ -84,6 +107,10 @@ func (d *decider) replaceAll(reason Reason, nodes, room []int32) (rest []stuck) 
 		}
 		w := d.walk(some, share)
 		for _, node := range some {
+			if r, ok := d.quota(reason).take(node); !ok {
+				rest = append(rest, stuck{node, r})
+				continue
+			}
 			m, r := w.move(reason, node)
 			if m == nil {
 				rest = append(rest, stuck{node, noPlace(r)})

@@ -107,26 +107,25 @@ func (d *decider) counts(node int32, reason Reason) bool {
 // repair replaces nodes that have been unhealthy for too long, the most urgent first. Several may go at once, within budgets; one whose
 // pods are unschedulable waits and holds nobody else up.
 func (d *decider) repair() {
-	sick := d.sickNodes()
-	quota := d.quota(Unhealthy)
-	sick = slices.DeleteFunc(sick, func(node int32) bool {
-		r, ok := quota.take(node)
-		if !ok {
-			d.keepIll(node, r)
-		}
-		return !ok
-	})
-	replaced := slices.DeleteFunc(sick, func(node int32) bool {
-		if d.in.Nodes[node].Illness.Reboot {
-			d.takeReboot(d.reboot(node))
-			return true
-		}
-		return false
-	})
-	replaced, static := d.replaceStatic(Unhealthy, replaced)
-	for _, s := range append(static, d.replaceSick(replaced)...) {
+	for _, s := range d.inTurn(Unhealthy, d.sickNodes(), d.rebootOrReplace) {
 		d.keepIll(s.node, s.why)
 	}
+}
+
+// rebootOrReplace reboots or replaces nodes, and returns those of which it could do neither.
+func (d *decider) rebootOrReplace(sick []int32) (rest []stuck) {
+	var replaced []int32
+	for _, node := range sick {
+		if !d.in.Nodes[node].Illness.Reboot {
+			replaced = append(replaced, node)
+		} else if r, ok := d.quota(Unhealthy).take(node); ok {
+			d.takeReboot(d.reboot(node))
+		} else {
+			rest = append(rest, stuck{node, r})
+		}
+	}
+	replaced, static := d.replaceStatic(Unhealthy, replaced)
+	return slices.Concat(rest, static, d.replaceSick(replaced))
 }
 
 // reboot is the move that reboots a node: its pods restart, and the node stays (N7).

@@ -52,9 +52,12 @@ func (d *decider) replaceStatic(reason Reason, nodes []int32) (others []int32, r
 			others = append(others, node)
 			continue
 		}
-		m, r, ok := d.oneForOne(reason, node)
+		r, ok := d.quota(reason).take(node)
 		if ok {
-			r, ok = d.take(m)
+			var m *Move
+			if m, r, ok = d.oneForOne(reason, node); ok {
+				r, ok = d.take(m)
+			}
 		}
 		if !ok {
 			rest = append(rest, stuck{node, r})

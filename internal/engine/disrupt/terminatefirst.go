@@ -32,7 +32,7 @@ func (d *decider) terminateFirst(reason Reason, list []stuck) (rest []stuck) {
 // slotFirst removes one node if its pods fit once its slot is free.
 func (d *decider) slotFirst(reason Reason, node int32) bool {
 	pools, reservation := d.credited(node)
-	if pools == nil {
+	if _, ok := d.quota(reason).take(node); !ok || pools == nil {
 		return false
 	}
 	room := d.openNodes(func(i int32) bool { return i != node })
