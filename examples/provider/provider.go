@@ -126,11 +126,14 @@ func (p *Provider) launch(batch cloud.Batch, claim *karpv1.NodeClaim) (*cloud.In
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, fail(cloud.Transient, op, err)
 	}
-	class := claim.Spec.NodeClassRef.Name
+	class := p.Class(claim.Spec.NodeClassRef.Name)
+	if class == nil {
+		return nil, fail(cloud.NotReady, op, errors.New("there is no RackNodeClass "+claim.Spec.NodeClassRef.Name))
+	}
 	types := batch.Types
 	if types == nil {
 		var err error
-		if types, err = p.Types(class); err != nil {
+		if types, err = p.Types(class.Name); err != nil {
 			return nil, err
 		}
 	}
@@ -149,8 +152,8 @@ func (p *Provider) launch(batch cloud.Batch, claim *karpv1.NodeClaim) (*cloud.In
 		return nil, fail(cloud.Transient, op, err)
 	}
 	m, err := p.Rack.Start(Server{
-		Name: name, Size: choice.Options[0].Type.Name, Image: p.Class(class).Spec.Image, Started: p.Now(),
-		Labels: map[string]string{labelClaim: claim.Name, labelBatch: batch.ID, labelPool: claim.Labels[karpv1.NodePoolLabelKey], labelClass: class},
+		Name: name, Size: choice.Options[0].Type.Name, Image: class.Spec.Image, Started: p.Now(),
+		Labels: map[string]string{labelClaim: claim.Name, labelBatch: batch.ID, labelPool: claim.Labels[karpv1.NodePoolLabelKey], labelClass: class.Name},
 	})
 	switch {
 	case errors.Is(err, ErrFull):

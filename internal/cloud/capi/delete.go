@@ -24,6 +24,9 @@ import (
 // A Machine that somebody else deletes is left to that: Cluster API makes another one, which is a spare then.
 func (p *Provider) Delete(ctx context.Context, instance string) error {
 	op := "delete instance " + instance
+	if !p.store.ready() {
+		return &cloud.Error{Class: cloud.Transient, Op: op, Reason: cloud.ReasonNotLoaded, Err: errUnread}
+	}
 	if k, uid, ok := parseWaiting(instance); ok {
 		found, err := p.awaited(ctx, op, k, uid)
 		if err != nil {
@@ -50,10 +53,13 @@ func (p *Provider) Delete(ctx context.Context, instance string) error {
 	}
 	r, _, err := recordOf(o)
 	if err != nil {
-		return &cloud.Error{Class: cloud.Invalid, Op: op, Reason: "RecordInvalid", Err: fmt.Errorf("%s: %w", k, err)}
+		return &cloud.Error{Class: cloud.Invalid, Op: op, Reason: reasonRecordInvalid, Err: fmt.Errorf("%s: %w", k, err)}
 	}
 	if slices.Contains(r.Ending, m.Name) {
 		return p.end(ctx, op, m)
+	}
+	if err := p.resume(ctx, k, r); err != nil {
+		return writeError(op, err)
 	}
 	if !m.DeletionTimestamp.IsZero() {
 		return nil
@@ -127,7 +133,7 @@ func (p *Provider) lower(ctx context.Context, k key, m *kinds.Machine) error {
 	}
 	least := false // whether the resource has as few replicas as it may have
 	if set != "" {
-		if err := p.halt(ctx, k, &least); err != nil {
+		if err := p.halt(ctx, k, m.Name, &least); err != nil {
 			return err
 		}
 		if !least {
@@ -136,8 +142,13 @@ func (p *Provider) lower(ctx context.Context, k key, m *kinds.Machine) error {
 			}
 		}
 	}
+	return p.lowered(ctx, k, m.Name)
+}
+
+// lowered lowers the replicas for a Machine, once, and has the MachineDeployment go on if it was paused.
+func (p *Provider) lowered(ctx context.Context, k key, machine string) error {
 	_, err := p.swap(ctx, k, StepLower, func(o *kinds.Scalable, next change) (change, error) {
-		if slices.Contains(next.Ending, m.Name) {
+		if slices.Contains(next.Ending, machine) {
 			return next, errUnchanged
 		}
 		next.adjust(next.replicas, p.store.machinesOf(o))
@@ -153,14 +164,59 @@ func (p *Provider) lower(ctx context.Context, k key, m *kinds.Machine) error {
 			next.Replicas--
 		}
 		next.Machines = max(next.Machines-1, 0)
-		next.Ending = append(next.Ending, m.Name)
-		next.drop(func(l *launching) bool { return l.Machine == m.Name })
-		if next.Paused {
-			next.Paused, next.annotations = false, map[string]any{kinds.PausedAnnotation: nil}
-		}
+		next.Ending = append(next.Ending, machine)
+		next.drop(func(l *launching) bool { return l.Machine == machine })
+		next.goOn()
 		return next, nil
 	})
 	return err
+}
+
+// goOn has a MachineDeployment go on that Karpenter has paused.
+func (c *change) goOn() {
+	if c.PausedFor != "" {
+		c.PausedFor, c.annotations = "", map[string]any{kinds.PausedAnnotation: nil}
+	}
+}
+
+// resume does what is left to do for a Machine that a MachineDeployment is paused for and that is gone or going: a process may have ended
+// after its MachineSet was scaled, and nobody asks for the deletion of such a Machine again. It must be called with the resource's lock held.
+func (p *Provider) resume(ctx context.Context, k key, r record) error {
+	if r.PausedFor == "" {
+		return nil
+	}
+	m := &kinds.Machine{}
+	err := p.opt.Management.Get(ctx, client.ObjectKey{Namespace: k.namespace, Name: r.PausedFor}, m)
+	if client.IgnoreNotFound(err) != nil || err == nil && m.DeletionTimestamp.IsZero() {
+		return client.IgnoreNotFound(err)
+	}
+	sets, err := p.sets(ctx, k)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(sets, func(set kinds.MachineSet) bool { return slices.Contains(loweredFor(&set.Scalable), r.PausedFor) }) {
+		return p.lowered(ctx, k, r.PausedFor)
+	}
+	_, err = p.swap(ctx, k, StepLower, func(_ *kinds.Scalable, next change) (change, error) {
+		if next.PausedFor != r.PausedFor {
+			return next, errUnchanged
+		}
+		next.goOn() // somebody else has deleted it, and Cluster API replaces it
+		return next, nil
+	})
+	return err
+}
+
+// sets are the MachineSets of a MachineDeployment, as the API server has them.
+func (p *Provider) sets(ctx context.Context, k key) ([]kinds.MachineSet, error) {
+	list := &kinds.MachineSetList{}
+	err := p.opt.Management.List(ctx, list, client.InNamespace(k.namespace), client.MatchingLabels{kinds.DeploymentNameLabel: k.name})
+	return list.Items, err
+}
+
+// loweredFor are Machines that the replicas of a MachineSet were lowered for.
+func loweredFor(o *kinds.Scalable) []string {
+	return strings.Split(o.Annotations[v1alpha1.LoweredAnnotationKey], ",")
 }
 
 // forget drops Machines from the record that are gone.
@@ -194,13 +250,13 @@ func (p *Provider) forget(ctx context.Context, r *record, namespace string) erro
 
 // rolling is the MachineSet of a Machine if its MachineDeployment has several that have Machines, or "".
 func (p *Provider) rolling(ctx context.Context, k key, m *kinds.Machine) (set string, err error) {
-	list := &kinds.MachineSetList{}
-	if err := p.opt.Management.List(ctx, list, client.InNamespace(k.namespace), client.MatchingLabels{kinds.DeploymentNameLabel: k.name}); err != nil {
+	sets, err := p.sets(ctx, k)
+	if err != nil {
 		return "", err
 	}
 	others := 0
-	for i := range list.Items {
-		o := &list.Items[i].Scalable
+	for i := range sets {
+		o := &sets[i].Scalable
 		owner := metav1.GetControllerOf(m)
 		switch {
 		case owner != nil && owner.UID == o.UID:
@@ -215,8 +271,8 @@ func (p *Provider) rolling(ctx context.Context, k key, m *kinds.Machine) (set st
 	return set, nil
 }
 
-// halt pauses a MachineDeployment, unless somebody has.
-func (p *Provider) halt(ctx context.Context, k key, least *bool) error {
+// halt pauses a MachineDeployment for a Machine, unless somebody has paused it.
+func (p *Provider) halt(ctx context.Context, k key, machine string, least *bool) error {
 	_, err := p.swap(ctx, k, StepPause, func(o *kinds.Scalable, next change) (change, error) {
 		if limits, err := limitsOf(o); err == nil {
 			*least = next.replicas <= limits.min
@@ -224,7 +280,7 @@ func (p *Provider) halt(ctx context.Context, k key, least *bool) error {
 		if _, paused := o.Annotations[kinds.PausedAnnotation]; paused {
 			return next, errUnchanged
 		}
-		next.Paused, next.annotations = true, map[string]any{kinds.PausedAnnotation: pausedBy}
+		next.PausedFor, next.annotations = machine, map[string]any{kinds.PausedAnnotation: pausedBy}
 		return next, nil
 	})
 	return err
@@ -237,7 +293,7 @@ func (p *Provider) shrink(ctx context.Context, k key, m *kinds.Machine) error {
 		if err != nil {
 			return client.IgnoreNotFound(err)
 		}
-		done := strings.Split(o.Annotations[v1alpha1.LoweredAnnotationKey], ",")
+		done := loweredFor(o)
 		if slices.Contains(done, m.Name) || replicas(o) == 0 {
 			return nil
 		}

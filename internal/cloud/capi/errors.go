@@ -12,12 +12,16 @@ import (
 // Reasons of errors.
 const (
 	reasonMachineMissing  = "MachineNotCreatedYet"
+	reasonRecordInvalid   = "RecordInvalid"
 	reasonMachineFailed   = "MachineFailed"
 	reasonMachineDeleted  = "MachineDeleted"
+	reasonLowered         = "ReplicasLowered"
 	reasonNoCapacity      = "InsufficientCapacity"
 	reasonProvisionLate   = "MachineProvisionTimeout"
 	reasonMachineNotFound = "MachineNotFound"
 )
+
+var errUnread = errors.New("the management cluster has not been read yet")
 
 // readError gives the error of a call that changes nothing its class, writeError that of one that does: what became of that one may be
 // unknown.

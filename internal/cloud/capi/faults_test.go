@@ -29,7 +29,7 @@ import (
 func cutLaunches(t *testing.T, w *world) {
 	for at, total := 0, 1; at < total; at++ {
 		b := w.batch(fmt.Sprint("b", at), 2)
-		p, c := w.process(at)
+		p, c := w.process(&cut{at: at})
 		for range 50 {
 			p.Launch(t.Context(), b)
 			if c.dead.Load() {
@@ -64,7 +64,7 @@ func cutDeletions(t *testing.T, w *world) {
 	first := w.start(nil)
 	ids := w.settle(first, w.batch("b", n))
 	for at := 0; at < n-1; at++ {
-		p, c := w.process(at)
+		p, c := w.process(&cut{at: at})
 		_ = p.Delete(t.Context(), ids[0])
 		w.remove(w.start(nil), ids[0])
 		ids = ids[1:]
@@ -240,10 +240,27 @@ func rollout(t *testing.T, w *world) {
 			return err == nil && reason == v1alpha1.ReasonTemplateDrift
 		})
 	}
-	fresh := w.settle(p, w.batch("new", 2))
-	w.holds("large", 5, 5)
+	fresh := w.settle(p, w.batch("new", 6))
+	w.holds("large", 9, 9)
 	w.remove(p, fresh[0]) // of the newer MachineSet, while Cluster API would take one of the older
-	w.holds("large", 4, 4)
+	w.holds("large", 8, 8)
+	for i, step := range []capi.Step{capi.StepPause, capi.StepShrink, capi.StepLower, capi.StepShrink} { // a process ends after it
+		q, c := w.process(&cut{after: step})
+		if _ = q.Delete(t.Context(), fresh[i+1]); !c.dead.Load() {
+			t.Errorf("in a rollout there is no step %s", step)
+		}
+		if q = w.start(nil); i == 3 { // the next one comes when the Machine is gone
+			w.until("the Machine is gone", func() bool { _, err := q.Get(t.Context(), fresh[i+1]); return cloud.ClassOf(err) == cloud.NotFound })
+			_, err := q.List(t.Context())
+			w.must(err)
+		} else {
+			w.remove(q, fresh[i+1])
+		}
+		w.holds("large", 7-i, 7-i)
+		if _, paused := w.live("large").Annotations[kinds.PausedAnnotation]; paused {
+			t.Errorf("cut after %s, the MachineDeployment is still paused", step)
+		}
+	}
 	for _, r := range results {
 		if in, err := p.Get(t.Context(), r.Instance.ID); err != nil || in.State.Ending() {
 			t.Errorf("%s was to stay: %v", r.Instance.ID, err)
@@ -251,9 +268,7 @@ func rollout(t *testing.T, w *world) {
 	}
 	w.remove(p, results[1].Instance.ID)
 	w.holds("large", 3, 3)
-	d := &kinds.MachineDeployment{}
-	w.must(w.kube.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "large"}, d))
-	if _, paused := d.Annotations[kinds.PausedAnnotation]; paused {
+	if _, paused := w.live("large").Annotations[kinds.PausedAnnotation]; paused {
 		t.Error("the MachineDeployment is still paused")
 	}
 }

@@ -132,6 +132,9 @@ func (p *Provider) each(ctx context.Context, do func(*kinds.Machine), opts ...cl
 // Get implements cloud.Fleet.
 func (p *Provider) Get(ctx context.Context, instance string) (*cloud.Instance, error) {
 	op := "look at instance " + instance
+	if !p.store.ready() {
+		return nil, &cloud.Error{Class: cloud.Transient, Op: op, Reason: cloud.ReasonNotLoaded, Err: errUnread}
+	}
 	if k, uid, ok := parseWaiting(instance); ok {
 		r, err := p.settle(ctx, k)
 		if err != nil {
@@ -160,7 +163,10 @@ func (p *Provider) List(ctx context.Context) ([]*cloud.Instance, error) {
 	if !p.store.ready() {
 		return nil, &cloud.Error{Class: cloud.Transient, Op: op, Reason: cloud.ReasonNotLoaded}
 	}
-	records, err := p.records(ctx)
+	records, unread, err := p.records(ctx)
+	if err == nil {
+		err = unread.mentions(`"launching"`) // a list without the claims in there would be no proof that there is nothing for them
+	}
 	if err != nil {
 		return nil, readError(op, err)
 	}
@@ -169,10 +175,10 @@ func (p *Provider) List(ctx context.Context) ([]*cloud.Instance, error) {
 		if !p.mine(k) {
 			continue
 		}
-		if len(r.Launching) > 0 {
-			if r, err = p.settle(ctx, k); err != nil && !apierrors.IsNotFound(err) {
-				return nil, readError(op, err)
-			}
+		if len(r.Launching) > 0 || r.PausedFor != "" {
+			if now, err := p.settle(ctx, k); err == nil || apierrors.IsNotFound(err) {
+				r = now
+			} // otherwise claims wait as they did; their next launch says what is wrong
 		}
 		for i := range r.Launching {
 			if r.Launching[i].Machine == "" {

@@ -32,7 +32,7 @@ func (p *Provider) Launch(ctx context.Context, batch cloud.Batch) []cloud.Result
 		return all(results, &cloud.Error{Class: cloud.Invalid, Op: op, Reason: "BatchInvalid", Err: err})
 	}
 	if !p.store.ready() {
-		return all(results, &cloud.Error{Class: cloud.Transient, Op: op, Reason: cloud.ReasonNotLoaded, Err: errors.New("the management cluster has not been read yet")})
+		return all(results, &cloud.Error{Class: cloud.Transient, Op: op, Reason: cloud.ReasonNotLoaded, Err: errUnread})
 	}
 	unlock := p.launches.lock(p.opt.Clock, key{name: batch.ID})
 	defer unlock()
@@ -113,7 +113,7 @@ func (p *Provider) obtain(ctx context.Context, batch cloud.Batch, found map[stri
 				found[uid] = m
 			} else if waiting[uid] == k && r.find(uid) == nil {
 				failed[uid] = &cloud.Error{
-					Class: cloud.NoCapacity, Op: "launch batch " + batch.ID, Reason: reasonMachineDeleted,
+					Class: cloud.NoCapacity, Op: "launch batch " + batch.ID, Reason: reasonLowered,
 					Err: fmt.Errorf("%s: somebody else has lowered spec.replicas before the Machine was created", k),
 				}
 			}
@@ -126,9 +126,14 @@ func (p *Provider) obtain(ctx context.Context, batch cloud.Batch, found map[stri
 func (p *Provider) look(ctx context.Context, batch cloud.Batch, found map[string]*kinds.Machine) (waiting map[string]key, err error) {
 	waiting = map[string]key{}
 	// Scalable resources first: a claim leaves their record only when its Machine carries its name.
-	records, err := p.records(ctx)
+	records, unread, err := p.records(ctx)
 	if err != nil {
 		return nil, err
+	}
+	for _, claim := range batch.Claims {
+		if err := unread.mentions(string(claim.UID)); err != nil {
+			return nil, err // replicas may have been raised for it
+		}
 	}
 	for k, r := range records {
 		for _, l := range r.Launching {
@@ -147,38 +152,49 @@ func (p *Provider) look(ctx context.Context, batch cloud.Batch, found map[string
 	return waiting, nil
 }
 
+// unread are records that cannot be read, as they are, and why. The classes of their scalable resources say so too.
+type unread map[string]error
+
+// mentions says why a record cannot be read that has a text in it.
+func (u unread) mentions(text string) error {
+	for _, record := range slices.Sorted(maps.Keys(u)) {
+		if strings.Contains(record, text) {
+			return u[record]
+		}
+	}
+	return nil
+}
+
 // records are those of all scalable resources that carry one, as the API server has them.
-func (p *Provider) records(ctx context.Context) (map[key]record, error) {
-	out := map[key]record{}
-	add := func(kind string, o *kinds.Scalable) error {
-		if _, there := o.Annotations[v1alpha1.RecordAnnotationKey]; !there || kind == kindSet && metav1.GetControllerOf(o) != nil {
-			return nil // Cluster API copies annotations of MachineDeployments to their MachineSets
+func (p *Provider) records(ctx context.Context) (map[key]record, unread, error) {
+	out, bad := map[key]record{}, unread{}
+	add := func(kind string, o *kinds.Scalable) {
+		text, there := o.Annotations[v1alpha1.RecordAnnotationKey]
+		copied := kind == kindSet && metav1.GetControllerOf(o) != nil // Cluster API copies annotations of MachineDeployments to their MachineSets
+		if !there || copied || p.opt.Cluster != "" && o.Spec.ClusterName != p.opt.Cluster {
+			return
 		}
 		k := key{kind, o.Namespace, o.Name}
 		r, _, err := recordOf(o)
 		if err != nil {
-			return fmt.Errorf("%s: %w", k, err)
+			bad[text] = &cloud.Error{Class: cloud.Unknown, Op: "read what was asked for", Reason: reasonRecordInvalid, Err: fmt.Errorf("%s: %w", k, err)}
+			return
 		}
 		out[k] = r
-		return nil
 	}
 	deployments, sets := &kinds.MachineDeploymentList{}, &kinds.MachineSetList{}
 	for _, list := range []client.ObjectList{deployments, sets} {
 		if err := p.opt.Management.List(ctx, list, client.InNamespace(p.opt.Namespace)); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	for i := range deployments.Items {
-		if err := add(kindDeployment, &deployments.Items[i].Scalable); err != nil {
-			return nil, err
-		}
+		add(kindDeployment, &deployments.Items[i].Scalable)
 	}
 	for i := range sets.Items {
-		if err := add(kindSet, &sets.Items[i].Scalable); err != nil {
-			return nil, err
-		}
+		add(kindSet, &sets.Items[i].Scalable)
 	}
-	return out, nil
+	return out, bad, nil
 }
 
 // order raises replicas for claims, which are alike. It returns the scalable resources by claim; the error is for claims without one.

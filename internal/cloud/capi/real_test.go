@@ -274,9 +274,15 @@ func (w *world) machines(deployment string) (out []kinds.Machine) {
 
 func (w *world) replicas(deployment string) int {
 	w.Helper()
+	return int(*w.live(deployment).Spec.Replicas)
+}
+
+// live is a MachineDeployment as the API server has it.
+func (w *world) live(deployment string) *kinds.MachineDeployment {
+	w.Helper()
 	d := &kinds.MachineDeployment{}
 	w.must(w.kube.Get(w.Context(), client.ObjectKey{Namespace: w.namespace, Name: deployment}, d))
-	return int(*d.Spec.Replicas)
+	return d
 }
 
 func (w *world) patch(deployment string, change any) {
@@ -316,17 +322,18 @@ func (w *world) holds(deployment string, machines, claimed int) {
 
 var errCut = errors.New("the process has ended")
 
-// cut ends a process at its n-th step: nothing it sends afterwards arrives.
+// cut ends a process at its n-th step, or after one of a kind: nothing it sends afterwards arrives.
 type cut struct {
 	at, steps int
+	after     capi.Step
 	dead      atomic.Bool
 	mu        sync.Mutex
 }
 
-func (c *cut) onStep(capi.Step, bool) {
+func (c *cut) onStep(step capi.Step, done bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.steps == c.at {
+	if c.after == "" && c.steps == c.at || done && step == c.after {
 		c.dead.Store(true)
 	}
 	c.steps++
@@ -345,8 +352,8 @@ type transport func(*http.Request) (*http.Response, error)
 
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
 
-// process starts a provider that ends at its n-th step.
-func (w *world) process(at int) (*capi.Provider, *cut) {
-	c := &cut{at: at}
+// process starts a provider that is cut.
+func (w *world) process(c *cut) (*capi.Provider, *cut) {
+	w.Helper()
 	return w.start(c.wrap, func(o *capi.Options) { o.OnStep = c.onStep }), c
 }

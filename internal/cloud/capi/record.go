@@ -39,8 +39,8 @@ type record struct {
 	// Surplus are Machines that had an instance before the youngest claim was there, and that no claim waited for: their nodes may be older
 	// than any claim to come, so none may have them.
 	Surplus []string `json:"surplus,omitempty"`
-	// Paused says that it is Karpenter that has paused the MachineDeployment, for as long as one of its MachineSets is scaled.
-	Paused bool `json:"paused,omitempty"`
+	// PausedFor is the Machine that Karpenter has paused the MachineDeployment for, until its MachineSet and then it itself are scaled.
+	PausedFor string `json:"pausedFor,omitempty"`
 }
 
 // launching is a claim that waits for its Machine.
@@ -136,10 +136,12 @@ func (r *record) spares(machines []*kinds.Machine) (out []*kinds.Machine) {
 	return out
 }
 
-// adjust takes note of what somebody else has done to the replicas: what has been lowered, and is missing, is Karpenter's no more.
+// adjust takes note of what somebody else has done to the replicas: what has been lowered, and is missing or being deleted, is Karpenter's
+// no more.
 func (r *record) adjust(now int32, machines []*kinds.Machine) {
 	if lowered := int(r.Replicas) - int(now); lowered > 0 {
-		missing := max(r.Machines-r.held(machines), 0)
+		stay := slices.DeleteFunc(slices.Clone(machines), func(m *kinds.Machine) bool { return !m.DeletionTimestamp.IsZero() })
+		missing := max(r.Machines-r.held(stay), 0)
 		r.Machines -= min(lowered, missing)
 	}
 	r.Replicas = now

@@ -43,9 +43,12 @@ func TestCAPI_RecordKeepsCount(t *testing.T) {
 			}
 		}
 		claims := 0
+		claimed := func(m *kinds.Machine) bool {
+			return m.Annotations[v1alpha1.ClaimUIDAnnotationKey] != "" && m.DeletionTimestamp.IsZero()
+		}
 		joined := map[string]int{} // how many claims there were when a Machine got its instance
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
-			switch rapid.IntRange(0, 5).Draw(t, "step") {
+			switch rapid.IntRange(0, 7).Draw(t, "step") {
 			case 0: // launch
 				claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("c-", claims), UID: types.UID(fmt.Sprint("u-", claims))}}
 				claims++
@@ -70,7 +73,7 @@ func TestCAPI_RecordKeepsCount(t *testing.T) {
 				}
 				r.drop(func(l *launching) bool { return l.Machine != "" })
 			case 3: // delete one that a claim has
-				if i := slices.IndexFunc(machines, func(m *kinds.Machine) bool { return m.Annotations[v1alpha1.ClaimUIDAnnotationKey] != "" }); i >= 0 {
+				if i := slices.IndexFunc(machines, claimed); i >= 0 {
 					r.adjust(int32(replicas), machines)
 					replicas--
 					r.Replicas--
@@ -78,7 +81,7 @@ func TestCAPI_RecordKeepsCount(t *testing.T) {
 					machines = slices.Delete(machines, i, i+1)
 				}
 			case 4: // somebody else deletes one, which is made again
-				if i := slices.IndexFunc(machines, func(m *kinds.Machine) bool { return m.Annotations[v1alpha1.ClaimUIDAnnotationKey] != "" }); i >= 0 {
+				if i := slices.IndexFunc(machines, claimed); i >= 0 {
 					machines = slices.Delete(machines, i, i+1)
 				}
 			case 5: // the infrastructure provider makes an instance
@@ -86,11 +89,20 @@ func TestCAPI_RecordKeepsCount(t *testing.T) {
 					machines[i].Spec.ProviderID = "p://" + machines[i].Name
 					joined[machines[i].Name] = claims
 				}
+			case 6: // somebody lowers the replicas by the youngest Machine, which takes its time to go
+				if n := len(machines); n == replicas && n > others && r.unassigned() == 0 && machines[n-1].DeletionTimestamp.IsZero() {
+					replicas--
+					machines[n-1].DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+					r.adjust(int32(replicas), machines)
+				}
+			case 7: // it is gone
+				machines = slices.DeleteFunc(machines, func(m *kinds.Machine) bool { return !m.DeletionTimestamp.IsZero() })
 			}
 			if replicas != others+r.Machines {
 				t.Fatalf("%d replicas: %d of others, and %d", replicas, others, r.Machines)
 			}
-			if held := r.held(machines); held > r.Machines {
+			stay := slices.DeleteFunc(slices.Clone(machines), func(m *kinds.Machine) bool { return !m.DeletionTimestamp.IsZero() })
+			if held := r.held(stay); held > r.Machines {
 				t.Fatalf("%d claims have or wait for %d Machines", held, r.Machines)
 			}
 			seen := map[string]bool{}
@@ -107,4 +119,26 @@ func TestCAPI_RecordKeepsCount(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestCAPI_ClaimsWaitForMachinesThatAreBeingDeleted: Cluster API counts a Machine until it is gone, so that a claim may wait for one longer
+// than a deletion takes. It has lost only when all Machines are there that are to be.
+func TestCAPI_ClaimsWaitForMachinesThatAreBeingDeleted(t *testing.T) {
+	leaving := machine("m-2", "u-2")
+	leaving.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+	for name, c := range map[string]struct {
+		machines []*kinds.Machine
+		lost     bool
+	}{
+		"one is being deleted":  {[]*kinds.Machine{machine("m-1", "u-1"), leaving}, false},
+		"one has not been made": {[]*kinds.Machine{machine("m-1", "u-1")}, false},
+		"all are there":         {[]*kinds.Machine{machine("m-1", "u-1"), machine("m-3", "u-3"), leaving}, true},
+	} {
+		o := &kinds.Scalable{}
+		o.Spec.Replicas, o.Status.Replicas = new(int32(2)), int32(len(c.machines))
+		r := record{Machines: 2, Replicas: 2, Launching: []launching{{Claim: "c", UID: "u"}}}
+		if lost := newOffline().lost(o, &r, c.machines); lost != c.lost || lost != (r.Machines == 1) {
+			t.Errorf("%s: the claim has lost is %t, %d Machines are Karpenter's", name, lost, r.Machines)
+		}
+	}
 }

@@ -169,6 +169,9 @@ func (p *Provider) settle(ctx context.Context, k key) (record, error) {
 		}
 		return next, nil
 	})
+	if err == nil {
+		err = p.resume(ctx, k, now)
+	}
 	if err != nil || len(now.Launching) == 0 {
 		return now, err
 	}
@@ -205,10 +208,16 @@ func (p *Provider) certain(ctx context.Context, r *record, machines []*kinds.Mac
 	return slices.DeleteFunc(live, func(m *kinds.Machine) bool { return m == nil }), errors.Join(errs...)
 }
 
-// lost drops claims for which no Machine will come, because somebody else has lowered the replicas again.
+// lost drops claims for which no Machine will come, because somebody else has lowered the replicas again. Until a Machine that is being
+// deleted is gone, Cluster API counts it and makes none in its place, so that it is not counted here: those to come are waited for.
 func (p *Provider) lost(o *kinds.Scalable, r *record, machines []*kinds.Machine) bool {
-	complete := o.Status.ObservedGeneration >= o.Generation && o.Status.Replicas == replicas(o) && len(machines) >= int(replicas(o))
-	if !complete {
+	stay := 0
+	for _, m := range machines {
+		if m.DeletionTimestamp.IsZero() {
+			stay++
+		}
+	}
+	if o.Status.ObservedGeneration < o.Generation || stay < int(replicas(o)) {
 		return false
 	}
 	deadline := p.opt.Clock.Now().Add(-lostAfter).Unix()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -142,7 +143,8 @@ func TestCAPI_BadInput(t *testing.T) {
 		"a taint that the pool has not": {
 			annotated(kinds.CapacityPrefix+"taints", "dedicated=gpu:NoSchedule"), []string{"dedicated=gpu:NoSchedule", "NodePool general", "spec.template.spec.taints"},
 		},
-		"in an older class": {func(d *kinds.MachineDeployment) { d.Labels["team"] = "old" }, []string{"older ClusterAPINodeClass old", "spec.scalableResourceSelector"}},
+		"a record that cannot be read": {annotated(v1alpha1.RecordAnnotationKey, ""), []string{v1alpha1.RecordAnnotationKey, "restore it"}},
+		"in an older class":            {func(d *kinds.MachineDeployment) { d.Labels["team"] = "old" }, []string{"older ClusterAPINodeClass old", "spec.scalableResourceSelector"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newOffline()
@@ -228,5 +230,26 @@ func TestCAPI_OneTypeInSeveralZones(t *testing.T) {
 	}
 	if one, other := got.List[0], got.List[1]; one.Name != "default.m-big" || other.Name != "m" || len(other.Offerings) != 2 || !other.Offerings[0].Available || other.Offerings[1].Available {
 		t.Errorf("%+v %+v", one, other)
+	}
+}
+
+// TestCAPI_ANewTemplateIsLikeTheOneBefore: until a template has been read, nodes are what the one before said, so that a rollout does not
+// take its MachineDeployment out of use.
+func TestCAPI_ANewTemplateIsLikeTheOneBefore(t *testing.T) {
+	w := newOffline()
+	w.class("default", 0, nil)
+	from := func(template string) *kinds.MachineDeployment {
+		return deployment("large", func(d *kinds.MachineDeployment) {
+			d.Annotations = nil
+			d.Spec.Template.Spec.InfrastructureRef.Name = template
+		})
+	}
+	w.store.put(from("v1"))
+	w.store.templates[templateOf(&from("v1").Scalable)] = templateStatus{capacity: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("16Gi")}}
+	for _, template := range []string{"v1", "v2", "v3"} {
+		w.store.put(from(template))
+		if got, err := w.Types("default"); err != nil || len(got.List) != 1 {
+			t.Errorf("%s: %v %v", template, got, err)
+		}
 	}
 }

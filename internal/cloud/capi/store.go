@@ -141,6 +141,14 @@ func (s *store) putResource(k key, o *kinds.Scalable) {
 	s.mu.Lock()
 	before := s.resources[k]
 	s.resources[k] = o
+	if before != nil { // a template that has not been read yet says what the one before said, until it has
+		was, is := templateOf(before), templateOf(o)
+		if _, known := s.templates[is]; !known {
+			if status, known := s.templates[was]; known {
+				s.templates[is] = status
+			}
+		}
+	}
 	s.mu.Unlock()
 	if before == nil || face(before) != face(o) {
 		s.bump()
@@ -171,6 +179,9 @@ func face(o *kinds.Scalable) string {
 	}
 	if limits, err := limitsOf(o); err == nil {
 		fmt.Fprintf(&b, "%t", limits.room(o) > 0)
+	}
+	if _, _, err := recordOf(o); err != nil {
+		b.WriteString(err.Error())
 	}
 	return b.String()
 }

@@ -67,7 +67,7 @@ func (p *Provider) view(name string) (*view, error) {
 		return nil, &cloud.Error{Class: cloud.NotReady, Op: op, Reason: "NodeClassNotFound"}
 	}
 	if !p.store.ready() {
-		return nil, &cloud.Error{Class: cloud.Transient, Op: op, Reason: cloud.ReasonNotLoaded, Err: fmt.Errorf("the management cluster has not been read yet")}
+		return nil, &cloud.Error{Class: cloud.Transient, Op: op, Reason: cloud.ReasonNotLoaded, Err: errUnread}
 	}
 	in := inputs{class: class, version: p.store.version.Load(), stock: p.stock.Look(), classes: p.others(), taints: p.taintsOf(name)}
 	found, ok := p.classes.Load(name)
@@ -185,6 +185,9 @@ func (p *Provider) build(in inputs) *view {
 func (p *Provider) shape(class *v1alpha1.ClusterAPINodeClass, k key) (shape, error) {
 	o := p.store.resource(k)
 	if err := usable(o, p.store.cluster(o.Namespace, o.Spec.ClusterName)); err != nil {
+		return shape{}, err
+	}
+	if _, _, err := recordOf(o); err != nil {
 		return shape{}, err
 	}
 	for _, other := range p.byAge() {

@@ -1,6 +1,7 @@
 package capiplug
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"karpenter/internal/cloud/capi/kinds"
@@ -54,6 +56,20 @@ func schemeOf(config *rest.Config) (*runtime.Scheme, error) {
 		return scheme, kinds.AddToScheme(version)(scheme)
 	}
 	return nil, fmt.Errorf("management cluster %s serves none of the versions %v of %s; install Cluster API there, or name another cluster with --cluster-api-kubeconfig", config.Host, missing, kinds.Group)
+}
+
+// onlyOne says why it is not clear which Cluster's nodes are to be launched. A controller that takes all for its own would end the Machines of
+// another one.
+func onlyOne(ctx context.Context, management client.Client, namespace string) error {
+	list := &kinds.ClusterList{}
+	if err := management.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		return fmt.Errorf("does not list its Clusters: %w; check the rights that --cluster-api-kubeconfig gives", err)
+	}
+	if len(list.Items) > 1 {
+		return fmt.Errorf("has %d Clusters, among them %s and %s; give the namespace and the name of the one that has this controller's pods with --cluster-api-namespace and --cluster-api-cluster-name",
+			len(list.Items), client.ObjectKeyFromObject(&list.Items[0]), client.ObjectKeyFromObject(&list.Items[1]))
+	}
+	return nil
 }
 
 // maxPriceFile bounds a price file; one with every instance type of a large cloud is smaller.

@@ -1,6 +1,9 @@
 package capiplug
 
 import (
+	"fmt"
+	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -40,6 +43,39 @@ func TestCAPI_WrongManagementCluster(t *testing.T) {
 	defer denying.Close()
 	if _, err := schemeOf(&rest.Config{Host: denying.URL}); err == nil || !strings.Contains(err.Error(), denying.URL) || !strings.Contains(err.Error(), "rights") {
 		t.Errorf("a cluster that lets nobody in: %v", err)
+	}
+}
+
+// TestCAPI_SeveralClusters shows that a management cluster of several Clusters is asked for the one that is meant.
+func TestCAPI_SeveralClusters(t *testing.T) {
+	for clusters, want := range map[string]string{
+		`{"metadata":{"namespace":"a","name":"one"}}`:                                             "",
+		`{"metadata":{"namespace":"a","name":"one"}},{"metadata":{"namespace":"b","name":"two"}}`: "has 2 Clusters, among them a/one and b/two; give the namespace and the name",
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			if strings.HasSuffix(r.URL.Path, "/clusters") {
+				_, _ = io.WriteString(w, `{"kind":"ClusterList","apiVersion":"cluster.x-k8s.io/v1beta2","items":[`+clusters+`]}`)
+				return
+			}
+			var kinds []string
+			for _, kind := range []string{"Cluster", "MachineDeployment", "MachineSet", "Machine"} {
+				kinds = append(kinds, fmt.Sprintf(`{"name":"%ss","kind":%q,"namespaced":true}`, strings.ToLower(kind), kind))
+			}
+			switch r.URL.Path {
+			case "/apis":
+				_, _ = io.WriteString(w, `{"kind":"APIGroupList","groups":[{"name":"cluster.x-k8s.io","versions":[{"groupVersion":"cluster.x-k8s.io/v1beta2","version":"v1beta2"}]}]}`)
+			case "/apis/cluster.x-k8s.io/v1beta2":
+				_, _ = io.WriteString(w, `{"kind":"APIResourceList","groupVersion":"cluster.x-k8s.io/v1beta2","resources":[`+strings.Join(kinds, ",")+`]}`)
+			default:
+				http.NotFound(w, r)
+			}
+		}))
+		defer server.Close()
+		c := &Cloud{Options: Options{Kubeconfig: "given"}, config: &rest.Config{Host: server.URL}, process: plug.Process{Log: slog.New(slog.DiscardHandler)}}
+		if err := c.Find(t.Context()); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", clusters, err)
+		}
 	}
 }
 

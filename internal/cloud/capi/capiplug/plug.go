@@ -122,12 +122,21 @@ func (f fenced) RoundTrip(request *http.Request) (*http.Response, error) {
 	return f.next.RoundTrip(request)
 }
 
-// Find implements plug.Cloud: which versions the management cluster serves.
-func (c *Cloud) Find(context.Context) (err error) {
+// Find implements plug.Cloud: which versions the management cluster serves, and whether it is clear which Cluster is meant.
+func (c *Cloud) Find(ctx context.Context) (err error) {
 	config := rest.CopyConfig(c.config)
 	config.Timeout = requestTimeout
 	if c.scheme, err = schemeOf(config); err != nil {
 		return err
+	}
+	if c.Kubeconfig != "" && c.Cluster == "" {
+		management, err := client.New(config, client.Options{Scheme: c.scheme})
+		if err != nil {
+			return fmt.Errorf("management cluster %s: %w", config.Host, err)
+		}
+		if err := onlyOne(ctx, management, c.Namespace); err != nil {
+			return fmt.Errorf("management cluster %s %w", config.Host, err)
+		}
 	}
 	c.process.Log.Info("found the management cluster", "endpoint", c.config.Host, "namespace", c.Namespace, "cluster", c.Cluster)
 	return nil
