@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"karpenter/internal/engine/why"
 	"karpenter/internal/sim"
 )
 
@@ -182,6 +183,7 @@ func (s *simulating) count(before *simulating, w *sim.World) {
 func (s *simulating) progress(out io.Writer, last bool) {
 	if now := s.now(); last || now.Sub(s.told) >= time.Second {
 		s.told = now
-		fmt.Fprintf(out, "%d worlds, %d events in %s of simulated time, %d faults, %d crashes, %d rules broken\n", s.worlds, s.events, s.passed.Round(time.Minute), s.faults, s.crashes, s.broken)
+		fmt.Fprintf(out, "%s, %s in %s of simulated time, %s, %s, %s broken\n", why.Count(s.worlds, "world"), why.Count(s.events, "event"),
+			s.passed.Round(time.Minute), why.Count(s.faults, "fault"), why.Plural(s.crashes, "crash", "crashes"), why.Count(s.broken, "rule"))
 	}
 }

@@ -84,7 +84,7 @@ export const moment = (date) => full.format(new Date(date));
 
 // brief drops from names of nodes what a reader of one cluster does not need.
 /** @param {string} words */
-export const brief = (words) => words.replace(/\.(?:[a-z0-9-]+\.)?(?:ec2|compute)\.internal/g, '');
+export const brief = (words) => words.replace(/(?:\.[a-z0-9-]+)*\.internal\b/g, '');
 
 /** @param {{node?: string, claim?: string, key: string}} node */
 export const shortName = (node) => brief(node.node || node.claim || node.key);
