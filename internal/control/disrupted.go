@@ -24,12 +24,17 @@ type Counter struct {
 // Disrupted counts a claim that has just been removed for a reason (O3), and its pods (O4). What cannot be read is left out: a
 // metric is no reason to fail.
 func (c Counter) Disrupted(ctx context.Context, claim *karpv1.NodeClaim, reason string) {
+	c.DisruptedWithin(ctx, claim, reason, state.Grace(claim))
+}
+
+// DisruptedWithin is Disrupted for a claim whose drain is bounded by something else than its own grace period; nil is no bound.
+func (c Counter) DisruptedWithin(ctx context.Context, claim *karpv1.NodeClaim, reason string, within *time.Duration) {
 	policy := ""
 	pool := &karpv1.NodePool{}
 	if name := claim.Labels[karpv1.NodePoolLabelKey]; name != "" && c.Client.Get(ctx, client.ObjectKey{Name: name}, pool) == nil {
 		policy = string(pool.Spec.Disruption.ConsolidationPolicy)
 	}
-	labels := DisruptedLabels(claim, reason, policy, state.Grace(claim))
+	labels := DisruptedLabels(claim, reason, policy, within)
 	c.Meter.Add(meter.NodeClaimsDisrupted, 1, labels...)
 	c.Meter.Add(meter.PodsDisruptionInitiated, float64(c.moving(ctx, claim.Status.NodeName)), labels...)
 }
@@ -80,6 +85,25 @@ func terminationMode(within *time.Duration) string {
 func Unhealthy(set *meter.Set, claim *karpv1.NodeClaim, condition string, within *time.Duration) {
 	set.Add(meter.NodeClaimsUnhealthyDisrupted, 1, "condition", snake(condition), "nodepool", claim.Labels[karpv1.NodePoolLabelKey],
 		"capacity_type", claim.Labels[karpv1.CapacityTypeLabelKey], "image_id", claim.Status.ImageID, "termination_mode", terminationMode(within))
+}
+
+// blame is how the message begins by which a claim's condition DisruptionReason names a condition of its node.
+const blame = "node condition "
+
+// Blame is that message, and Blamed the condition that it names; empty if it names none, as upstream's does.
+func Blame(condition string) string { return blame + condition }
+
+// Blamed reads what Blame has written.
+func Blamed(claim *karpv1.NodeClaim) string {
+	reason := claim.StatusConditions().Get(karpv1.ConditionDisruptionReason)
+	if reason == nil {
+		return ""
+	}
+	condition, ok := strings.CutPrefix(reason.Message, blame)
+	if !ok {
+		return ""
+	}
+	return condition
 }
 
 // Tighten has the drain of a claim's node end by a deadline. An earlier one stays.

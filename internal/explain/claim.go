@@ -86,6 +86,9 @@ func (c *Cluster) lifeOf(cl *v1.NodeClaim) stage {
 		Created: cl.CreationTimestamp.Time, Deleting: cl.DeletionTimestamp != nil, ProviderID: cl.Status.ProviderID,
 		Launched: milestone(set.Get(v1.ConditionLaunched)), Registered: milestone(set.Get(v1.ConditionRegistered)), Initialized: milestone(set.Get(v1.ConditionInitialized)),
 	}
+	if r := set.Get(v1.ConditionRebooting); r != nil && r.Status == metav1.ConditionFalse {
+		facts.Rebooted = r.LastTransitionTime.Time
+	}
 	ago := func(x life.Condition) string {
 		if x.Since.Unix() <= 0 {
 			return ""

@@ -109,11 +109,16 @@ func clusterMetrics() []Metric {
 }
 
 func podMetrics() []Metric {
-	perPod := func(name Name, id, help string) Metric {
-		return Metric{Name: name, Kind: Gauge, ID: id, Labels: []string{"name", "namespace"}, Most: maxPods, Help: help}
+	perPod := func(name Name, id, help string, more ...string) Metric {
+		return Metric{Name: name, Kind: Gauge, ID: id, Labels: append([]string{"name", "namespace"}, more...), Most: maxPods, Help: help}
 	}
 	duration := func(name Name, id, help string) Metric {
 		return Metric{Name: name, Kind: Histogram, ID: id, Buckets: durations(), Help: help}
+	}
+	bound := func(name Name, id, help string) Metric {
+		m := duration(name, id, help)
+		m.Labels, m.Start = []string{"dynamic_resources"}, []string{"false", "true"}
+		return m
 	}
 	return []Metric{
 		{
@@ -122,11 +127,11 @@ func podMetrics() []Metric {
 		},
 		{Name: PodsStartupDuration, Kind: Summary, ID: "O17", Help: "Time from the creation of a pod until it was ready."},
 		perPod(PodsUnstartedTime, "O18", "For how long a pod has existed without running."),
-		perPod(PodsUnboundTime, "O18", "For how long a pod has existed without a node."),
-		duration(PodsBoundDuration, "O19", "Time from the creation of a pod until it had a node."),
-		duration(PodsProvisioningBoundDuration, "O20", "Time from Karpenter's first plan for a pod until the pod had a node."),
+		perPod(PodsUnboundTime, "O18", "For how long a pod has existed without a node.", "dynamic_resources"),
+		bound(PodsBoundDuration, "O19", "Time from the creation of a pod until it had a node."),
+		bound(PodsProvisioningBoundDuration, "O20", "Time from Karpenter's first plan for a pod until the pod had a node."),
 		duration(PodsProvisioningStartupDuration, "O20", "Time from Karpenter's first plan for a pod until the pod ran."),
-		perPod(PodsProvisioningUnboundTime, "O21", "For how long a pod that Karpenter has planned for has had no node."),
+		perPod(PodsProvisioningUnboundTime, "O21", "For how long a pod that Karpenter has planned for has had no node.", "dynamic_resources"),
 		perPod(PodsProvisioningUnstartedTime, "O21", "For how long a pod that Karpenter has planned for has not run."),
 		perPod(PodsSchedulingUndecidedTime, "O21", "For how long Karpenter has known of a pod without a decision about it."),
 		duration(PodsSchedulingDecisionDuration, "O22", "Time from first seeing a pod until the first decision about it."),

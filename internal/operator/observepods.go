@@ -30,10 +30,14 @@ type podGauges struct {
 func (g *podGauges) show() {
 	g.set.Live(meter.PodsState, g.states)
 	g.set.Live(meter.PodsUnboundTime, func(show meter.Show) {
-		g.waits(show, func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" })
+		g.waits(func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" }, func(pod *corev1.Pod, seconds float64) {
+			show(seconds, "name", pod.Name, "namespace", pod.Namespace, "dynamic_resources", strconv.FormatBool(len(pod.Spec.ResourceClaims) > 0))
+		})
 	})
 	g.set.Live(meter.PodsUnstartedTime, func(show meter.Show) {
-		g.waits(show, func(pod *corev1.Pod) bool { return pod.Status.Phase != corev1.PodRunning })
+		g.waits(func(pod *corev1.Pod) bool { return pod.Status.Phase != corev1.PodRunning }, func(pod *corev1.Pod, seconds float64) {
+			show(seconds, "name", pod.Name, "namespace", pod.Namespace)
+		})
 	})
 }
 
@@ -98,7 +102,7 @@ func (g *podGauges) states(show meter.Show) {
 }
 
 // waits shows for how long pods have existed that still wait for something.
-func (g *podGauges) waits(show meter.Show, still func(*corev1.Pod) bool) {
+func (g *podGauges) waits(still func(*corev1.Pod) bool, show func(pod *corev1.Pod, seconds float64)) {
 	g.mu.Lock()
 	var all []*corev1.Pod
 	for _, pod := range g.waiting {
@@ -109,7 +113,7 @@ func (g *podGauges) waits(show meter.Show, still func(*corev1.Pod) bool) {
 	g.mu.Unlock()
 	now := g.now()
 	for _, pod := range all {
-		show(max(now.Sub(pod.CreationTimestamp.Time).Seconds(), 0), "name", pod.Name, "namespace", pod.Namespace)
+		show(pod, max(now.Sub(pod.CreationTimestamp.Time).Seconds(), 0))
 	}
 }
 

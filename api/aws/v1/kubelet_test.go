@@ -71,10 +71,12 @@ func TestValidateKubelet(t *testing.T) {
 		reason, want         string
 	}{
 		{"nothing", "al2023@latest", `{}`, "", ""},
-		{"known fields", "bottlerocket@latest", `{maxPods: 5, podsPerCore: 2, clusterDNS: [a, b], systemReserved: {cpu: 100m}, evictionHard: {memory.available: 5%}}`, "", ""},
+		{"known fields", "bottlerocket@latest", `{maxPods: 5, clusterDNS: [a, b], systemReserved: {cpu: 100m}, evictionHard: {memory.available: 5%}}`, "", ""},
 		{"other fields with AL2023", "al2023@latest", `{registryPullQPS: 10}`, "", ""},
 		{"other fields with AL2", "al2@latest", `{registryPullQPS: 10}`, ReasonUnsupportedKubeletConfiguration, "spec.kubelet.registryPullQPS"},
 		{"other fields with Bottlerocket", "bottlerocket@latest", `{registryPullQPS: 10}`, ReasonUnsupportedKubeletConfiguration, "AMI family Bottlerocket cannot pass it on"},
+		{"1.5 podsPerCore with Bottlerocket", "bottlerocket@latest", `{podsPerCore: 2}`, ReasonUnsupportedKubeletConfiguration, "spec.kubelet.podsPerCore: Forbidden: AMI family Bottlerocket cannot pass it on; use maxPods"},
+		{"1.5 podsPerCore with AL2", "al2@latest", `{podsPerCore: 2}`, "", ""},
 		{"other fields with Windows", "windows2022@latest", `{registryPullQPS: 10}`, ReasonUnsupportedKubeletConfiguration, "Windows2022"},
 		{"registerWithTaints", "al2023@latest", `{registerWithTaints: []}`, ReasonInvalidKubeletConfiguration, "spec.kubelet.registerWithTaints"},
 		{"a negative maxPods", "al2023@latest", `{maxPods: -1}`, ReasonInvalidKubeletConfiguration, "spec.kubelet.maxPods"},

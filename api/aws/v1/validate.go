@@ -111,6 +111,9 @@ func (c *EC2NodeClass) validateCarried(path *field.Path) field.ErrorList {
 	for _, name := range slices.Sorted(maps.Keys(c.Spec.Kubelet.Extra)) {
 		problems = append(problems, field.Forbidden(path.Child(name), fmt.Sprintf("AMI family %s cannot pass it on; use AL2023, or set it in userData", family)))
 	}
+	if family == AMIFamilyBottlerocket && c.Spec.Kubelet.PodsPerCore != nil {
+		problems = append(problems, field.Forbidden(path.Child("podsPerCore"), "AMI family Bottlerocket cannot pass it on; use maxPods, or AL2023"))
+	}
 	return problems
 }
 

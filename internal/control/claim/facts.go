@@ -28,6 +28,9 @@ func facts(claim *karpv1.NodeClaim, devices bool) life.Claim {
 		Initialized: condition(conditions.Get(karpv1.ConditionInitialized)),
 		Requests:    present(claim.Spec.Resources.Requests),
 	}
+	if r := conditions.Get(karpv1.ConditionRebooting); r != nil && r.Status == metav1.ConditionFalse {
+		out.Rebooted = r.LastTransitionTime.Time
+	}
 	for _, t := range claim.Spec.StartupTaints {
 		out.StartupTaints = append(out.StartupTaints, life.Taint{Key: t.Key, Value: t.Value, Effect: string(t.Effect)})
 	}

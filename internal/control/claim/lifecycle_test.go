@@ -387,6 +387,26 @@ func TestL13_Deadlines(t *testing.T) {
 	}
 }
 
+// TestN7_AfterARebootThereIsTimeToInitialize: a node that was not initialized before its reboot either has Initialized Unknown all along.
+func TestN7_AfterARebootThereIsTimeToInitialize(t *testing.T) {
+	b := newBench(t)
+	r := b.lifecycle(newStub())
+	b.node("node", b.launchOne(r, "rebooted"))
+	b.run(r, "rebooted")
+	b.clock.Step(29 * time.Minute)
+	c := b.get("rebooted")
+	c.StatusConditions().Set(karpv1.Condition{Type: karpv1.ConditionRebooting, Status: metav1.ConditionFalse, Reason: karpv1.ReasonRebootSucceeded}, b.clock.Now())
+	b.must(b.client.Status().Update(t.Context(), c))
+	b.clock.Step(29 * time.Minute)
+	if b.run(r, "rebooted"); b.going("rebooted") {
+		t.Error("it is given up before it had its time after the reboot")
+	}
+	b.clock.Step(time.Minute)
+	if b.run(r, "rebooted"); !b.going("rebooted") {
+		t.Error("it is never given up")
+	}
+}
+
 func TestW13_TheQuotaBoundsWhatIsDeleted(t *testing.T) {
 	b := newBench(t)
 	r := b.lifecycle(newStub())

@@ -81,7 +81,7 @@ func (l *Loop) requestReboots(ctx context.Context, s *start) error {
 		}
 		return change(ctx, l, claim, control.PatchStatus, func(c *karpv1.NodeClaim) {
 			set, now := c.StatusConditions(), l.Clock.Now()
-			set.Set(karpv1.Condition{Type: karpv1.ConditionDisruptionReason, Status: metav1.ConditionTrue, Reason: string(s.reason)}, now)
+			set.Set(karpv1.Condition{Type: karpv1.ConditionDisruptionReason, Status: metav1.ConditionTrue, Reason: string(s.reason), Message: control.Blame(s.condition)}, now)
 			set.Set(karpv1.Condition{Type: karpv1.ConditionRebooting, Status: metav1.ConditionTrue, Reason: karpv1.ReasonRebootRequested}, now)
 		})
 	})

@@ -11,6 +11,7 @@ import (
 
 	awsv1 "karpenter/api/aws/v1"
 	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/control"
 	"karpenter/internal/engine/life"
 	"karpenter/internal/meter"
 )
@@ -219,6 +220,9 @@ func TestN7_ARebootIsRequestedAndLeftToItself(t *testing.T) {
 	is, reason := c.StatusConditions().Get(karpv1.ConditionRebooting), c.StatusConditions().Get(karpv1.ConditionDisruptionReason)
 	if is.Status != metav1.ConditionTrue || is.Reason != karpv1.ReasonRebootRequested || reason == nil || reason.Reason != "Unhealthy" || c.Annotations[karpv1.RebootGraceAnnotationKey] != "5m0s" {
 		t.Errorf("Rebooting %+v, DisruptionReason %+v, annotations %v", is, reason, c.Annotations)
+	}
+	if got := control.Blamed(c); got != hardware { // for O8, if the reboot fails
+		t.Errorf("condition %q is to blame", got)
 	}
 	if len(b.made()) > 0 || b.going("sick") || tainted(b.nodeOf("sick")) || c.Annotations[karpv1.MoveAnnotationKey] != "" {
 		t.Errorf("%d replacements, annotations %v", len(b.made()), c.Annotations)

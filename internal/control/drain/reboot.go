@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -41,6 +42,10 @@ type reboots struct {
 	*Drainer
 	queue    *queue
 	draining names
+
+	// watching is since when the process has been at work on reboots.
+	begin    sync.Once
+	watching time.Time
 }
 
 func (r *reboots) register(m manager.Manager) error {
@@ -91,6 +96,7 @@ type reboot struct {
 
 // Reconcile takes one reboot as far as it goes now.
 func (r *reboots) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	r.begin.Do(func() { r.watching = r.Clock.Now() })
 	claim := &karpv1.NodeClaim{}
 	if err := r.Client.Get(ctx, request.NamespacedName, claim); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
@@ -117,7 +123,7 @@ func (r *reboots) Reconcile(ctx context.Context, request reconcile.Request) (rec
 // load finds out how far a reboot has come.
 func (r *reboots) load(ctx context.Context, claim *karpv1.NodeClaim) (*reboot, error) {
 	now, is := r.Clock.Now(), claim.StatusConditions().Get(karpv1.ConditionRebooting)
-	b := &reboot{claim: claim, node: &corev1.Node{}, facts: life.Rebooting{Requested: is.LastTransitionTime.Time}}
+	b := &reboot{claim: claim, node: &corev1.Node{}, facts: life.Rebooting{Requested: is.LastTransitionTime.Time, Watching: r.watching}}
 	if text, ok := claim.Annotations[karpv1.RebootGraceAnnotationKey]; ok {
 		grace, err := time.ParseDuration(text)
 		if err != nil { // nobody knows what was meant: nothing is waited for
@@ -281,6 +287,14 @@ func (r *reboots) succeed(ctx context.Context, b *reboot, step life.RebootStep) 
 			return soon, err
 		}
 	}
+	// A process that was about to replace the node has left a deadline, which would be over when the claim is deleted one day.
+	if _, late := b.claim.Annotations[karpv1.TerminationTimestampAnnotationKey]; late && b.facts.Grace != nil {
+		before := b.claim.DeepCopy()
+		delete(b.claim.Annotations, karpv1.TerminationTimestampAnnotationKey)
+		if written, err := control.Patch(ctx, r.Client, b.claim, before); err != nil || !written {
+			return soon, err
+		}
+	}
 	ended := false
 	again, err := r.status(ctx, b.claim, func(set *karpv1.ConditionSet, now time.Time) {
 		ended = set.Set(karpv1.Condition{Type: karpv1.ConditionRebooting, Status: metav1.ConditionFalse, Reason: karpv1.ReasonRebootSucceeded}, now)
@@ -321,7 +335,9 @@ func (r *reboots) fail(ctx context.Context, b *reboot, step life.RebootStep) (ti
 	}
 	r.count(b, step)
 	r.tell(b, true, EventRebootFailed, "The node is replaced, because its reboot failed: "+step.Why)
-	control.Counter{Client: r.Client, Meter: r.Meter}.Disrupted(ctx, b.claim, "unhealthy")
+	within := life.DrainWithin(b.facts.Grace, graceOf(b.claim))
+	control.Unhealthy(r.Meter, b.claim, control.Blamed(b.claim), within)
+	control.Counter{Client: r.Client, Meter: r.Meter}.DisruptedWithin(ctx, b.claim, "unhealthy", within)
 	r.Ledger.Removed(b.claim, ledger.Removal, string(karpv1.DisruptionReasonUnhealthy), "is replaced: its reboot failed: "+step.Why)
 	control.Logger(ctx, r.Log).Error("reboot failed, replacing node", append(claimAttrs(b.claim), "error", step.Why)...)
 	claim := &karpv1.NodeClaim{}

@@ -58,7 +58,7 @@ func (w *world) requested(grace string) (*karpv1.NodeClaim, *corev1.Node) {
 			c.Annotations = map[string]string{karpv1.RebootGraceAnnotationKey: grace}
 		}
 		now := w.clock.Now()
-		c.StatusConditions().Set(karpv1.Condition{Type: karpv1.ConditionDisruptionReason, Status: metav1.ConditionTrue, Reason: "Unhealthy"}, now)
+		c.StatusConditions().Set(karpv1.Condition{Type: karpv1.ConditionDisruptionReason, Status: metav1.ConditionTrue, Reason: "Unhealthy", Message: control.Blame("AcceleratedHardwareReady")}, now)
 		c.StatusConditions().Set(karpv1.Condition{Type: karpv1.ConditionRebooting, Status: metav1.ConditionTrue, Reason: karpv1.ReasonRebootRequested}, now)
 	})
 	return claim, node
@@ -176,6 +176,63 @@ func TestN7_ARebootThatFailsReplacesTheNode(t *testing.T) {
 	}
 }
 
+// TestN7_AFailedRebootCountsAsARepair: the claim has no grace period of its own, and its drain ends by that of the policy all the same.
+func TestN7_AFailedRebootCountsAsARepair(t *testing.T) {
+	w := prepare(t)
+	w.rebooter = &rebooter{fail: &cloud.NodeRebootNotImplementedError{Provider: "test"}}
+	w.start()
+	claim, node := w.requested("5m0s")
+	w.pass(time.Second, "its end", func() bool { return !w.exists(claim) || !w.readClaim(claim).DeletionTimestamp.IsZero() })
+	w.await("it is counted", func() bool { return w.count(meter.NodeClaimsDisrupted, "reason", "unhealthy") == 1 })
+	if got := w.count(meter.NodeClaimsDisrupted, "reason", "unhealthy", "termination_mode", "eventual"); got != 1 {
+		t.Errorf("O3: %v are counted as drained within a time", got)
+	}
+	if got := w.count(meter.NodeClaimsUnhealthyDisrupted, "condition", "accelerated_hardware_ready", "nodepool", "pool", "termination_mode", "eventual"); got != 1 {
+		t.Errorf("O8: %v are counted as unhealthy", got)
+	}
+	w.finish(node, claim)
+}
+
+// TestN7_NoDeadlineIsLeftOnANodeThatComesBack ends the process when it has written the deadline of a node that did not come back, and
+// before it deletes the claim. Then the node comes back.
+func TestN7_NoDeadlineIsLeftOnANodeThatComesBack(t *testing.T) {
+	w := prepare(t)
+	claim, node := w.requested("5m0s")
+	defer w.forget(claim)
+	direct := rig.NewDirect(cluster.Client, w.clock.Now)
+	alive, is := w.process(direct, &rebooter{}), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(claim)}
+	look := func(done func() bool) {
+		t.Helper()
+		for range 60 {
+			if _, err := alive.Reconcile(t.Context(), is); err != nil && !errors.Is(err, rig.ErrKilled) {
+				t.Fatal(err)
+			}
+			if done() {
+				return
+			}
+			w.clock.skip(5 * time.Second)
+		}
+		t.Fatalf("nothing came of it: %+v", w.readClaim(claim))
+	}
+	deadline := func() string { return w.readClaim(claim).Annotations[karpv1.TerminationTimestampAnnotationKey] }
+	look(func() bool { return w.condition(claim, karpv1.ConditionRebooting) == "True RebootIssued" })
+	direct.Step = func(write rig.Write, _ bool) error {
+		if write.Verb == "delete" {
+			return rig.ErrKilled
+		}
+		return nil
+	}
+	w.clock.skip(20 * time.Minute)
+	look(func() bool { return deadline() != "" })
+	direct.Step = nil
+	alive = w.process(direct, &rebooter{})
+	w.boot(node, "second")
+	look(func() bool { return w.condition(claim, karpv1.ConditionRebooting) == "False RebootSucceeded" })
+	if now := w.readClaim(claim); deadline() != "" || !now.DeletionTimestamp.IsZero() {
+		t.Errorf("the node is back, and its claim has deadline %q, deleted %v", deadline(), now.DeletionTimestamp)
+	}
+}
+
 // TestN7_PodsThatCannotLeave has a reboot without a grace period wait for a pod whose PodDisruptionBudget does not let it go. The pod must
 // not be ended by the reboot; the node is replaced, and the pod leaves when it may.
 func TestN7_PodsThatCannotLeave(t *testing.T) {
@@ -203,53 +260,75 @@ func TestN7_PodsThatCannotLeave(t *testing.T) {
 }
 
 // TestN7_CrashPoints ends the process before and after every write and every call of a reboot, and starts anew. In the end the node is
-// back, the reboot is on record once, and the cloud was asked for no other one.
+// back, the reboot is on record once, and the cloud was asked for no other one. So it is if no process works for a while, and the node
+// comes back long after the call.
 func TestN7_CrashPoints(t *testing.T) {
-	for _, after := range []bool{false, true} {
-		for at := 0; ; at++ {
-			reap := &rig.Reaper{At: at, After: after, Kill: func() {}}
-			crashReboot(t, reap)
-			trail, dead := reap.Ended()
-			if t.Failed() {
-				t.Fatalf("step %d, after %v: %s", at, after, trail)
-			}
-			if !dead {
-				if at < 6 {
-					t.Fatalf("a reboot has only %d steps", at)
+	for _, slow := range []slowness{{}, {away: 10 * time.Minute, boot: 12 * time.Minute}} {
+		for _, after := range []bool{false, true} {
+			for at := 0; ; at++ {
+				reap := &rig.Reaper{At: at, After: after, Kill: func() {}}
+				crashReboot(t, reap, slow)
+				trail, dead := reap.Ended()
+				if t.Failed() {
+					t.Fatalf("%+v, step %d, after %v: %s", slow, at, after, trail)
 				}
-				break
+				if !dead {
+					if at < 6 {
+						t.Fatalf("a reboot has only %d steps", at)
+					}
+					break
+				}
 			}
 		}
 	}
 }
 
-func crashReboot(t *testing.T, reap *rig.Reaper) {
+// slowness is how long there is no process after one has ended, and how long an instance takes from the call until it is back.
+type slowness struct{ away, boot time.Duration }
+
+// process reboots instances without a manager.
+func (w *world) process(direct *rig.Direct, r cloud.Rebooter) reconcile.Reconciler {
+	return drain.Reboots(&drain.Drainer{
+		Client: direct, Live: direct, Rebooter: r, InstanceID: instanceID, Class: w.class, Clock: w.clock,
+		Recorder: control.NewRecorder(w.events, w.clock.Now), Meter: w.meter, Log: slog.New(slog.DiscardHandler),
+	})
+}
+
+func crashReboot(t *testing.T, reap *rig.Reaper, slow slowness) {
 	t.Helper()
 	w := bare(t)
 	claim, node := w.requested("5m0s")
 	defer w.forget(claim)
 	defer w.forget(node)
 	direct := rig.NewDirect(cluster.Client, w.clock.Now)
-	r := &rebooter{then: func() { w.boot(node, "second") }}
-	process := func() reconcile.Reconciler {
-		return drain.Reboots(&drain.Drainer{
-			Client: direct, Live: direct, Rebooter: stepping{r, reap}, InstanceID: instanceID, Class: w.class, Clock: w.clock,
-			Recorder: control.NewRecorder(w.events, w.clock.Now), Meter: w.meter, Log: slog.New(slog.DiscardHandler),
-		})
+	var back time.Time
+	r := &rebooter{}
+	r.then = func() {
+		switch {
+		case slow.boot == 0:
+			w.boot(node, "second")
+		case back.IsZero(): // asking again changes nothing
+			back = w.clock.Now().Add(slow.boot)
+		}
 	}
 	direct.Step = reap.Write
-	alive, is := process(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(claim)}
+	alive, is := w.process(direct, stepping{r, reap}), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(claim)}
 	for range 60 {
-		if _, err := alive.Reconcile(t.Context(), is); errors.Is(err, rig.ErrKilled) {
+		_, err := alive.Reconcile(t.Context(), is)
+		if _, dead := reap.Ended(); dead && direct.Step != nil { // the call to the cloud returns no error that ends it
 			direct.Step = nil
-			alive = process()
+			alive = w.process(direct, stepping{r, reap})
+			w.clock.skip(slow.away)
 		} else if err != nil {
 			t.Fatal(err)
+		}
+		if !back.IsZero() && w.clock.Now().After(back) {
+			w.boot(node, "second")
 		}
 		if now := w.readClaim(claim); w.condition(claim, karpv1.ConditionRebooting) == "False RebootSucceeded" && now.Annotations[karpv1.RebootPreBootIDAnnotationKey] == "" {
 			break
 		}
-		w.clock.skip(5 * time.Second)
+		w.clock.skip(5*time.Second + slow.boot/40)
 	}
 	now := w.readClaim(claim)
 	if got := w.condition(claim, karpv1.ConditionRebooting); got != "False RebootSucceeded" || rebootTaint(w.readNode(node)) || !now.DeletionTimestamp.IsZero() {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -56,6 +57,7 @@ type tracked struct {
 	decided         time.Time // first decision about it
 	schedulable     time.Time // first decision that gives it a place
 	bound           bool
+	dynamic         bool // it has resource claims
 	// planned is the claim or else the node that it was last planned for; owner is who made it, or itself.
 	planned destination
 	owner   types.UID
@@ -97,7 +99,7 @@ func (t *tracker) see(pod *corev1.Pod, now time.Time) (waits bool) {
 		return false
 	}
 	if rec == nil {
-		rec = &tracked{uid: pod.UID, namespace: pod.Namespace, name: pod.Name, owner: pod.UID}
+		rec = &tracked{uid: pod.UID, namespace: pod.Namespace, name: pod.Name, owner: pod.UID, dynamic: len(pod.Spec.ResourceClaims) > 0}
 		if owner := metav1.GetControllerOf(pod); owner != nil {
 			rec.owner = owner.UID
 		}
@@ -160,9 +162,10 @@ func (t *tracker) placed(rec *tracked, pod *corev1.Pod, now time.Time) {
 		return // it had its node before we came, and nothing can be said of how long that took
 	}
 	if !rec.bound && !rec.created.IsZero() {
-		t.meter.Observe(meter.PodsBoundDuration, now.Sub(rec.created).Seconds())
+		dynamic := strconv.FormatBool(rec.dynamic)
+		t.meter.Observe(meter.PodsBoundDuration, now.Sub(rec.created).Seconds(), "dynamic_resources", dynamic)
 		if !rec.schedulable.IsZero() {
-			t.meter.Observe(meter.PodsProvisioningBoundDuration, now.Sub(rec.schedulable).Seconds())
+			t.meter.Observe(meter.PodsProvisioningBoundDuration, now.Sub(rec.schedulable).Seconds(), "dynamic_resources", dynamic)
 		}
 	}
 	if !rec.bound && rec.planned != (destination{}) {
@@ -326,7 +329,11 @@ func (t *tracker) live(now func() time.Time) {
 	for i, name := range podGauges {
 		t.meter.Live(name, func(show meter.Show) {
 			for _, w := range t.waiting(i) {
-				show(now().Sub(w.since).Seconds(), "name", w.name, "namespace", w.namespace)
+				labels := []string{"name", w.name, "namespace", w.namespace}
+				if name == meter.PodsProvisioningUnboundTime {
+					labels = append(labels, "dynamic_resources", strconv.FormatBool(w.dynamic))
+				}
+				show(now().Sub(w.since).Seconds(), labels...)
 			}
 		})
 	}
@@ -336,6 +343,7 @@ func (t *tracker) live(now func() time.Time) {
 type podWait struct {
 	namespace, name string
 	acked, since    time.Time
+	dynamic         bool
 }
 
 // waiting is what the gauge at that place of podGauges says, for the pods that have waited longest.
@@ -344,7 +352,7 @@ func (t *tracker) waiting(gauge int) (list []podWait) {
 	defer t.mu.Unlock()
 	for _, rec := range t.pods {
 		if since := rec.since()[gauge]; !rec.acked.IsZero() && !since.IsZero() {
-			list = append(list, podWait{rec.namespace, rec.name, rec.acked, since})
+			list = append(list, podWait{rec.namespace, rec.name, rec.acked, since, rec.dynamic})
 		}
 	}
 	slices.SortFunc(list, func(a, b podWait) int {

@@ -73,7 +73,9 @@ func TestP119_FromWaitingToRunning(t *testing.T) {
 	tr := newTracker(m)
 	now := epoch
 	tr.live(func() time.Time { return now })
-	pod := newPod("a", "1") // created a minute ago
+	pod := newPod("a", "1", func(p *corev1.Pod) { // created a minute ago
+		p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}}
+	})
 	if !tr.see(pod, epoch) || !tr.see(pod, at(time.Second)) {
 		t.Fatal("the pod is not seen to wait")
 	}
@@ -85,15 +87,15 @@ func TestP119_FromWaitingToRunning(t *testing.T) {
 	b.want(meter.PodsSchedulingDecisionDuration, is{"": "1×3"}) // O22: from the first sight to the first decision
 	now = at(8 * time.Second)
 	b.want(meter.PodsSchedulingUndecidedTime, is{})
-	b.want(meter.PodsProvisioningUnboundTime, is{"a default": "3"})
+	b.want(meter.PodsProvisioningUnboundTime, is{"true a default": "3"})
 	b.want(meter.PodsProvisioningUnstartedTime, is{"a default": "3"})
 
 	pod = pod.DeepCopy()
 	pod.Spec.NodeName = "n"
 	tr.see(pod, at(30*time.Second))
 	tr.see(pod, at(31*time.Second))
-	b.want(meter.PodsBoundDuration, is{"": "1×90"})             // O19: from creation
-	b.want(meter.PodsProvisioningBoundDuration, is{"": "1×25"}) // O20: from the first decision that gave it a place
+	b.want(meter.PodsBoundDuration, is{"true": "1×90"})             // O19: from creation
+	b.want(meter.PodsProvisioningBoundDuration, is{"true": "1×25"}) // O20: from the first decision that gave it a place
 	now = at(32 * time.Second)
 	b.want(meter.PodsProvisioningUnboundTime, is{})
 	b.want(meter.PodsProvisioningUnstartedTime, is{"a default": "27"})
@@ -129,7 +131,7 @@ func TestP119_WhatIsForgotten(t *testing.T) {
 		t.Errorf("%d pods are remembered", len(tr.pods))
 	}
 	b.want(meter.PodsSchedulingUndecidedTime, is{})
-	b.want(meter.PodsBoundDuration, is{"": "1×60"})
+	b.want(meter.PodsBoundDuration, is{"false": "1×60"})
 
 	tr.told("leaving", "that it has to go", epoch, time.Minute) // a pod of a node that goes away
 	if tr.news("leaving", "that it has to go", at(time.Second)) || !tr.news("leaving", "something else", at(time.Second)) {

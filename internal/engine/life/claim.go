@@ -38,6 +38,8 @@ type Claim struct {
 	NodeName   string
 
 	Launched, Registered, Initialized Condition
+	// Rebooted is when the last reboot of the instance ended; zero if there was none.
+	Rebooted time.Time
 
 	StartupTaints []Taint
 	// Requests names the resources that the claim wants more than none of, sorted.
@@ -172,8 +174,8 @@ func Late(c Claim, limits Limits, now time.Time) (cause string, left time.Durati
 	case c.Registered.Status != True:
 		cause, since, limit = RegistrationTimeout, c.Registered.Since, limits.Register
 	case c.Initialized.Status != True:
-		// After a reboot it counts from there.
-		cause, since, limit = InitializationTimeout, later(c.Registered.Since, c.Initialized.Since), limits.Initialize
+		// After a reboot it counts from there, also where the node was not initialized before and nothing of the condition has changed.
+		cause, since, limit = InitializationTimeout, later(later(c.Registered.Since, c.Initialized.Since), c.Rebooted), limits.Initialize
 	}
 	if limit == 0 {
 		return "", 0

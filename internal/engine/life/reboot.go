@@ -42,6 +42,9 @@ type Rebooting struct {
 	Ready bool
 	// Gone says that there is no node any more.
 	Gone bool
+	// Watching is since when the caller has been at work. What nobody worked on before that has not had its time yet: only a bound on the
+	// drain that somebody has set is not put off.
+	Watching time.Time
 }
 
 // RebootDo is what to do next about a reboot.
@@ -89,7 +92,7 @@ func (r Rebooting) Next(now time.Time) RebootStep {
 		if r.PreBoot != r.Boot && r.Boot != "" {
 			return RebootStep{Do: RebootIssue}
 		}
-		if !now.Before(r.Asked.Add(rebootRetry)) {
+		if !now.Before(later(r.Asked, r.Watching).Add(rebootRetry)) {
 			return RebootStep{Do: RebootFail, Result: RebootProviderError, Why: "the cloud did not accept the reboot within " + rebootRetry.String()}
 		}
 		return RebootStep{Do: RebootAsk, After: rebootAskAgain}
@@ -102,7 +105,7 @@ func (r Rebooting) Next(now time.Time) RebootStep {
 // drain says whether the pods have had their time. If a grace period has bounded it, those that are left ride along. Otherwise nothing may
 // end a pod that cannot be evicted, neither a reboot: the node is replaced, which launches a node for its pods and goes on evicting them.
 func (r Rebooting) drain(now time.Time) RebootStep {
-	end := r.Requested.Add(rebootDrain)
+	end := later(r.Requested, r.Watching).Add(rebootDrain)
 	if r.Grace != nil {
 		end = r.Requested.Add(*r.Grace)
 		if *r.Grace <= 0 || !now.Before(end) {
@@ -124,10 +127,11 @@ func (r Rebooting) drain(now time.Time) RebootStep {
 // recover waits for a node whose instance reboots.
 func (r Rebooting) recover(now time.Time) RebootStep {
 	back := r.Boot != "" && r.Boot != r.PreBoot
+	end := later(r.Issued.Add(rebootWindow), r.Watching.Add(grace)) // after an outage nodes need a moment to be heard of
 	switch {
 	case back && r.Ready:
 		return RebootStep{Do: RebootSucceed, Result: RebootSucceeded}
-	case now.Before(r.Issued.Add(rebootWindow)):
+	case now.Before(end):
 		return RebootStep{Do: RebootHold, After: rebootPoll}
 	case back:
 		return RebootStep{Do: RebootFail, Result: RebootRecoveryTimeout, Why: "it has rebooted, and is not Ready after " + rebootWindow.String()}

@@ -55,6 +55,44 @@ func TestN7_StepsOfAReboot(t *testing.T) {
 	}
 }
 
+// TestN7_WhatNobodyWorkedOnHasItsTime has another process take over at Watching, after nobody has worked on a reboot for a while.
+func TestN7_WhatNobodyWorkedOnHasItsTime(t *testing.T) {
+	draining := life.Rebooting{Requested: t0, Tainted: at(1), Waiting: 2, Boot: "a", Ready: true}
+	bounded := draining
+	bounded.Grace = duration(5 * time.Minute)
+	asked := bounded
+	asked.PreBoot, asked.Asked = "a", at(300)
+	issued := asked
+	issued.Issued = at(310)
+	for _, c := range []struct {
+		name     string
+		facts    life.Rebooting
+		watching int
+		now      int
+		do       life.RebootDo
+		after    time.Duration
+		ends     string
+	}{
+		{"nobody evicted", draining, 3000, 3001, life.RebootDrain, 5 * time.Second, ""},
+		{"nobody evicted, and it takes too long all the same", draining, 3000, 4200, life.RebootFail, 0, life.RebootDrainTimeout},
+		{"who requested it evicts", draining, -500, 1200, life.RebootFail, 0, life.RebootDrainTimeout},
+		{"a grace period is not put off", bounded, 3000, 3001, life.RebootRecord, 0, ""},
+		{"nobody asked the cloud", asked, 900, 901, life.RebootAsk, 5 * time.Second, ""},
+		{"nobody asked the cloud, and it refuses", asked, 900, 1200, life.RebootFail, 0, life.RebootProviderError},
+		{"who has asked goes on", asked, 0, 600, life.RebootFail, 0, life.RebootProviderError},
+		{"nobody looked, and the node has not been heard of yet", issued, 9000, 9059, life.RebootHold, 15 * time.Second, ""},
+		{"nobody looked, and the node is not heard of", issued, 9000, 9060, life.RebootFail, 0, life.RebootRecoveryTimeout},
+		{"somebody looks in time", issued, 900, 1510, life.RebootFail, 0, life.RebootRecoveryTimeout},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.facts.Watching = at(c.watching)
+			if got := c.facts.Next(at(c.now)); got.Do != c.do || got.After != c.after || got.Result != c.ends {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
 func TestN7_TwoRebootsADay(t *testing.T) {
 	text := ""
 	for i, want := range []bool{true, true, false} {
@@ -80,5 +118,9 @@ func TestN7_ARebootingClaimIsLeftAlone(t *testing.T) {
 	c.Rebooting = false // it is back: what it has for becoming usable counts from the reboot
 	if cause, left := life.Late(c, life.DefaultLimits, at(3660)); cause != "" || left != 29*time.Minute {
 		t.Errorf("after a reboot: %q, %v left", cause, left)
+	}
+	c.Initialized.Since, c.Rebooted = t0, at(3600) // it was not initialized before either
+	if cause, left := life.Late(c, life.DefaultLimits, at(3660)); cause != "" || left != 29*time.Minute {
+		t.Errorf("after a reboot of a node that was not initialized: %q, %v left", cause, left)
 	}
 }
