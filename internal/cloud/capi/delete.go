@@ -149,7 +149,11 @@ func (p *Provider) lower(ctx context.Context, k key, m *kinds.Machine) error {
 func (p *Provider) lowered(ctx context.Context, k key, machine string) error {
 	_, err := p.swap(ctx, k, StepLower, func(o *kinds.Scalable, next change) (change, error) {
 		if slices.Contains(next.Ending, machine) {
-			return next, errUnchanged
+			if next.PausedFor != machine {
+				return next, errUnchanged
+			}
+			next.goOn() // what was left undone was done by somebody else meanwhile
+			return next, nil
 		}
 		next.adjust(next.replicas, p.store.machinesOf(o))
 		limits, err := limitsOf(o)
