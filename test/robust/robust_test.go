@@ -217,7 +217,7 @@ func TestT13_APIServerAway(t *testing.T) {
 			w.kube.make(trouble{})
 		}
 		at := time.Now()
-		w.scale(22 + 2*i)
+		w.until("the API server takes a write", func() bool { return w.tryScale(22+2*i) == nil })
 		// The rest of the control plane was cut off as well, and may take its time.
 		known := w.until("kube-scheduler has found pods unschedulable", w.unschedulable)
 		took, ok := w.acted(at, "", known+time.Minute)

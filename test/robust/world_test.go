@@ -270,7 +270,11 @@ func (w *world) must(err error) {
 // scale changes how many pods there shall be.
 func (w *world) scale(replicas int) {
 	w.t.Helper()
-	w.must(w.Client.Patch(w.t.Context(), workload(), client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))))
+	w.must(w.tryScale(replicas))
+}
+
+func (w *world) tryScale(replicas int) error {
+	return w.Client.Patch(w.t.Context(), workload(), client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)))
 }
 
 // kill ends all processes of the controller, which are started again.

@@ -188,8 +188,9 @@ func (r *reboots) carryOut(ctx context.Context, b *reboot, step life.RebootStep)
 		return r.taint(ctx, b)
 	case life.RebootDrain:
 		r.draining.add(b.node.Name)
-		for i, pod := range r.leaving(b) {
-			if pod.Do == life.Evict {
+		leaving := r.leaving(b)
+		for i := range b.pods {
+			if leaving[i].Do == life.Evict {
 				r.queue.Add(&b.pods[i], order{node: b.node, reason: evictionReason(b.claim)})
 			}
 		}

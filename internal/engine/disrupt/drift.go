@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"karpenter/internal/engine/why"
+	"karpenter/internal/engine/world"
 )
 
 // chunk is how many nodes are looked at one after the other in one part of the cluster, with the room that belongs to them.
@@ -98,7 +99,7 @@ type stuck struct {
 
 // replaceAll replaces nodes one by one for a reason, each in a part of the room that is there, and returns those that it could not.
 func (d *decider) replaceAll(reason Reason, nodes, room []int32) (rest []stuck) {
-	parts := (len(nodes) + chunk - 1) / chunk
+	parts, tries := (len(nodes)+chunk-1)/chunk, 0
 	for part := range parts {
 		some := nodes[part*chunk : min((part+1)*chunk, len(nodes))]
 		var share []int32
@@ -117,7 +118,14 @@ func (d *decider) replaceAll(reason Reason, nodes, room []int32) (rest []stuck) 
 				continue
 			}
 			m.Why = why.New(why.Chosen, "node %s %s; %s", d.in.World.Nodes[node].Name, d.fault(reason, node), replacement(m))
-			if r, ok := d.take(m); ok {
+			r, ok := d.take(m)
+			if !ok && r.Code == why.Limit && tries < chunk {
+				tries++
+				if m = d.within(reason, node, room); m != nil {
+					r, ok = d.take(m)
+				}
+			}
+			if ok {
 				w.took(m)
 			} else {
 				rest = append(rest, stuck{node, r})
@@ -125,6 +133,44 @@ func (d *decider) replaceAll(reason Reason, nodes, room []int32) (rest []stuck) 
 		}
 	}
 	return rest
+}
+
+// within is the move that replaces a node within what limits leave, or nil. A part of the cluster does not show what pools have besides, so
+// that a pool seems to have room that is used up: another one may have some.
+func (d *decider) within(reason Reason, node int32, room []int32) *Move {
+	at := append(slices.DeleteFunc(slices.Clone(room), func(i int32) bool { return i == node || d.nodes[i] == nil }), node)
+	slices.Sort(at)
+	part := d.sub(d.nodes, at, subOptions{bound: d.bound(d.nodes, []int32{node}), pools: d.unused(at)}).confined(room)
+	m, _ := part.move(reason, []int32{node})
+	if m != nil {
+		m.Why = why.New(why.Chosen, "node %s %s; %s", d.in.World.Nodes[node].Name, d.fault(reason, node), replacement(m))
+	}
+	return m
+}
+
+// unused is the pools with limits that are lower by what is in use outside of a part.
+func (d *decider) unused(at []int32) []*world.Pool {
+	nodes := make([]*world.Node, len(at))
+	for k, i := range at {
+		nodes[k] = d.nodes[i]
+	}
+	part := newLedger(d.in.World.Pools, nodes)
+	pools := slices.Clone(d.in.World.Pools)
+	for i, p := range pools {
+		all, here := d.ledger.pools[p.Name], part.pools[p.Name]
+		if all == nil || here == nil {
+			continue
+		}
+		pools[i] = p.WithTypes(p.Types)
+		pools[i].Limits = slices.Clone(p.Limits)
+		for k := range pools[i].Limits {
+			pools[i].Limits[k].Max = world.AddSat(p.Limits[k].Max, here.used[k]-all.used[k])
+		}
+		if p.MaxNodes >= 0 {
+			pools[i].MaxNodes = max(0, p.MaxNodes+here.nodes-all.nodes)
+		}
+	}
+	return pools
 }
 
 // fault says what is wrong with a node that is replaced.
