@@ -142,9 +142,13 @@ func (d *decider) within(reason Reason, node int32, room []int32) *Move {
 	slices.Sort(at)
 	part := d.sub(d.nodes, at, subOptions{bound: d.bound(d.nodes, []int32{node}), pools: d.unused(at)}).confined(room)
 	m, _ := part.move(reason, []int32{node})
-	if m != nil {
-		m.Why = why.New(why.Chosen, "node %s %s; %s", d.in.World.Nodes[node].Name, d.fault(reason, node), replacement(m))
+	if m == nil {
+		return nil
 	}
+	for _, n := range m.Add { // with its own limits again
+		n.Pool = d.in.World.Pools[slices.IndexFunc(d.in.World.Pools, func(p *world.Pool) bool { return p.Name == n.Pool.Name })]
+	}
+	m.Why = why.New(why.Chosen, "node %s %s; %s", d.in.World.Nodes[node].Name, d.fault(reason, node), replacement(m))
 	return m
 }
 
