@@ -110,8 +110,10 @@ func (k *kubelets) Joined(m simaws.Instance) {
 		return
 	}
 	w.loop.start(func() {
-		if err := w.join(m); err != nil {
-			w.fatal = err
+		if m.Boot > 0 {
+			w.must(w.back(m))
+		} else {
+			w.must(w.join(m))
 		}
 	})
 }
@@ -119,6 +121,11 @@ func (k *kubelets) Joined(m simaws.Instance) {
 // Left implements simaws.Watcher.
 func (k *kubelets) Left(m simaws.Instance, reason string) {
 	w := (*World)(k)
+	if reason == "rebooting" {
+		w.rebooting(m)
+		return
+	}
+	delete(w.sick, m.NodeName)
 	w.loop.start(func() {
 		w.note("node %s left: %s", m.NodeName, reason)
 		_ = w.kubelet.Delete(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.NodeName}})

@@ -35,6 +35,7 @@ const (
 func (w *World) join(m simaws.Instance) error {
 	ctx := context.Background()
 	node := registration(&m)
+	delete(w.sick, node.Name) // was another instance's
 	if err := w.kubelet.Create(ctx, node); err != nil {
 		return fmt.Errorf("registering node %s: %w", m.NodeName, err)
 	}
@@ -86,6 +87,7 @@ func registration(m *simaws.Instance) *corev1.Node {
 		Status: corev1.NodeStatus{
 			Capacity: capacity, Allocatable: allocatable,
 			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: "KubeletNotReady"}},
+			NodeInfo:   corev1.NodeSystemInfo{BootID: bootID(m)},
 		},
 	}
 	for _, taint := range m.Node.Taints {
@@ -337,6 +339,9 @@ func (w *World) refuse(ctx context.Context, pod *corev1.Pod) error {
 func (w *World) runPods() error {
 	ctx := context.Background()
 	for _, stored := range inOrderOfLists(w.pods.todo) {
+		if w.stopped(stored.Spec.NodeName) {
+			continue
+		}
 		pod := stored.DeepCopy()
 		if pod.DeletionTimestamp != nil {
 			zero := int64(0) // it heeds the first signal

@@ -53,6 +53,8 @@ type rules struct {
 	killed, foreigners map[string]bool // instances
 	foreignNodes       int
 	poisoned, restored bool
+	repairs            bool // the controller repairs nodes
+	repaired           int  // nodes that were replaced as unhealthy
 	rest               bool // empty nodes are looked for in the end
 	checked            time.Time
 	crashed            int
@@ -246,6 +248,10 @@ func (w *rules) answered(a *asked) {
 	switch a.action {
 	case "CreateFleet":
 		w.each(w.intended)
+	case "RebootInstances":
+		for _, id := range a.ids {
+			w.rebootAsked(id)
+		}
 	case "TerminateInstances":
 		var ended []simaws.Glimpse
 		w.each(func(in simaws.Glimpse) {
@@ -393,7 +399,7 @@ func (w *rules) settled() (found *Breach) {
 		}
 		kept := slices.Contains(c.Finalizers, foreignKey) // by somebody else, or by a pod that must not be disrupted, for as long as it is there
 		if node := w.nodeOf(instanceOf(c)); node != nil {
-			w.podsOn(node.Name, func(pod *corev1.Pod) { kept = kept || protected(pod) })
+			w.podsOn(node.Name, func(pod *corev1.Pod) { kept = kept || protected(pod) || w.pinned(pod) })
 		}
 		if c.DeletionTimestamp != nil && kept {
 			busy[c.Labels[karpv1.NodePoolLabelKey]] = true
@@ -431,6 +437,7 @@ func (w *rules) settled() (found *Breach) {
 			say("L1", "node %s has been empty for %v", node.Name, w.now().Sub(since))
 		}
 	})
+	w.wellAgain(say)
 	if w.restless(steady) {
 		say("L1", "NodeClaims still change after %v in which nothing was wrong", w.now().Sub(w.calmed))
 	}

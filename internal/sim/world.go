@@ -67,9 +67,10 @@ type World struct {
 	stale   []*replica // have lost the lease and do not know it
 	lease   lease
 	apps    []*app
-	wanted  int    // how often workloads have been changed
-	workers int    // of the engine
-	gates   string // features that are on or off, as FEATURE_GATES has them
+	wanted  int // how often workloads have been changed
+	workers int // of the engine
+	// gates and awsGates are features that are on or off, as FEATURE_GATES and AWS_FEATURE_GATES have them.
+	gates, awsGates string
 
 	log     *slog.Logger
 	history io.Writer // nil keeps nothing
@@ -96,6 +97,10 @@ type World struct {
 
 	// lost is since when the nodes of pods are gone.
 	lost map[types.UID]time.Time
+
+	// sick are nodes by name with which something is wrong, reboots when instances were rebooted.
+	sick    map[string]*patient
+	reboots map[string][]time.Time
 
 	pods tally
 
@@ -140,7 +145,7 @@ var scheme = sync.OnceValues(func() (*runtime.Scheme, error) { return operator.N
 
 // newWorld makes a cluster whose AWS has these instance types.
 func newWorld(seed uint64, history io.Writer, sold *catalog.Catalog) (*World, error) {
-	w := &World{types: sold, Seed: seed, draw: rand.New(rand.NewPCG(seed, 1)), history: history, api: map[string]float64{}, copies: 1, lost: map[types.UID]time.Time{}, pods: newTally(), rules: newRules()}
+	w := &World{types: sold, Seed: seed, draw: rand.New(rand.NewPCG(seed, 1)), history: history, api: map[string]float64{}, copies: 1, lost: map[types.UID]time.Time{}, sick: map[string]*patient{}, reboots: map[string][]time.Time{}, pods: newTally(), rules: newRules()}
 	w.loop = newLoop(epoch, w.draw)
 	w.log = slog.New(slog.DiscardHandler)
 	if history != nil {
@@ -332,7 +337,7 @@ func (w *World) startReplica() error {
 		},
 	}
 	options, err := operator.ParseOptions(operator.Source{Getenv: func(name string) string {
-		return map[string]string{"CLUSTER_NAME": clusterName, "SYSTEM_NAMESPACE": "kube-system", "DISABLE_CLUSTER_STATE_OBSERVABILITY": "true", "INTERRUPTION_QUEUE": clusterName, "FEATURE_GATES": w.gates}[name]
+		return map[string]string{"CLUSTER_NAME": clusterName, "SYSTEM_NAMESPACE": "kube-system", "DISABLE_CLUSTER_STATE_OBSERVABILITY": "true", "INTERRUPTION_QUEUE": clusterName, "FEATURE_GATES": w.gates, "AWS_FEATURE_GATES": w.awsGates}[name]
 	}}, awsplug.Plugin())
 	if err != nil {
 		return err

@@ -84,7 +84,8 @@ func (w *rules) claimWritten(op *kube.Op) {
 	if old == nil {
 		return
 	}
-	if now != nil && old.Annotations[karpv1.MoveAnnotationKey] == "" && now.Annotations[karpv1.MoveAnnotationKey] != "" {
+	if now != nil && old.Annotations[karpv1.MoveAnnotationKey] == "" && now.Annotations[karpv1.MoveAnnotationKey] != "" ||
+		now != nil && !rebooted(old) && rebooted(now) {
 		w.moveBegun(now)
 	}
 	if op.Verb == "delete" && old.DeletionTimestamp == nil && old.Annotations[karpv1.MoveAnnotationKey] != "" {
@@ -94,12 +95,13 @@ func (w *rules) claimWritten(op *kube.Op) {
 
 // moveBegun holds a move against the budget of its pool: S4.
 func (w *rules) moveBegun(claim *karpv1.NodeClaim) {
+	w.repairBegun(claim)
 	pool := claim.Labels[karpv1.NodePoolLabelKey]
 	most, limited := w.budgets[pool]
 	n := 0
 	w.claims(func(c *karpv1.NodeClaim) {
 		// what is as good as gone is not counted
-		if c.Labels[karpv1.NodePoolLabelKey] == pool && c.Annotations[karpv1.MoveAnnotationKey] != "" && !c.StatusConditions().IsTrue(karpv1.ConditionInstanceTerminating) {
+		if c.Labels[karpv1.NodePoolLabelKey] == pool && (c.Annotations[karpv1.MoveAnnotationKey] != "" || rebooted(c)) && !c.StatusConditions().IsTrue(karpv1.ConditionInstanceTerminating) {
 			n++
 		}
 	})
@@ -127,6 +129,10 @@ func (w *rules) moveEnds(claim *karpv1.NodeClaim) {
 		if to == nil || !to.StatusConditions().IsTrue(karpv1.ConditionInitialized) {
 			w.breached("S7", "NodeClaim %s was deleted before %s, which replaces it, was initialized", claim.Name, name)
 		}
+	}
+	if move["reason"] == "Unhealthy" {
+		w.repairEnds(claim, node)
+		return // which heeds neither the node nor its pods, within that time
 	}
 	if claim.Spec.TerminationGracePeriod != nil {
 		return
