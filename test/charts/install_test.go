@@ -129,7 +129,7 @@ func TestInstallUpgradeUninstall(t *testing.T) {
 	if out, err := s.Kubectl(t.Context(), "", "get", "pods", "-n", "kube-system", "-l", "app.kubernetes.io/name=karpenter", "-o", "name"); err != nil || strings.Count(out, "pod/") != 2 {
 		t.Errorf("pods: %q, %v", out, err)
 	}
-	t.Run("O76 rights", func(t *testing.T) { rights(t, s) })
+	t.Run("O76 N14 rights", func(t *testing.T) { rights(t, s) })
 	t.Run("policies", func(t *testing.T) { policies(t, s) })
 	t.Run("O76 the controller under its account", func(t *testing.T) { account(t, s) })
 	t.Run("N9 deletion costs", func(t *testing.T) { deletionCosts(t, s, install) })

@@ -22,7 +22,7 @@ import (
 )
 
 // needs are what the code of the controller asks of the API server: verbs, then group/resource, then name and namespace if only
-// that one is meant.
+// that one is meant. VerticalPodAutoscalers are not among them: what upstream keeps of those, nothing reads (N14).
 const needs = `
 list,watch                 /pods
 list,watch                 /nodes
