@@ -175,13 +175,16 @@ func (p *Provider) List(ctx context.Context) ([]*cloud.Instance, error) {
 		if !p.mine(k) {
 			continue
 		}
+		settled := true
 		if len(r.Launching) > 0 || r.PausedFor != "" {
 			if now, err := p.settle(ctx, k); err == nil || apierrors.IsNotFound(err) {
 				r = now
-			} // otherwise claims wait as they did; their next launch says what is wrong
+			} else { // claims wait as they did, and Machines may not say yet whose they are; the next launch says what is wrong
+				settled = false
+			}
 		}
 		for i := range r.Launching {
-			if r.Launching[i].Machine == "" {
+			if r.Launching[i].Machine == "" || !settled {
 				list = append(list, waitingInstance(k, &r.Launching[i]))
 			}
 		}
