@@ -2,7 +2,6 @@ package sim
 
 import (
 	"math/rand/v2"
-	"strings"
 	"time"
 )
 
@@ -66,7 +65,7 @@ func Sick(seed uint64) *Plan {
 	if r.IntN(4) > 0 {
 		for _, faults := range [][]string{chaosFaults, sickFaults} {
 			for _, f := range faults {
-				if r.IntN(6) == 0 && !strings.Contains(f, "never-join") { // a move that is called off for that leaves its pool above its limits for a while
+				if r.IntN(6) == 0 {
 					p.add(start, "%s", f)
 				}
 			}

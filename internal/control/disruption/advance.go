@@ -16,6 +16,7 @@ import (
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/control"
 	"karpenter/internal/engine/disrupt"
+	"karpenter/internal/engine/world"
 	"karpenter/internal/ledger"
 	"karpenter/internal/meter"
 	"karpenter/internal/state"
@@ -138,13 +139,51 @@ func (l *Loop) reallyLost(ctx context.Context, c *command) (string, error) {
 }
 
 // timeOut gives up a move whose replacements have not come up in time. Those that have an instance stay: they may still come up,
-// and have deadlines of their own.
+// and have deadlines of their own. But where the nodes of the move, which count again, take up the limits of their pool, those that
+// have not joined go too.
 func (l *Loop) timeOut(ctx context.Context, view *state.View, c *command) error {
 	late := slices.IndexFunc(c.made, func(n *state.Node) bool { return !initialized(n.Claim) })
 	if late < 0 {
 		return nil
 	}
-	return l.fail(ctx, view, c, c.made[late].Claim.Name, func(claim *karpv1.NodeClaim) bool { return claim.Status.ProviderID == "" })
+	above := aboveLimits(view, c)
+	return l.fail(ctx, view, c, c.made[late].Claim.Name, func(claim *karpv1.NodeClaim) bool {
+		if above[claim.Name] {
+			l.Log.Info("replacement goes: once the disrupted nodes stay, its pool has no room for it within its limits", "command-id", c.id, "NodeClaim", claim.Name, "NodePool", poolOf(claim))
+		}
+		return claim.Status.ProviderID == "" || above[claim.Name]
+	})
+}
+
+// aboveLimits names replacements of a move, of those that have not joined, which their pools have no room for once the nodes of the
+// move count against limits again.
+func aboveLimits(view *state.View, c *command) map[string]bool {
+	out := map[string]bool{}
+	for _, p := range view.World.Pools {
+		use := view.Usage(p.Name)
+		nodes, capacity := int64(use.Nodes), use.Capacity
+		count := func(n *state.Node, times int64) {
+			nodes += times
+			for i, q := range n.World.Capacity {
+				capacity = capacity.Set(i, world.AddSat(capacity.Get(i), times*q))
+			}
+		}
+		for _, n := range c.stay {
+			if n.World.Pool == p.Name && n.World.Deleting {
+				count(n, 1)
+			}
+		}
+		above := func() bool {
+			return p.MaxNodes >= 0 && nodes > p.MaxNodes || slices.ContainsFunc(p.Limits, func(l world.Limit) bool { return capacity.Get(l.Resource) > l.Max })
+		}
+		for _, n := range slices.Backward(c.made) {
+			if above() && n.World.Pool == p.Name && !n.World.Deleting && !n.Claim.StatusConditions().IsTrue(karpv1.ConditionRegistered) {
+				out[n.Claim.Name] = true
+				count(n, -1)
+			}
+		}
+	}
+	return out
 }
 
 // fail gives up a move because of one of its replacements, takes away the others that spare names, and puts its nodes back.

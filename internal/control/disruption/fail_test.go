@@ -239,6 +239,29 @@ func TestD54_AReplacementThatTakesTooLong(t *testing.T) {
 	}
 }
 
+func TestS3_AMoveThatIsCalledOffLeavesItsPoolWithinItsLimits(t *testing.T) {
+	for limit, goes := range map[string]bool{"17": true, "18": false} { // 16 vCPUs, and 2 in place of them
+		t.Run(limit, func(t *testing.T) {
+			b := newBench(t)
+			b.pool("tight", func(p *karpv1.NodePool) {
+				p.Spec.Limits = karpv1.Limits{corev1.ResourceCPU: *b.cpus(limit)}
+				p.Spec.Template.Spec.Requirements = append(p.Spec.Template.Spec.Requirements, karpv1.NodeSelectorRequirementWithMinValues{
+					Key: corev1.LabelInstanceTypeStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"m5.large", "m5.4xlarge"},
+				})
+			})
+			b.big("big", "tight")
+			b.clock.Step(time.Minute)
+			b.pass()
+			name := b.made()[0].Name
+			b.launch(name)
+			b.clock.Step(leastPatience + time.Minute)
+			if b.pass(); b.asBefore("big") != "" || b.going(name) != goes {
+				t.Errorf("%s; replacement going %v, want %v", b.asBefore("big"), b.going(name), goes)
+			}
+		})
+	}
+}
+
 func TestD52_LimitsDoNotCountWhatGoes(t *testing.T) {
 	b := newBench(t)
 	b.pool("tight", func(p *karpv1.NodePool) {

@@ -134,7 +134,7 @@ func (r *reboots) load(ctx context.Context, claim *karpv1.NodeClaim) (*reboot, e
 	if id, asked := claim.Annotations[karpv1.RebootPreBootIDAnnotationKey]; asked {
 		b.facts.PreBoot, b.facts.Asked = id, is.LastTransitionTime.Time
 		if list := life.Reboots(claim.Annotations[karpv1.RebootsAnnotationKey], now); len(list) > 0 {
-			b.facts.Asked = list[len(list)-1]
+			b.facts.Asked, b.facts.Day = list[len(list)-1], len(list)
 		}
 	}
 	if is.Reason == karpv1.ReasonRebootIssued {
@@ -232,11 +232,16 @@ func (r *reboots) ask(ctx context.Context, b *reboot, again time.Duration) (time
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(b.claim), now); err != nil || now.ResourceVersion != b.claim.ResourceVersion {
 		return soon, client.IgnoreNotFound(err)
 	}
+	// So may the node be, whose instance has rebooted meanwhile.
+	node := &corev1.Node{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(b.node), node); err != nil || node.Status.NodeInfo.BootID != b.node.Status.NodeInfo.BootID {
+		return again, client.IgnoreNotFound(err)
+	}
 	err := error(&cloud.NodeRebootNotImplementedError{Provider: "none"})
 	if r.Rebooter != nil {
 		ctx, cancel := wait.Timeout(ctx, r.Clock, cloudTimeout)
 		defer cancel()
-		err = r.Rebooter.Reboot(ctx, b.claim, fmt.Sprintf("%s-%d", b.claim.UID, b.facts.Asked.Unix()))
+		err = r.Rebooter.Reboot(ctx, b.claim, fmt.Sprintf("%s-%d", b.claim.UID, b.facts.Requested.Unix()))
 	}
 	var missing *cloud.NodeRebootNotImplementedError
 	var failed *cloud.NodeRebootFailedError

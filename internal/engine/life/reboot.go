@@ -11,6 +11,8 @@ const (
 	// rebootRetry is for how long the cloud is asked to reboot an instance before that counts as failed, and rebootAskAgain how often.
 	rebootRetry    = 5 * time.Minute
 	rebootAskAgain = 5 * time.Second
+	// rebootHeard is how long the kubelet of an instance that may have been rebooted already has to say so, before the cloud is asked again.
+	rebootHeard = 2 * time.Minute
 	// rebootWindow is how long a node may take to come back, and rebootPoll how often it is looked at.
 	rebootWindow = 20 * time.Minute
 	rebootPoll   = 15 * time.Second
@@ -35,6 +37,8 @@ type Rebooting struct {
 	// before that.
 	PreBoot string
 	Asked   time.Time
+	// Day is how many reboots of the instance are on record within a day, with the one that was asked for.
+	Day int
 	// Issued is when the cloud has accepted it; zero before that.
 	Issued time.Time
 	// Boot is the boot id that the node reports, and Ready whether it is.
@@ -89,17 +93,31 @@ func (r Rebooting) Next(now time.Time) RebootStep {
 	case !r.Issued.IsZero():
 		return r.recover(now)
 	case !r.Asked.IsZero():
-		if r.PreBoot != r.Boot && r.Boot != "" {
-			return RebootStep{Do: RebootIssue}
-		}
-		if !now.Before(later(r.Asked, r.Watching).Add(rebootRetry)) {
-			return RebootStep{Do: RebootFail, Result: RebootProviderError, Why: "the cloud did not accept the reboot within " + rebootRetry.String()}
-		}
-		return RebootStep{Do: RebootAsk, After: rebootAskAgain}
+		return r.ask(now)
 	case r.Tainted.IsZero():
 		return RebootStep{Do: RebootTaint}
 	}
 	return r.drain(now)
+}
+
+// ask says whether the cloud is to be asked, now that this is on record. Whoever takes over cannot know whether the one before has asked: the
+// instance may be up again and not have been heard of. To ask once more then is another reboot, and is counted as one.
+func (r Rebooting) ask(now time.Time) RebootStep {
+	heard := r.Watching.Add(rebootHeard)
+	switch {
+	case r.PreBoot != r.Boot && r.Boot != "":
+		return RebootStep{Do: RebootIssue}
+	case !r.Asked.Before(r.Watching.Truncate(time.Second)): // it is on record to the second
+		if !now.Before(r.Asked.Add(rebootRetry)) {
+			return RebootStep{Do: RebootFail, Result: RebootProviderError, Why: "the cloud did not accept the reboot within " + rebootRetry.String()}
+		}
+		return RebootStep{Do: RebootAsk, After: rebootAskAgain}
+	case now.Before(heard):
+		return RebootStep{Do: RebootHold, After: min(rebootPoll, heard.Sub(now))}
+	case r.Day >= maxReboots:
+		return RebootStep{Do: RebootFail, Result: RebootProviderError, Why: "it is not known whether the cloud was asked for the reboot, and there was another one within " + rebootDay.String()}
+	}
+	return RebootStep{Do: RebootRecord}
 }
 
 // drain says whether the pods have had their time. If a grace period has bounded it, those that are left ride along. Otherwise nothing may

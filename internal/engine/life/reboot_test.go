@@ -61,7 +61,9 @@ func TestN7_WhatNobodyWorkedOnHasItsTime(t *testing.T) {
 	bounded := draining
 	bounded.Grace = duration(5 * time.Minute)
 	asked := bounded
-	asked.PreBoot, asked.Asked = "a", at(300)
+	asked.PreBoot, asked.Asked, asked.Day = "a", at(300), 1
+	second, up := asked, asked
+	second.Day, up.Boot = 2, "b"
 	issued := asked
 	issued.Issued = at(310)
 	for _, c := range []struct {
@@ -77,9 +79,13 @@ func TestN7_WhatNobodyWorkedOnHasItsTime(t *testing.T) {
 		{"nobody evicted, and it takes too long all the same", draining, 3000, 4200, life.RebootFail, 0, life.RebootDrainTimeout},
 		{"who requested it evicts", draining, -500, 1200, life.RebootFail, 0, life.RebootDrainTimeout},
 		{"a grace period is not put off", bounded, 3000, 3001, life.RebootRecord, 0, ""},
-		{"nobody asked the cloud", asked, 900, 901, life.RebootAsk, 5 * time.Second, ""},
-		{"nobody asked the cloud, and it refuses", asked, 900, 1200, life.RebootFail, 0, life.RebootProviderError},
-		{"who has asked goes on", asked, 0, 600, life.RebootFail, 0, life.RebootProviderError},
+		{"the cloud may have been asked, and the node not have been heard of", asked, 900, 901, life.RebootHold, 15 * time.Second, ""},
+		{"the same, the end", asked, 900, 1019, life.RebootHold, time.Second, ""},
+		{"the cloud was not asked, as far as is heard", asked, 900, 1020, life.RebootRecord, 0, ""},
+		{"the cloud may have been asked for the second one of the day", second, 900, 1020, life.RebootFail, 0, life.RebootProviderError},
+		{"the cloud was asked", up, 900, 901, life.RebootIssue, 0, ""},
+		{"who has asked goes on", asked, 0, 599, life.RebootAsk, 5 * time.Second, ""},
+		{"who has asked goes on, and is refused", asked, 0, 600, life.RebootFail, 0, life.RebootProviderError},
 		{"nobody looked, and the node has not been heard of yet", issued, 9000, 9059, life.RebootHold, 15 * time.Second, ""},
 		{"nobody looked, and the node is not heard of", issued, 9000, 9060, life.RebootFail, 0, life.RebootRecoveryTimeout},
 		{"somebody looks in time", issued, 900, 1510, life.RebootFail, 0, life.RebootRecoveryTimeout},
