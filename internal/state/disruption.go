@@ -125,6 +125,7 @@ func drifted(claim *v1.NodeClaim, out *disrupt.Node) {
 func (r *disruptionReader) static(n *Node, out *disrupt.Node) {
 	_, out.Moving = n.Claim.Annotations[v1.MoveAnnotationKey]
 	out.Going = n.Claim.DeletionTimestamp != nil || n.Object != nil && n.Object.DeletionTimestamp != nil || n.World.Deleting && !out.Moving && !disrupted(n.Object)
+	out.Ending = toworld.Holds(n.Claim, v1.ConditionInstanceTerminating)
 	out.Unlaunched = n.Claim.Status.ProviderID == ""
 	if n.Claim.Annotations[v1.DoNotDisruptAnnotationKey] == "true" || n.Object != nil && n.Object.Annotations[v1.DoNotDisruptAnnotationKey] == "true" {
 		out.Protected = true

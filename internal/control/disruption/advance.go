@@ -57,9 +57,22 @@ func (l *Loop) advance(ctx context.Context, view *state.View, list []*command) (
 	}
 	l.replaced = seen
 	patience := min(max(time.Duration(count)*perNode, leastPatience), mostPatience)
+	tooLate := func(c *command) bool {
+		if p := view.Pool(poolOf(c.stay[0].Claim)); p != nil && p.World.Static { // the pool would give up what has a deadline of its own
+			return l.Clock.Since(c.began) > mostPatience
+		}
+		return l.Clock.Since(c.began) > patience
+	}
+	var late []*command
+	for _, c := range list {
+		if c.late = !c.done() && !c.up() && tooLate(c); c.late {
+			late = append(late, c)
+		}
+	}
+	l.above = aboveLimits(view, late)
 	var changed atomic.Bool
 	each(l.Clock, list, func(c *command) error {
-		did, err := l.step(ctx, view, c, patience)
+		did, err := l.step(ctx, view, c)
 		if did {
 			changed.Store(true)
 		}
@@ -87,7 +100,7 @@ func progress(claim *karpv1.NodeClaim) string {
 }
 
 // step takes one move as far as it goes.
-func (l *Loop) step(ctx context.Context, view *state.View, c *command, patience time.Duration) (did bool, err error) {
+func (l *Loop) step(ctx context.Context, view *state.View, c *command) (did bool, err error) {
 	switch {
 	case c.done():
 		return false, nil
@@ -105,7 +118,7 @@ func (l *Loop) step(ctx context.Context, view *state.View, c *command, patience 
 			return true, l.fail(ctx, view, c, lost, func(claim *karpv1.NodeClaim) bool { return !initialized(claim) })
 		}
 	}
-	if l.Clock.Since(c.began) > patience {
+	if c.late {
 		return true, l.timeOut(ctx, view, c)
 	}
 	for _, n := range c.stay {
@@ -139,25 +152,23 @@ func (l *Loop) reallyLost(ctx context.Context, c *command) (string, error) {
 }
 
 // timeOut gives up a move whose replacements have not come up in time. Those that have an instance stay: they may still come up,
-// and have deadlines of their own. But where the nodes of the move, which count again, take up the limits of their pool, those that
-// have not joined go too.
+// and have deadlines of their own. But where the nodes of the move, which count again, take up the limits of their pool, they go too.
 func (l *Loop) timeOut(ctx context.Context, view *state.View, c *command) error {
 	late := slices.IndexFunc(c.made, func(n *state.Node) bool { return !initialized(n.Claim) })
 	if late < 0 {
 		return nil
 	}
-	above := aboveLimits(view, c)
 	return l.fail(ctx, view, c, c.made[late].Claim.Name, func(claim *karpv1.NodeClaim) bool {
-		if above[claim.Name] {
+		if l.above[claim.Name] {
 			l.Log.Info("replacement goes: once the disrupted nodes stay, its pool has no room for it within its limits", "command-id", c.id, "NodeClaim", claim.Name, "NodePool", poolOf(claim))
 		}
-		return claim.Status.ProviderID == "" || above[claim.Name]
+		return claim.Status.ProviderID == "" || l.above[claim.Name]
 	})
 }
 
-// aboveLimits names replacements of a move, of those that have not joined, which their pools have no room for once the nodes of the
-// move count against limits again.
-func aboveLimits(view *state.View, c *command) map[string]bool {
+// aboveLimits names replacements of moves that are given up, of those that are not up and run no pods, which their pools have no room for
+// once the nodes of these moves count against limits again.
+func aboveLimits(view *state.View, late []*command) map[string]bool {
 	out := map[string]bool{}
 	for _, p := range view.World.Pools {
 		use := view.Usage(p.Name)
@@ -168,18 +179,23 @@ func aboveLimits(view *state.View, c *command) map[string]bool {
 				capacity = capacity.Set(i, world.AddSat(capacity.Get(i), times*q))
 			}
 		}
-		for _, n := range c.stay {
-			if n.World.Pool == p.Name && n.World.Deleting {
-				count(n, 1)
-			}
-		}
 		above := func() bool {
 			return p.MaxNodes >= 0 && nodes > p.MaxNodes || slices.ContainsFunc(p.Limits, func(l world.Limit) bool { return capacity.Get(l.Resource) > l.Max })
 		}
-		for _, n := range slices.Backward(c.made) {
-			if above() && n.World.Pool == p.Name && !n.World.Deleting && !n.Claim.StatusConditions().IsTrue(karpv1.ConditionRegistered) {
-				out[n.Claim.Name] = true
-				count(n, -1)
+		for _, c := range late {
+			for _, n := range c.stay {
+				if n.World.Pool == p.Name && n.World.Deleting {
+					count(n, 1)
+				}
+			}
+		}
+		for _, c := range slices.Backward(late) {
+			for _, n := range slices.Backward(c.made) {
+				used := slices.ContainsFunc(n.World.Pods, func(p *world.Pod) bool { return p.Movable })
+				if above() && n.World.Pool == p.Name && !n.World.Deleting && !initialized(n.Claim) && !used {
+					out[n.Claim.Name] = true
+					count(n, -1)
+				}
 			}
 		}
 	}

@@ -16,6 +16,8 @@ type command struct {
 	// made are the claims that replace them and are there; lost names those that are not, or are being deleted.
 	made []*state.Node
 	lost []string
+	// late says that what replaces the nodes has had its time.
+	late bool
 }
 
 // kind is what metrics call the type of a consolidation.

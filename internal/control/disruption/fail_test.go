@@ -262,6 +262,38 @@ func TestS3_AMoveThatIsCalledOffLeavesItsPoolWithinItsLimits(t *testing.T) {
 	}
 }
 
+// TestS3_MovesThatAreCalledOffTogetherLeaveTheirPoolWithinItsLimits gives up three moves at once; one more small node has room.
+func TestS3_MovesThatAreCalledOffTogetherLeaveTheirPoolWithinItsLimits(t *testing.T) {
+	b := newBench(t)
+	b.pool("tight", func(p *karpv1.NodePool) {
+		p.Spec.Limits = karpv1.Limits{corev1.ResourceCPU: *b.cpus("50")}
+		p.Spec.Template.Spec.Requirements = append(p.Spec.Template.Spec.Requirements, karpv1.NodeSelectorRequirementWithMinValues{
+			Key: corev1.LabelInstanceTypeStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"m5.large", "m5.4xlarge"},
+		})
+	})
+	for _, name := range []string{"first", "second", "third"} {
+		b.big(name, "tight")
+	}
+	b.drifted()
+	b.clock.Step(time.Minute)
+	b.pass()
+	made := b.made()
+	for _, c := range made {
+		b.launch(c.Name)
+	}
+	b.clock.Step(leastPatience + time.Minute)
+	b.pass()
+	stay := 0
+	for _, c := range made {
+		if !b.going(c.Name) {
+			stay++
+		}
+	}
+	if len(made) < 2 || stay != 1 {
+		t.Errorf("%d replacements were made, and %d stay; want one", len(made), stay)
+	}
+}
+
 func TestD52_LimitsDoNotCountWhatGoes(t *testing.T) {
 	b := newBench(t)
 	b.pool("tight", func(p *karpv1.NodePool) {

@@ -101,6 +101,7 @@ type Loop struct {
 	passes    provision.Passes
 	zones     map[string]int    // pods that wait, by zone, as last shown
 	replaced  map[string]waited // claims that replace others, as last seen
+	above     map[string]bool   // those of them that go with a move that is given up, because of the limits of their pools
 }
 
 // Register has the manager run the loop while this process leads.

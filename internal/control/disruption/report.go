@@ -225,9 +225,9 @@ func (s *reporter) begun(st *start) {
 		}
 	}
 	if st.first {
-		because := "no-reserved-capacity"
-		if st.move.Static {
-			because = "static-at-limit"
+		because := "static-at-limit"
+		if st.move.Slot {
+			because = "no-reserved-capacity"
 		}
 		for pool := range pools {
 			s.l.Meter.Add(meter.TerminateFirstDecisions, 1, "nodepool", pool, "reason", reason, "terminate_first_reason", because)

@@ -42,6 +42,8 @@ type reboots struct {
 	*Drainer
 	queue    *queue
 	draining names
+	// accepted are claims whose reboot the cloud has accepted, as long as that is not written down.
+	accepted names
 
 	// watching is since when the process has been at work on reboots.
 	begin    sync.Once
@@ -103,6 +105,7 @@ func (r *reboots) Reconcile(ctx context.Context, request reconcile.Request) (rec
 	}
 	if !claim.Spec.NodeClassRef.Is(r.Class) || !claim.DeletionTimestamp.IsZero() || !rebooting(claim) {
 		r.draining.drop(claim.Status.NodeName)
+		r.accepted.drop(claim.Name)
 		if claim.DeletionTimestamp.IsZero() && leftovers(claim) && claim.Spec.NodeClassRef.Is(r.Class) {
 			return r.tidy(ctx, claim)
 		}
@@ -113,6 +116,12 @@ func (r *reboots) Reconcile(ctx context.Context, request reconcile.Request) (rec
 		return reconcile.Result{}, err
 	}
 	step := b.facts.Next(r.Clock.Now())
+	if step.Do == life.RebootFail && !b.facts.Gone { // what the cache shows may be older than the node's return
+		if err := r.look(ctx, b); err != nil {
+			return reconcile.Result{}, err
+		}
+		step = b.facts.Next(r.Clock.Now())
+	}
 	if step.Do != life.RebootDrain {
 		r.draining.drop(claim.Status.NodeName)
 	}
@@ -167,6 +176,19 @@ func (r *reboots) load(ctx context.Context, claim *karpv1.NodeClaim) (*reboot, e
 	}
 	b.facts.Waiting = len(r.leaving(b))
 	return b, nil
+}
+
+// look has the API server itself say how the node is.
+func (r *reboots) look(ctx context.Context, b *reboot) error {
+	node := &corev1.Node{}
+	if err := r.Live.Get(ctx, client.ObjectKey{Name: b.claim.Status.NodeName}, node); err != nil {
+		if b.facts.Gone = apierrors.IsNotFound(err); b.facts.Gone {
+			return nil
+		}
+		return fmt.Errorf("reading Node %s: %w", b.claim.Status.NodeName, err)
+	}
+	b.node, b.facts.Boot, b.facts.Ready = node, node.Status.NodeInfo.BootID, control.Ready(node)
+	return nil
 }
 
 // leaving are the pods that are to go before the reboot, with what to do about each. Pods of DaemonSets ride along.
@@ -233,9 +255,11 @@ func (r *reboots) ask(ctx context.Context, b *reboot, again time.Duration) (time
 		return soon, client.IgnoreNotFound(err)
 	}
 	// So may the node be, whose instance has rebooted meanwhile.
-	node := &corev1.Node{}
-	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(b.node), node); err != nil || node.Status.NodeInfo.BootID != b.node.Status.NodeInfo.BootID {
-		return again, client.IgnoreNotFound(err)
+	if err := r.look(ctx, b); err != nil || b.facts.Gone {
+		return soon, err
+	}
+	if r.accepted.has(b.claim.Name) || b.facts.Boot != "" && b.facts.Boot != b.facts.PreBoot {
+		return r.issue(ctx, b)
 	}
 	err := error(&cloud.NodeRebootNotImplementedError{Provider: "none"})
 	if r.Rebooter != nil {
@@ -247,6 +271,7 @@ func (r *reboots) ask(ctx context.Context, b *reboot, again time.Duration) (time
 	var failed *cloud.NodeRebootFailedError
 	switch {
 	case err == nil:
+		r.accepted.add(b.claim.Name)
 		control.Logger(ctx, r.Log).Info("rebooting instance", claimAttrs(b.claim)...)
 		return r.issue(ctx, b)
 	case errors.As(err, &missing):

@@ -233,6 +233,62 @@ func TestN7_NoDeadlineIsLeftOnANodeThatComesBack(t *testing.T) {
 	}
 }
 
+// late is a client whose watch of nodes stands still: it shows a node as it was.
+type late struct {
+	client.Client
+	node *corev1.Node
+}
+
+func (l late) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	if node, ok := obj.(*corev1.Node); ok {
+		l.node.DeepCopyInto(node)
+		return nil
+	}
+	return l.Client.Get(ctx, key, obj, opts...)
+}
+
+// TestN7_ALateWatchOfNodes has the watch of nodes stand still from before the cloud is asked, while somebody else writes on the node: the
+// cloud is asked once, and the node is not replaced, because it is back.
+func TestN7_ALateWatchOfNodes(t *testing.T) {
+	w := prepare(t)
+	claim, node := w.requested("5m0s")
+	defer w.forget(claim)
+	direct, is := rig.NewDirect(cluster.Client, w.clock.Now), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(claim)}
+	r := &rebooter{}
+	drainer := func(c client.Client) reconcile.Reconciler {
+		return drain.Reboots(&drain.Drainer{
+			Client: c, Live: direct, Rebooter: r, InstanceID: instanceID, Class: w.class, Clock: w.clock,
+			Recorder: control.NewRecorder(w.events, w.clock.Now), Meter: w.meter, Log: slog.New(slog.DiscardHandler),
+		})
+	}
+	look := func(p reconcile.Reconciler, done func() bool) {
+		t.Helper()
+		for range 300 {
+			if _, err := p.Reconcile(t.Context(), is); err != nil {
+				t.Fatal(err)
+			}
+			if done() {
+				return
+			}
+			w.clock.skip(5 * time.Second)
+		}
+		t.Fatalf("nothing came of it; asked %d times: %+v", len(r.asked()), w.readClaim(claim))
+	}
+	look(drainer(direct), func() bool { return w.readClaim(claim).Annotations[karpv1.RebootPreBootIDAnnotationKey] != "" })
+	stale := w.readNode(node)
+	other := stale.DeepCopy()
+	other.Annotations = map[string]string{"example.com/seen": "yes"}
+	if err := cluster.Client.Update(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	r.then = func() { w.boot(node, "second") }
+	w.clock.skip(3 * time.Minute) // another process has not asked for that long
+	look(drainer(late{direct, stale}), func() bool { return w.condition(claim, karpv1.ConditionRebooting) == "False RebootSucceeded" })
+	if n := len(r.asked()); n != 1 || !w.readClaim(claim).DeletionTimestamp.IsZero() {
+		t.Errorf("asked %d times, claim deleted %v", n, w.readClaim(claim).DeletionTimestamp)
+	}
+}
+
 // TestN7_PodsThatCannotLeave has a reboot without a grace period wait for a pod whose PodDisruptionBudget does not let it go. The pod must
 // not be ended by the reboot; the node is replaced, and the pod leaves when it may.
 func TestN7_PodsThatCannotLeave(t *testing.T) {

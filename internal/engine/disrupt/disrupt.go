@@ -73,6 +73,8 @@ type Node struct {
 	// Moving says that a move has begun which removes the node once its replacement is up, Going that it has been deleted already. Static
 	// pools count nodes by these: one that is marked for deletion in any other way is still theirs.
 	Moving, Going bool
+	// Ending says that the instance is being ended: budgets do not count the node any more.
+	Ending bool
 	// Protected says that the node, its claim or one of its pods has the annotation do-not-disrupt.
 	Protected bool
 	// Unlaunched says that there is no instance yet. Left is the part of the node's lifetime that is left, 1 if it never expires.
@@ -177,6 +179,8 @@ type Move struct {
 	// TerminateFirst says that the nodes are removed before what is added can be launched: it needs their place. Whoever carries the move out
 	// launches nothing; provisioning does once the place is free.
 	TerminateFirst bool
+	// Slot says, with TerminateFirst, that this place is a slot of a capacity reservation, and not room within the limits of a static pool.
+	Slot bool
 	// Static says that a node of a static pool is replaced by another one of the pool, whatever becomes of its pods.
 	Static bool
 	// Filled are the nodes that take pods of the removed ones.

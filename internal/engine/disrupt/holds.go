@@ -157,6 +157,9 @@ func (c *Check) stock(m, now *Move) (why.Reason, bool) {
 		if pools, _ = c.d.credited(now.Remove[0]); pools == nil || !c.d.mayTerminateFirst(m.Reason) {
 			return why.New(why.Refused, "it need not be removed before it is replaced any more"), false
 		}
+		if r, ok := c.d.awaited(m.Reason, now.Remove[0]); !ok {
+			return r, false
+		}
 	}
 	for _, n := range m.Add {
 		i := slices.IndexFunc(pools, func(p *world.Pool) bool { return p.Name == n.Pool.Name })

@@ -152,7 +152,7 @@ func rank(n *Node) (int, string) {
 	return rankOthers, "disrupting it costs least"
 }
 
-// shrink removes what is too much. Of nodes that are equal by P105, those that have drifted go first, then those of the zone with the most nodes,
+// shrink removes what is too much. Of nodes that are equal by P105, those that are not usable yet go first, then those that have drifted, then those of the zone with the most nodes,
 // then the dearest.
 func (s *Scaling) shrink(in *Input) {
 	var left []int32
@@ -172,7 +172,7 @@ func (s *Scaling) shrink(in *Input) {
 		if c == 0 && rx >= rankOthers {
 			c = cmp.Compare(x.Cost*x.Left, y.Cost*y.Left)
 		}
-		return cmp.Or(c, last(x.Drift == "", y.Drift == ""), -cmp.Compare(zones[m.Zone()], zones[n.Zone()]), -cmp.Compare(m.Price, n.Price), strings.Compare(m.Name, n.Name))
+		return cmp.Or(c, last(m.Initialized, n.Initialized), last(x.Drift == "", y.Drift == ""), -cmp.Compare(zones[m.Zone()], zones[n.Zone()]), -cmp.Compare(m.Price, n.Price), strings.Compare(m.Name, n.Name))
 	}
 	for range int64(len(left)) - s.Replicas {
 		k := slices.Index(left, slices.MinFunc(left, order))

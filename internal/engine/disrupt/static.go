@@ -79,17 +79,30 @@ func (d *decider) oneForOne(reason Reason, node int32) (*Move, why.Reason, bool)
 	if s == nil || s.pool == nil {
 		return nil, why.New(why.NoPool, "its pool is not there"), false
 	}
-	switch blocked := s.blocked(d); {
+	n := d.in.World.Nodes[node]
+	full, blocked := s.pool.Refused == "" && s.choice(d).Full(), ""
+	switch {
+	case full:
+		blocked = reservationsFull
+	case s.Limit >= 0 && int64(s.Active+s.Moving+s.Deleting) >= s.Limit:
+		blocked = atNodeLimit
+	}
+	switch {
 	case int64(s.Active) > s.Replicas:
 		return nil, why.New(why.Moving, "pool %s has %s more than replicas, and these are removed first", s.Pool, why.Count(s.Active-int(s.Replicas), "node")), false
-	case blocked != "" && (s.pool.Refused != "" || !d.mayTerminateFirst(reason)):
+	case blocked != "" && (s.pool.Refused != "" || !d.mayTerminateFirst(reason)), full && !s.choice(d).Holds(n):
 		return nil, why.New(why.Refused, "%s", blocked), false
 	case s.pool.Refused != "":
 		return nil, why.New(why.NoPool, "pool %s %s", s.Pool, s.pool.Refused), false
-	case blocked != "":
+	case full:
 		return d.staticFirst(reason, node, blocked)
+	case blocked != "":
+		m, r, ok := d.staticFirst(reason, node, blocked)
+		if ok { // there must be something to be had in its place
+			_, r, ok = s.choice(d).Replace(n)
+		}
+		return m, r, ok
 	}
-	n := d.in.World.Nodes[node]
 	add, r, ok := s.choice(d).Replace(n)
 	if !ok {
 		return nil, r, false
@@ -99,14 +112,22 @@ func (d *decider) oneForOne(reason Reason, node int32) (*Move, why.Reason, bool)
 	return m, why.Reason{}, true
 }
 
-// staticFirst removes a node before it is replaced. Nodes that are starting in place of others count as removed, so that budgets hold.
+// staticFirst removes a node before it is replaced. Nodes that are starting in place of others count as removed, so that budgets hold: so do
+// those that are to be made in a moment.
 func (d *decider) staticFirst(reason Reason, node int32, blocked string) (*Move, why.Reason, bool) {
-	s := d.staticOf(node)
-	if down := int(s.Replicas) - s.up; d.spare(s.Pool, reason) <= down {
+	s, n := d.staticOf(node), d.in.World.Nodes[node]
+	wanted := s.Replicas
+	if s.Limit >= 0 {
+		wanted = min(wanted, s.Limit)
+	}
+	down := int(wanted) - s.up
+	if !n.Initialized {
+		down--
+	}
+	if down > 0 && d.counts(node, reason) && d.spare(s.Pool, reason) <= down {
 		return nil, why.New(why.Limit, "%s missing from pool %s, and its disruption budgets allow no more for %s", why.Plural(down, "node is", "nodes are"), s.Pool, reason), false
 	}
-	n := d.in.World.Nodes[node]
-	m := &Move{Reason: reason, Static: true, TerminateFirst: true, Remove: []int32{node}, Evicts: d.evicts(node, reason)}
+	m := &Move{Reason: reason, Static: true, TerminateFirst: true, Slot: blocked == reservationsFull, Remove: []int32{node}, Evicts: d.evicts(node, reason)}
 	m.Why = why.New(why.Chosen, "node %s %s; %s, so that it is removed first", n.Name, d.fault(reason, node), blocked)
 	return m, why.Reason{}, true
 }
@@ -117,17 +138,6 @@ func (s *static) choice(d *decider) *pack.Fixed {
 		s.fixed = pack.NewFixed(d.in.World, s.pool, d.opt.Pack)
 	}
 	return s.fixed
-}
-
-// blocked says what keeps the pool from having one more node, if anything does that a node which leaves would change.
-func (s *static) blocked(d *decider) string {
-	switch {
-	case s.Limit >= 0 && int64(s.Active+s.Moving+s.Deleting) >= s.Limit:
-		return atNodeLimit
-	case s.pool.Refused == "" && s.choice(d).Full():
-		return reservationsFull
-	}
-	return ""
 }
 
 // took notes a move of one of the pool's nodes. The node stays where it is in what comes after, and takes no more pods: those that it has are

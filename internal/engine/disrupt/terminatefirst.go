@@ -22,17 +22,37 @@ func (d *decider) terminateFirst(reason Reason, list []stuck) (rest []stuck) {
 		return list
 	}
 	for _, s := range list {
-		if !d.slotFirst(reason, s.node) {
+		if !d.slotFirst(reason, &s) {
 			rest = append(rest, s)
 		}
 	}
 	return rest
 }
 
+// awaited says what keeps a node from being removed first while nodes of its pool are missing in place of which others are starting: budgets
+// do not count these, and allow no more than so many at a time all the same.
+func (d *decider) awaited(reason Reason, node int32) (why.Reason, bool) {
+	pool, missing := d.in.World.Nodes[node].Pool, 0
+	for i, n := range d.in.World.Nodes {
+		if facts := &d.in.Nodes[i]; n.Pool == pool && int32(i) != node && (facts.Ending || !n.Initialized && !facts.Going) {
+			missing++
+		}
+	}
+	if missing == 0 || d.spare(pool, reason) > missing || !d.counts(node, reason) {
+		return why.Reason{}, true
+	}
+	return why.New(why.Limit, "%s missing from pool %s, and its disruption budgets allow no more for %s", why.Plural(missing, "node is", "nodes are"), pool, reason), false
+}
+
 // slotFirst removes one node if its pods fit once its slot is free.
-func (d *decider) slotFirst(reason Reason, node int32) bool {
+func (d *decider) slotFirst(reason Reason, s *stuck) bool {
+	node := s.node
 	pools, reservation := d.credited(node)
 	if _, ok := d.quota(reason).take(node); !ok || pools == nil {
+		return false
+	}
+	if r, ok := d.awaited(reason, node); !ok {
+		s.why = r
 		return false
 	}
 	room := d.openNodes(func(i int32) bool { return i != node })
@@ -43,7 +63,7 @@ func (d *decider) slotFirst(reason Reason, node int32) bool {
 	if m == nil || len(m.Add) == 0 {
 		return false
 	}
-	m.TerminateFirst = true
+	m.TerminateFirst, m.Slot = true, true
 	m.Why = why.New(why.Chosen, "node %s %s; reservation %s is full, so that it is removed first, and its pods stay pending until its slot is free: %s",
 		d.in.World.Nodes[node].Name, d.fault(reason, node), reservation, replacement(m))
 	_, ok := d.take(m)
@@ -63,7 +83,7 @@ func (d *decider) credited(node int32) (pools []*world.Pool, reservation string)
 			continue
 		}
 		t := p.Types[k]
-		at := slices.IndexFunc(t.Offerings, func(o world.Offering) bool { return occupies(n, o) })
+		at := slices.IndexFunc(t.Offerings, n.Occupies)
 		if at < 0 || !t.Offerings[at].Available || t.Offerings[at].Remaining > 0 {
 			continue
 		}
@@ -78,17 +98,4 @@ func (d *decider) credited(node int32) (pools []*world.Pool, reservation string)
 		pools[i], reservation = p.WithTypes(types), t.Offerings[at].Reservation
 	}
 	return pools, reservation
-}
-
-// occupies says whether a node was launched from a reserved offering: it is where that is, and has its labels.
-func occupies(n *world.Node, o world.Offering) bool {
-	if o.Reservation == "" || o.Zone != n.Zone() {
-		return false
-	}
-	for _, l := range o.Labels {
-		if v, ok := n.Labels.Get(l.Key); !ok || v != l.Value {
-			return false
-		}
-	}
-	return true
 }

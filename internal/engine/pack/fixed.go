@@ -231,6 +231,12 @@ func (f *Fixed) Full() bool {
 	return true
 }
 
+// Holds says whether a node has a slot of a capacity reservation that the pool may use.
+func (f *Fixed) Holds(n *world.Node) bool {
+	typ, _ := n.Labels.Get(world.LabelInstanceType)
+	return slices.ContainsFunc(f.m.options, func(o option) bool { return o.typ.Name == typ && n.Occupies(*o.off) })
+}
+
 // nothing says why there is no node to be had.
 func (f *Fixed) nothing() why.Reason {
 	switch {

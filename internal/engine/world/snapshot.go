@@ -175,6 +175,19 @@ func (n *Node) CapacityType() string {
 	return CapacityOnDemand
 }
 
+// Occupies says whether the node was launched from a reserved offering: it is where that is, and has its labels.
+func (n *Node) Occupies(o Offering) bool {
+	if o.Reservation == "" || o.Zone != n.Zone() {
+		return false
+	}
+	for _, l := range o.Labels {
+		if v, ok := n.Labels.Get(l.Key); !ok || v != l.Value {
+			return false
+		}
+	}
+	return true
+}
+
 // Hostname is the value of the hostname label, or the node's name while it has none.
 func (n *Node) Hostname() string {
 	if h, ok := n.Labels.Get(LabelHostname); ok {
