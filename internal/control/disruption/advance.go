@@ -57,19 +57,20 @@ func (l *Loop) advance(ctx context.Context, view *state.View, list []*command) (
 	}
 	l.replaced = seen
 	patience := min(max(time.Duration(count)*perNode, leastPatience), mostPatience)
-	tooLate := func(c *command) bool {
-		if p := view.Pool(poolOf(c.stay[0].Claim)); p != nil && p.World.Static { // the pool would give up what has a deadline of its own
-			return l.Clock.Since(c.began) > mostPatience
-		}
-		return l.Clock.Since(c.began) > patience
-	}
-	var late []*command
+	var off []*command
 	for _, c := range list {
-		if c.late = !c.done() && !c.up() && tooLate(c); c.late {
-			late = append(late, c)
+		open := !c.done() && !c.up()
+		c.late = open && l.Clock.Since(c.began) > patience
+		if c.late || open && len(c.lost) > 0 {
+			off = append(off, c)
 		}
 	}
-	l.above = aboveLimits(view, late)
+	l.above = aboveLimits(view, off)
+	off = slices.DeleteFunc(off, func(c *command) bool {
+		c.late = c.late && !l.waits(view, c)
+		return !c.late && len(c.lost) == 0
+	})
+	l.above = aboveLimits(view, off)
 	var changed atomic.Bool
 	each(l.Clock, list, func(c *command) error {
 		did, err := l.step(ctx, view, c)
@@ -82,6 +83,16 @@ func (l *Loop) advance(ctx context.Context, view *state.View, list []*command) (
 		return nil
 	})
 	return changed.Load()
+}
+
+// waits says whether a move that is late waits on, because its pool would end what replaces its nodes, and which has deadlines of its own: a static
+// pool has one node too many then, and others may have no room for both within their limits.
+func (l *Loop) waits(view *state.View, c *command) bool {
+	if l.Clock.Since(c.began) > mostPatience {
+		return false
+	}
+	p := view.Pool(poolOf(c.stay[0].Claim))
+	return p != nil && p.World.Static || slices.ContainsFunc(c.made, func(n *state.Node) bool { return l.above[n.Claim.Name] && n.Claim.Status.ProviderID != "" })
 }
 
 // progress is how far a claim has come, in words.
@@ -115,11 +126,11 @@ func (l *Loop) step(ctx context.Context, view *state.View, c *command) (did bool
 			return false, err
 		}
 		if lost != "" {
-			return true, l.fail(ctx, view, c, lost, func(claim *karpv1.NodeClaim) bool { return !initialized(claim) })
+			return true, l.fail(ctx, view, c, lost)
 		}
 	}
-	if c.late {
-		return true, l.timeOut(ctx, view, c)
+	if slow := slices.IndexFunc(c.made, func(n *state.Node) bool { return !initialized(n.Claim) }); c.late && slow >= 0 {
+		return true, l.fail(ctx, view, c, c.made[slow].Claim.Name)
 	}
 	for _, n := range c.stay {
 		if !tainted(n.Object) && n.Object != nil {
@@ -151,24 +162,9 @@ func (l *Loop) reallyLost(ctx context.Context, c *command) (string, error) {
 	return "", nil
 }
 
-// timeOut gives up a move whose replacements have not come up in time. Those that have an instance stay: they may still come up,
-// and have deadlines of their own. But where the nodes of the move, which count again, take up the limits of their pool, they go too.
-func (l *Loop) timeOut(ctx context.Context, view *state.View, c *command) error {
-	late := slices.IndexFunc(c.made, func(n *state.Node) bool { return !initialized(n.Claim) })
-	if late < 0 {
-		return nil
-	}
-	return l.fail(ctx, view, c, c.made[late].Claim.Name, func(claim *karpv1.NodeClaim) bool {
-		if l.above[claim.Name] {
-			l.Log.Info("replacement goes: once the disrupted nodes stay, its pool has no room for it within its limits", "command-id", c.id, "NodeClaim", claim.Name, "NodePool", poolOf(claim))
-		}
-		return claim.Status.ProviderID == "" || l.above[claim.Name]
-	})
-}
-
-// aboveLimits names replacements of moves that are given up, of those that are not up and run no pods, which their pools have no room for
-// once the nodes of these moves count against limits again.
-func aboveLimits(view *state.View, late []*command) map[string]bool {
+// aboveLimits names replacements of moves that are given up, of those that run no pods, which their pools have no room for once the nodes of
+// these moves count against limits again.
+func aboveLimits(view *state.View, off []*command) map[string]bool {
 	out := map[string]bool{}
 	for _, p := range view.World.Pools {
 		use := view.Usage(p.Name)
@@ -182,17 +178,17 @@ func aboveLimits(view *state.View, late []*command) map[string]bool {
 		above := func() bool {
 			return p.MaxNodes >= 0 && nodes > p.MaxNodes || slices.ContainsFunc(p.Limits, func(l world.Limit) bool { return capacity.Get(l.Resource) > l.Max })
 		}
-		for _, c := range late {
+		for _, c := range off {
 			for _, n := range c.stay {
 				if n.World.Pool == p.Name && n.World.Deleting {
 					count(n, 1)
 				}
 			}
 		}
-		for _, c := range slices.Backward(late) {
+		for _, c := range slices.Backward(off) {
 			for _, n := range slices.Backward(c.made) {
 				used := slices.ContainsFunc(n.World.Pods, func(p *world.Pod) bool { return p.Movable })
-				if above() && n.World.Pool == p.Name && !n.World.Deleting && !initialized(n.Claim) && !used {
+				if above() && n.World.Pool == p.Name && !n.World.Deleting && !used {
 					out[n.Claim.Name] = true
 					count(n, -1)
 				}
@@ -202,15 +198,20 @@ func aboveLimits(view *state.View, late []*command) map[string]bool {
 	return out
 }
 
-// fail gives up a move because of one of its replacements, takes away the others that spare names, and puts its nodes back.
-func (l *Loop) fail(ctx context.Context, view *state.View, c *command, because string, drop func(*karpv1.NodeClaim) bool) error {
+// fail gives up a move because of one of its replacements, and puts its nodes back. If that one was late, the others that have an instance stay:
+// they may still come up, and have deadlines of their own. If it is gone, those stay that are up. But where the nodes of the move, which count
+// again, take up the limits of their pool, replacements go too.
+func (l *Loop) fail(ctx context.Context, view *state.View, c *command, because string) error {
 	w, ok := l.replaced[because]
 	if !ok {
 		w = waited{poolOf(c.stay[0].Claim), "it was never created"}
 	}
 	why := fmt.Sprintf("nodeclaim/%s did not become ready: %s", because, w.state)
 	for _, n := range c.made {
-		if drop(n.Claim) {
+		if l.above[n.Claim.Name] {
+			l.Log.Info("replacement goes: once the disrupted nodes stay, its pool has no room for it within its limits", "command-id", c.id, "NodeClaim", n.Claim.Name, "NodePool", poolOf(n.Claim))
+		}
+		if l.above[n.Claim.Name] || n.Claim.Status.ProviderID == "" || !c.late && !initialized(n.Claim) {
 			if _, err := l.remove(ctx, n.Claim); err != nil {
 				return err
 			}

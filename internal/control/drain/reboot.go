@@ -42,7 +42,7 @@ type reboots struct {
 	*Drainer
 	queue    *queue
 	draining names
-	// accepted are claims whose reboot the cloud has accepted, as long as that is not written down.
+	// accepted are the reboots that the cloud has accepted, as long as that is not written down.
 	accepted names
 
 	// watching is since when the process has been at work on reboots.
@@ -96,6 +96,9 @@ type reboot struct {
 	pods  []corev1.Pod
 }
 
+// id is what the reboot is called: the same for all who work on it, and another for the next reboot of the claim.
+func (b *reboot) id() string { return fmt.Sprintf("%s-%d", b.claim.UID, b.facts.Requested.Unix()) }
+
 // Reconcile takes one reboot as far as it goes now.
 func (r *reboots) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	r.begin.Do(func() { r.watching = r.Clock.Now() })
@@ -105,7 +108,6 @@ func (r *reboots) Reconcile(ctx context.Context, request reconcile.Request) (rec
 	}
 	if !claim.Spec.NodeClassRef.Is(r.Class) || !claim.DeletionTimestamp.IsZero() || !rebooting(claim) {
 		r.draining.drop(claim.Status.NodeName)
-		r.accepted.drop(claim.Name)
 		if claim.DeletionTimestamp.IsZero() && leftovers(claim) && claim.Spec.NodeClassRef.Is(r.Class) {
 			return r.tidy(ctx, claim)
 		}
@@ -114,6 +116,18 @@ func (r *reboots) Reconcile(ctx context.Context, request reconcile.Request) (rec
 	b, err := r.load(ctx, claim)
 	if err != nil {
 		return reconcile.Result{}, err
+	}
+	if !b.facts.Issued.IsZero() {
+		r.accepted.drop(b.id())
+	}
+	if r.accepted.has(b.id()) { // whatever else there is to say, it has to be written down first
+		if err := r.look(ctx, b); err != nil {
+			return reconcile.Result{}, err
+		}
+		if !b.facts.Gone {
+			after, err := r.issue(ctx, b)
+			return reconcile.Result{RequeueAfter: after}, err
+		}
 	}
 	step := b.facts.Next(r.Clock.Now())
 	if step.Do == life.RebootFail && !b.facts.Gone { // what the cache shows may be older than the node's return
@@ -258,20 +272,20 @@ func (r *reboots) ask(ctx context.Context, b *reboot, again time.Duration) (time
 	if err := r.look(ctx, b); err != nil || b.facts.Gone {
 		return soon, err
 	}
-	if r.accepted.has(b.claim.Name) || b.facts.Boot != "" && b.facts.Boot != b.facts.PreBoot {
+	if b.facts.Boot != "" && b.facts.Boot != b.facts.PreBoot {
 		return r.issue(ctx, b)
 	}
 	err := error(&cloud.NodeRebootNotImplementedError{Provider: "none"})
 	if r.Rebooter != nil {
 		ctx, cancel := wait.Timeout(ctx, r.Clock, cloudTimeout)
 		defer cancel()
-		err = r.Rebooter.Reboot(ctx, b.claim, fmt.Sprintf("%s-%d", b.claim.UID, b.facts.Requested.Unix()))
+		err = r.Rebooter.Reboot(ctx, b.claim, b.id())
 	}
 	var missing *cloud.NodeRebootNotImplementedError
 	var failed *cloud.NodeRebootFailedError
 	switch {
 	case err == nil:
-		r.accepted.add(b.claim.Name)
+		r.accepted.add(b.id())
 		control.Logger(ctx, r.Log).Info("rebooting instance", claimAttrs(b.claim)...)
 		return r.issue(ctx, b)
 	case errors.As(err, &missing):
@@ -292,21 +306,21 @@ func (r *reboots) issue(ctx context.Context, b *reboot) (time.Duration, error) {
 			return soon, err
 		}
 	}
-	return r.status(ctx, b.claim, func(set *karpv1.ConditionSet, now time.Time) {
+	return r.wrote(r.status(ctx, b.claim, func(set *karpv1.ConditionSet, now time.Time) {
 		set.Set(karpv1.Condition{Type: karpv1.ConditionRebooting, Status: metav1.ConditionTrue, Reason: karpv1.ReasonRebootIssued}, now)
 		set.Set(karpv1.Condition{Type: karpv1.ConditionInitialized, Status: metav1.ConditionUnknown, Reason: karpv1.ReasonRebooting, Message: "the instance is being rebooted"}, now)
-	})
+	}))
 }
 
-// status changes the conditions of a claim.
-func (r *reboots) status(ctx context.Context, claim *karpv1.NodeClaim, change func(set *karpv1.ConditionSet, now time.Time)) (time.Duration, error) {
+// status changes the conditions of a claim. written is false if the claim had changed meanwhile.
+func (r *reboots) status(ctx context.Context, claim *karpv1.NodeClaim, change func(set *karpv1.ConditionSet, now time.Time)) (written bool, err error) {
 	before := claim.DeepCopy()
 	change(claim.StatusConditions(), r.Clock.Now())
-	written, err := control.PatchStatus(ctx, r.Client, claim, before)
+	written, err = control.PatchStatus(ctx, r.Client, claim, before)
 	if written && r.Wrote != nil {
 		r.Wrote(claim)
 	}
-	return r.wrote(written, err)
+	return written, err
 }
 
 // succeed opens the node again, and ends the reboot.
@@ -326,18 +340,17 @@ func (r *reboots) succeed(ctx context.Context, b *reboot, step life.RebootStep) 
 			return soon, err
 		}
 	}
-	ended := false
-	again, err := r.status(ctx, b.claim, func(set *karpv1.ConditionSet, now time.Time) {
-		ended = set.Set(karpv1.Condition{Type: karpv1.ConditionRebooting, Status: metav1.ConditionFalse, Reason: karpv1.ReasonRebootSucceeded}, now)
+	ended, err := r.status(ctx, b.claim, func(set *karpv1.ConditionSet, now time.Time) {
+		set.Set(karpv1.Condition{Type: karpv1.ConditionRebooting, Status: metav1.ConditionFalse, Reason: karpv1.ReasonRebootSucceeded}, now)
 		_, _ = set.Clear(karpv1.ConditionDisruptionReason, now)
 	})
-	if err == nil && ended {
+	if ended {
 		r.count(b, step)
 		r.Meter.Observe(meter.NodesRebootRecovery, r.Clock.Since(b.facts.Issued).Seconds())
 		r.tell(b, false, EventRebootSucceeded, "The node is back after a reboot")
 		control.Logger(ctx, r.Log).Info("node is back after a reboot", append(claimAttrs(b.claim), "duration", r.Clock.Since(b.facts.Requested).Round(time.Second))...)
 	}
-	return again, err
+	return soon, err
 }
 
 // tidy removes what an ended reboot has left on its claim.

@@ -233,22 +233,31 @@ func TestN7_NoDeadlineIsLeftOnANodeThatComesBack(t *testing.T) {
 	}
 }
 
-// late is a client whose watch of nodes stands still: it shows a node as it was.
+// late is a client whose watch of nodes, or of claims, stands still: it shows one as it was.
 type late struct {
 	client.Client
-	node *corev1.Node
+	node  *corev1.Node
+	claim *karpv1.NodeClaim
 }
 
 func (l late) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-	if node, ok := obj.(*corev1.Node); ok {
-		l.node.DeepCopyInto(node)
-		return nil
+	switch obj := obj.(type) {
+	case *corev1.Node:
+		if l.node != nil {
+			l.node.DeepCopyInto(obj)
+			return nil
+		}
+	case *karpv1.NodeClaim:
+		if l.claim != nil {
+			l.claim.DeepCopyInto(obj)
+			return nil
+		}
 	}
 	return l.Client.Get(ctx, key, obj, opts...)
 }
 
 // TestN7_ALateWatchOfNodes has the watch of nodes stand still from before the cloud is asked, while somebody else writes on the node: the
-// cloud is asked once, and the node is not replaced, because it is back.
+// cloud is asked once, and the node is not replaced, because it is back. Then claims are late, and it is counted once.
 func TestN7_ALateWatchOfNodes(t *testing.T) {
 	w := prepare(t)
 	claim, node := w.requested("5m0s")
@@ -283,7 +292,21 @@ func TestN7_ALateWatchOfNodes(t *testing.T) {
 	}
 	r.then = func() { w.boot(node, "second") }
 	w.clock.skip(3 * time.Minute) // another process has not asked for that long
-	look(drainer(late{direct, stale}), func() bool { return w.condition(claim, karpv1.ConditionRebooting) == "False RebootSucceeded" })
+	var before *karpv1.NodeClaim
+	look(drainer(late{Client: direct, node: stale}), func() bool {
+		now := w.readClaim(claim)
+		if is := now.StatusConditions().Get(karpv1.ConditionRebooting); is.Reason == karpv1.ReasonRebootSucceeded {
+			return true
+		}
+		before = now
+		return false
+	})
+	if _, err := drainer(late{Client: direct, claim: before}).Reconcile(t.Context(), is); err != nil {
+		t.Error(err)
+	}
+	if got := rig.Count(t, w.series, meter.NodesReboots, "result", "succeeded"); got != 1 {
+		t.Errorf("%v reboots counted, though there was one", got)
+	}
 	if n := len(r.asked()); n != 1 || !w.readClaim(claim).DeletionTimestamp.IsZero() {
 		t.Errorf("asked %d times, claim deleted %v", n, w.readClaim(claim).DeletionTimestamp)
 	}
@@ -421,4 +444,51 @@ func (s stepping) Reboot(ctx context.Context, claim *karpv1.NodeClaim, operation
 		return err
 	}
 	return s.reap.Step("reboot", true)
+}
+
+// mute is a client whose writes of status fail for a time.
+type mute struct {
+	client.Client
+	fails func() bool
+}
+
+func (m mute) Status() client.SubResourceWriter {
+	if m.fails() {
+		return failing{m.Client.Status()}
+	}
+	return m.Client.Status()
+}
+
+type failing struct{ client.SubResourceWriter }
+
+func (failing) Patch(context.Context, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+	return errors.New("no status today")
+}
+
+// TestN7_AcceptedIsNotForgotten has the API server refuse the note that a reboot was accepted for longer than the cloud may take to accept
+// one: it was accepted, so the cloud is asked once, and the node is not replaced.
+func TestN7_AcceptedIsNotForgotten(t *testing.T) {
+	w := prepare(t)
+	claim, node := w.requested("5m0s")
+	defer w.forget(claim)
+	direct, is := rig.NewDirect(cluster.Client, w.clock.Now), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(claim)}
+	r := &rebooter{}
+	accepted := w.clock.Now()
+	drainer := drain.Reboots(&drain.Drainer{
+		Client: mute{direct, func() bool { return len(r.asked()) > 0 && w.clock.Now().Before(accepted.Add(6*time.Minute)) }}, Live: direct,
+		Rebooter: r, InstanceID: instanceID, Class: w.class, Clock: w.clock,
+		Recorder: control.NewRecorder(w.events, w.clock.Now), Meter: w.meter, Log: slog.New(slog.DiscardHandler),
+	})
+	r.then = func() { accepted = w.clock.Now() }
+	for range 300 {
+		_, _ = drainer.Reconcile(t.Context(), is) // the errors of the status
+		if w.condition(claim, karpv1.ConditionRebooting) == "True RebootIssued" {
+			break
+		}
+		w.clock.skip(5 * time.Second)
+	}
+	if is := w.condition(claim, karpv1.ConditionRebooting); is != "True RebootIssued" || len(r.asked()) != 1 || !w.readClaim(claim).DeletionTimestamp.IsZero() {
+		t.Errorf("Rebooting %s, asked %d times, claim deleted %v", is, len(r.asked()), w.readClaim(claim).DeletionTimestamp)
+	}
+	w.boot(node, "second")
 }

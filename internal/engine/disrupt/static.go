@@ -79,18 +79,19 @@ func (d *decider) oneForOne(reason Reason, node int32) (*Move, why.Reason, bool)
 	if s == nil || s.pool == nil {
 		return nil, why.New(why.NoPool, "its pool is not there"), false
 	}
-	n := d.in.World.Nodes[node]
-	full, blocked := s.pool.Refused == "" && s.choice(d).Full(), ""
+	n, has := d.in.World.Nodes[node], int64(s.Active+s.Moving+s.Deleting)
+	full, above := s.pool.Refused == "" && s.choice(d).Full(), s.Limit >= 0 && has > s.Limit
+	blocked := ""
 	switch {
 	case full:
 		blocked = reservationsFull
-	case s.Limit >= 0 && int64(s.Active+s.Moving+s.Deleting) >= s.Limit:
+	case s.Limit >= 0 && has >= s.Limit:
 		blocked = atNodeLimit
 	}
 	switch {
 	case int64(s.Active) > s.Replicas:
 		return nil, why.New(why.Moving, "pool %s has %s more than replicas, and these are removed first", s.Pool, why.Count(s.Active-int(s.Replicas), "node")), false
-	case blocked != "" && (s.pool.Refused != "" || !d.mayTerminateFirst(reason)), full && !s.choice(d).Holds(n):
+	case blocked != "" && (s.pool.Refused != "" || !d.mayTerminateFirst(reason)), full && !s.choice(d).Holds(n), above: // its end would make room for no other
 		return nil, why.New(why.Refused, "%s", blocked), false
 	case s.pool.Refused != "":
 		return nil, why.New(why.NoPool, "pool %s %s", s.Pool, s.pool.Refused), false
@@ -121,9 +122,6 @@ func (d *decider) staticFirst(reason Reason, node int32, blocked string) (*Move,
 		wanted = min(wanted, s.Limit)
 	}
 	down := int(wanted) - s.up
-	if !n.Initialized {
-		down--
-	}
 	if down > 0 && d.counts(node, reason) && d.spare(s.Pool, reason) <= down {
 		return nil, why.New(why.Limit, "%s missing from pool %s, and its disruption budgets allow no more for %s", why.Plural(down, "node is", "nodes are"), s.Pool, reason), false
 	}

@@ -29,12 +29,12 @@ func (d *decider) terminateFirst(reason Reason, list []stuck) (rest []stuck) {
 	return rest
 }
 
-// awaited says what keeps a node from being removed first while nodes of its pool are missing in place of which others are starting: budgets
-// do not count these, and allow no more than so many at a time all the same.
+// awaited says what keeps a node from being removed first while reserved nodes of its pool are missing in place of which others are starting:
+// budgets do not count these, and allow no more than so many at a time all the same.
 func (d *decider) awaited(reason Reason, node int32) (why.Reason, bool) {
 	pool, missing := d.in.World.Nodes[node].Pool, 0
 	for i, n := range d.in.World.Nodes {
-		if facts := &d.in.Nodes[i]; n.Pool == pool && int32(i) != node && (facts.Ending || !n.Initialized && !facts.Going) {
+		if facts := &d.in.Nodes[i]; n.Pool == pool && n.CapacityType() == world.CapacityReserved && int32(i) != node && (facts.Ending || !n.Initialized && !facts.Going) {
 			missing++
 		}
 	}

@@ -218,23 +218,23 @@ func (f *Fixed) because(chosen int32) why.Reason {
 	return why.Counted(why.Chosen, 1, types, "cheapest of "+why.Plural(types, "type", "types")+" in zone "+zone+", in which pool "+f.pool.Name+" has "+why.Count(f.zones[zone], "node"))
 }
 
-// Full says whether the pool can only have nodes in capacity reservations, and all of these are full.
+// Full says whether the pool can only have nodes in capacity reservations, and all of these that can be used are full.
 func (f *Fixed) Full() bool {
-	if len(f.m.options) == 0 {
-		return false
-	}
+	full := false
 	for i := range f.m.options {
-		if o := f.m.options[i].off; o.Reservation == "" && o.CapacityType != world.CapacityReserved || o.Available && o.Remaining > f.taken[o.Reservation] {
+		o := f.m.options[i].off
+		if o.Reservation == "" && o.CapacityType != world.CapacityReserved || o.Available && o.Remaining > f.taken[o.Reservation] {
 			return false
 		}
+		full = full || o.Available
 	}
-	return true
+	return full
 }
 
-// Holds says whether a node has a slot of a capacity reservation that the pool may use.
+// Holds says whether a node has a slot of a capacity reservation that the pool can use.
 func (f *Fixed) Holds(n *world.Node) bool {
 	typ, _ := n.Labels.Get(world.LabelInstanceType)
-	return slices.ContainsFunc(f.m.options, func(o option) bool { return o.typ.Name == typ && n.Occupies(*o.off) })
+	return slices.ContainsFunc(f.m.options, func(o option) bool { return o.typ.Name == typ && o.off.Available && n.Occupies(*o.off) })
 }
 
 // nothing says why there is no node to be had.
