@@ -113,3 +113,28 @@ func TestN8_TerminateFirstOfAStaticPoolAtItsLimit(t *testing.T) {
 		t.Error("more nodes are deleted although what replaces the first is not up")
 	}
 }
+
+// TestP107_ASlowReplacementOfAStaticPoolMayTakeItsTime has one need longer to come up than moves are waited for: the pool would give it up as
+// one node too many, and begin again.
+func TestP107_ASlowReplacementOfAStaticPoolMayTakeItsTime(t *testing.T) {
+	b := newBench(t)
+	b.fixed(1, "2")
+	b.clock.Step(time.Minute)
+	b.drifted()
+	b.pass()
+	made := b.made()
+	if len(made) != 1 {
+		t.Fatalf("%d made, want 1", len(made))
+	}
+	b.launch(made[0].Name)
+	b.clock.Step(leastPatience + time.Minute)
+	b.pass()
+	if b.going(made[0].Name) || b.asBefore("n0") == "" {
+		t.Errorf("replacement going %v, and the move is over: %v", b.going(made[0].Name), b.asBefore("n0") == "")
+	}
+	b.join(made[0].Name)
+	b.pass()
+	if b.going(made[0].Name) || !b.going("n0") {
+		t.Errorf("replacement going %v, n0 going %v, though the replacement is up", b.going(made[0].Name), b.going("n0"))
+	}
+}
