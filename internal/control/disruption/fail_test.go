@@ -239,16 +239,22 @@ func TestD54_AReplacementThatTakesTooLong(t *testing.T) {
 	}
 }
 
+// tight is a pool with a limit of vCPUs and two instance types, of 2 and of 16.
+func (b *bench) tight(cpus string) {
+	b.Helper()
+	b.pool("tight", func(p *karpv1.NodePool) {
+		p.Spec.Limits = karpv1.Limits{corev1.ResourceCPU: *b.cpus(cpus)}
+		p.Spec.Template.Spec.Requirements = append(p.Spec.Template.Spec.Requirements, karpv1.NodeSelectorRequirementWithMinValues{
+			Key: corev1.LabelInstanceTypeStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"m5.large", "m5.4xlarge"},
+		})
+	})
+}
+
 func TestS3_AMoveThatIsCalledOffLeavesItsPoolWithinItsLimits(t *testing.T) {
 	for limit, goes := range map[string]bool{"17": true, "18": false} { // 16 vCPUs, and 2 in place of them
 		t.Run(limit, func(t *testing.T) {
 			b := newBench(t)
-			b.pool("tight", func(p *karpv1.NodePool) {
-				p.Spec.Limits = karpv1.Limits{corev1.ResourceCPU: *b.cpus(limit)}
-				p.Spec.Template.Spec.Requirements = append(p.Spec.Template.Spec.Requirements, karpv1.NodeSelectorRequirementWithMinValues{
-					Key: corev1.LabelInstanceTypeStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"m5.large", "m5.4xlarge"},
-				})
-			})
+			b.tight(limit)
 			b.big("big", "tight")
 			b.clock.Step(time.Minute)
 			b.pass()
@@ -272,12 +278,7 @@ func TestS3_AMoveThatIsCalledOffLeavesItsPoolWithinItsLimits(t *testing.T) {
 // TestS3_MovesThatAreCalledOffTogetherLeaveTheirPoolWithinItsLimits gives up three moves at once; one more small node has room.
 func TestS3_MovesThatAreCalledOffTogetherLeaveTheirPoolWithinItsLimits(t *testing.T) {
 	b := newBench(t)
-	b.pool("tight", func(p *karpv1.NodePool) {
-		p.Spec.Limits = karpv1.Limits{corev1.ResourceCPU: *b.cpus("50")}
-		p.Spec.Template.Spec.Requirements = append(p.Spec.Template.Spec.Requirements, karpv1.NodeSelectorRequirementWithMinValues{
-			Key: corev1.LabelInstanceTypeStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"m5.large", "m5.4xlarge"},
-		})
-	})
+	b.tight("50")
 	for _, name := range []string{"first", "second", "third"} {
 		b.big(name, "tight")
 	}
@@ -303,12 +304,7 @@ func TestS3_MovesThatAreCalledOffTogetherLeaveTheirPoolWithinItsLimits(t *testin
 
 func TestD52_LimitsDoNotCountWhatGoes(t *testing.T) {
 	b := newBench(t)
-	b.pool("tight", func(p *karpv1.NodePool) {
-		p.Spec.Limits = karpv1.Limits{corev1.ResourceCPU: *b.cpus("16")}
-		p.Spec.Template.Spec.Requirements = append(p.Spec.Template.Spec.Requirements, karpv1.NodeSelectorRequirementWithMinValues{
-			Key: corev1.LabelInstanceTypeStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"m5.large", "m5.4xlarge"},
-		})
-	})
+	b.tight("16")
 	b.big("big", "tight")
 	b.clock.Step(time.Minute)
 	if b.pass(); len(b.made()) != 1 {

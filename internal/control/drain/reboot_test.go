@@ -200,7 +200,7 @@ func TestN7_NoDeadlineIsLeftOnANodeThatComesBack(t *testing.T) {
 	claim, node := w.requested("5m0s")
 	defer w.forget(claim)
 	direct := rig.NewDirect(cluster.Client, w.clock.Now)
-	alive, is := w.process(direct, &rebooter{}), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(claim)}
+	alive, is := w.process(direct, direct, &rebooter{}), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(claim)}
 	look := func(done func() bool) {
 		t.Helper()
 		for range 60 {
@@ -225,7 +225,7 @@ func TestN7_NoDeadlineIsLeftOnANodeThatComesBack(t *testing.T) {
 	w.clock.skip(20 * time.Minute)
 	look(func() bool { return deadline() != "" })
 	direct.Step = nil
-	alive = w.process(direct, &rebooter{})
+	alive = w.process(direct, direct, &rebooter{})
 	w.boot(node, "second")
 	look(func() bool { return w.condition(claim, karpv1.ConditionRebooting) == "False RebootSucceeded" })
 	if now := w.readClaim(claim); deadline() != "" || !now.DeletionTimestamp.IsZero() {
@@ -264,12 +264,6 @@ func TestN7_ALateWatchOfNodes(t *testing.T) {
 	defer w.forget(claim)
 	direct, is := rig.NewDirect(cluster.Client, w.clock.Now), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(claim)}
 	r := &rebooter{}
-	drainer := func(c client.Client) reconcile.Reconciler {
-		return drain.Reboots(&drain.Drainer{
-			Client: c, Live: direct, Rebooter: r, InstanceID: instanceID, Class: w.class, Clock: w.clock,
-			Recorder: control.NewRecorder(w.events, w.clock.Now), Meter: w.meter, Log: slog.New(slog.DiscardHandler),
-		})
-	}
 	look := func(p reconcile.Reconciler, done func() bool) {
 		t.Helper()
 		for range 300 {
@@ -283,7 +277,7 @@ func TestN7_ALateWatchOfNodes(t *testing.T) {
 		}
 		t.Fatalf("nothing came of it; asked %d times: %+v", len(r.asked()), w.readClaim(claim))
 	}
-	look(drainer(direct), func() bool { return w.readClaim(claim).Annotations[karpv1.RebootPreBootIDAnnotationKey] != "" })
+	look(w.process(direct, direct, r), func() bool { return w.readClaim(claim).Annotations[karpv1.RebootPreBootIDAnnotationKey] != "" })
 	stale := w.readNode(node)
 	other := stale.DeepCopy()
 	other.Annotations = map[string]string{"example.com/seen": "yes"}
@@ -293,7 +287,7 @@ func TestN7_ALateWatchOfNodes(t *testing.T) {
 	r.then = func() { w.boot(node, "second") }
 	w.clock.skip(3 * time.Minute) // another process has not asked for that long
 	var before *karpv1.NodeClaim
-	look(drainer(late{Client: direct, node: stale}), func() bool {
+	look(w.process(late{Client: direct, node: stale}, direct, r), func() bool {
 		now := w.readClaim(claim)
 		if is := now.StatusConditions().Get(karpv1.ConditionRebooting); is.Reason == karpv1.ReasonRebootSucceeded {
 			return true
@@ -301,7 +295,7 @@ func TestN7_ALateWatchOfNodes(t *testing.T) {
 		before = now
 		return false
 	})
-	if _, err := drainer(late{Client: direct, claim: before}).Reconcile(t.Context(), is); err != nil {
+	if _, err := w.process(late{Client: direct, claim: before}, direct, r).Reconcile(t.Context(), is); err != nil {
 		t.Error(err)
 	}
 	if got := rig.Count(t, w.series, meter.NodesReboots, "result", "succeeded"); got != 1 {
@@ -365,10 +359,10 @@ func TestN7_CrashPoints(t *testing.T) {
 // slowness is how long there is no process after one has ended, and how long an instance takes from the call until it is back.
 type slowness struct{ away, boot time.Duration }
 
-// process reboots instances without a manager.
-func (w *world) process(direct *rig.Direct, r cloud.Rebooter) reconcile.Reconciler {
+// process reboots instances without a manager. c is what it sees and writes through.
+func (w *world) process(c client.Client, direct *rig.Direct, r cloud.Rebooter) reconcile.Reconciler {
 	return drain.Reboots(&drain.Drainer{
-		Client: direct, Live: direct, Rebooter: r, InstanceID: instanceID, Class: w.class, Clock: w.clock,
+		Client: c, Live: direct, Rebooter: r, InstanceID: instanceID, Class: w.class, Clock: w.clock,
 		Recorder: control.NewRecorder(w.events, w.clock.Now), Meter: w.meter, Log: slog.New(slog.DiscardHandler),
 	})
 }
@@ -391,12 +385,12 @@ func crashReboot(t *testing.T, reap *rig.Reaper, slow slowness) {
 		}
 	}
 	direct.Step = reap.Write
-	alive, is := w.process(direct, stepping{r, reap}), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(claim)}
+	alive, is := w.process(direct, direct, stepping{r, reap}), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(claim)}
 	for range 60 {
 		_, err := alive.Reconcile(t.Context(), is)
 		if _, dead := reap.Ended(); dead && direct.Step != nil { // the call to the cloud returns no error that ends it
 			direct.Step = nil
-			alive = w.process(direct, stepping{r, reap})
+			alive = w.process(direct, direct, stepping{r, reap})
 			w.clock.skip(slow.away)
 		} else if err != nil {
 			t.Fatal(err)
@@ -474,11 +468,8 @@ func TestN7_AcceptedIsNotForgotten(t *testing.T) {
 	direct, is := rig.NewDirect(cluster.Client, w.clock.Now), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(claim)}
 	r := &rebooter{}
 	accepted := w.clock.Now()
-	drainer := drain.Reboots(&drain.Drainer{
-		Client: mute{direct, func() bool { return len(r.asked()) > 0 && w.clock.Now().Before(accepted.Add(6*time.Minute)) }}, Live: direct,
-		Rebooter: r, InstanceID: instanceID, Class: w.class, Clock: w.clock,
-		Recorder: control.NewRecorder(w.events, w.clock.Now), Meter: w.meter, Log: slog.New(slog.DiscardHandler),
-	})
+	silent := func() bool { return len(r.asked()) > 0 && w.clock.Now().Before(accepted.Add(6*time.Minute)) }
+	drainer := w.process(mute{direct, silent}, direct, r)
 	r.then = func() { accepted = w.clock.Now() }
 	for range 300 {
 		_, _ = drainer.Reconcile(t.Context(), is) // the errors of the status

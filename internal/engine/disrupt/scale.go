@@ -152,8 +152,8 @@ func rank(n *Node) (int, string) {
 	return rankOthers, "disrupting it costs least"
 }
 
-// shrink removes what is too much. Of nodes that are equal by P105, those that are not usable yet go first, then those that have drifted, then those of the zone with the most nodes,
-// then the dearest.
+// shrink removes what is too much. Of nodes that are equal by P105, those that are not initialized yet go first, then those that have drifted,
+// then those of the zone with the most nodes, then the dearest.
 func (s *Scaling) shrink(in *Input) {
 	var left []int32
 	zones := map[string]int{}
