@@ -30,8 +30,9 @@ const (
 	memoryMB   = 200.0
 	idleShare  = 2.0
 	idleSettle = 20 * time.Second
-	// idleWatch is as long as the slowest of what is done again and again, all instances' list, needs to come by once.
-	idleWatch = 2 * time.Minute
+	// idleWatch is as long as the slowest of what is done again and again needs to come by once: the API server compares its caches with
+	// etcd every five minutes, and has every object converted to the older version for that.
+	idleWatch = 5 * time.Minute
 
 	barRestart     = "restart"
 	restartSeconds = 5.0

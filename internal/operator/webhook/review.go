@@ -1,6 +1,8 @@
 package webhook
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	stdjson "encoding/json"
 	"errors"
@@ -12,7 +14,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/json"
 
 	"karpenter/api/convert"
@@ -56,7 +58,7 @@ func (h *reviewer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "too many conversions are under way", http.StatusServiceUnavailable)
 		return
 	}
-	request, err := readReview(http.MaxBytesReader(w, r.Body, maxReview))
+	request, err := readReview(http.MaxBytesReader(w, r.Body, maxReview), r.ContentLength)
 	if err != nil {
 		status := http.StatusBadRequest
 		if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
@@ -65,25 +67,40 @@ func (h *reviewer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), status)
 		return
 	}
-	answer, err := stdjson.Marshal(apiextensionsv1.ConversionReview{
-		TypeMeta: metav1.TypeMeta{APIVersion: apiextensionsv1.SchemeGroupVersion.String(), Kind: "ConversionReview"},
-		Response: h.respond(ctx, request),
-	})
+	objects, result := h.respond(ctx, request)
+	write(w, request.UID, objects, result)
+}
+
+// write answers with a ConversionReview. The objects are JSON already, and may be five thousand: they are not copied into one more text.
+func write(w http.ResponseWriter, uid types.UID, objects [][]byte, result metav1.Status) {
+	id, _ := stdjson.Marshal(uid) // a text
+	said, err := stdjson.Marshal(result)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(answer) // a client that has gone needs no answer
+	to := bufio.NewWriter(w) // a client that has gone needs no answer
+	_, _ = fmt.Fprintf(to, `{"apiVersion":%q,"kind":"ConversionReview","response":{"uid":%s,"result":%s,"convertedObjects":[`, apiextensionsv1.SchemeGroupVersion.String(), id, said)
+	for i, object := range objects {
+		if i > 0 {
+			_ = to.WriteByte(',')
+		}
+		_, _ = to.Write(object)
+	}
+	_, _ = to.WriteString("]}}")
+	_ = to.Flush()
 }
 
-func readReview(body io.Reader) (*apiextensionsv1.ConversionRequest, error) {
-	data, err := io.ReadAll(body)
-	if err != nil {
+// readReview reads a review of so many bytes, or of an unknown number, which is negative.
+func readReview(body io.Reader, length int64) (*apiextensionsv1.ConversionRequest, error) {
+	var data bytes.Buffer
+	data.Grow(int(min(max(length, 0), maxReview)) + bytes.MinRead)
+	if _, err := data.ReadFrom(body); err != nil {
 		return nil, fmt.Errorf("reading the ConversionReview: %w", err)
 	}
 	var review apiextensionsv1.ConversionReview
-	if err := stdjson.Unmarshal(data, &review); err != nil {
+	if err := stdjson.Unmarshal(data.Bytes(), &review); err != nil {
 		return nil, fmt.Errorf("the body is not a ConversionReview: %w", err)
 	}
 	if want := apiextensionsv1.SchemeGroupVersion.String(); review.APIVersion != want || review.Kind != "ConversionReview" {
@@ -96,27 +113,24 @@ func readReview(body io.Reader) (*apiextensionsv1.ConversionRequest, error) {
 }
 
 // respond converts all objects, or none: the protocol has no place for a part.
-func (h *reviewer) respond(ctx context.Context, request *apiextensionsv1.ConversionRequest) *apiextensionsv1.ConversionResponse {
-	response := &apiextensionsv1.ConversionResponse{UID: request.UID, ConvertedObjects: []runtime.RawExtension{}}
+func (h *reviewer) respond(ctx context.Context, request *apiextensionsv1.ConversionRequest) ([][]byte, metav1.Status) {
 	var pools convert.Pools
 	if h.pools != nil {
 		pools = h.pools(ctx)
 	}
+	all := make([][]byte, 0, len(request.Objects))
 	for i, object := range request.Objects {
 		converted, err := h.one(object.Raw, request.DesiredAPIVersion, pools)
 		if err != nil {
-			response.ConvertedObjects = nil
-			response.Result = metav1.Status{
+			return nil, metav1.Status{
 				Status:  metav1.StatusFailure,
 				Reason:  metav1.StatusReasonInvalid,
 				Message: fmt.Sprintf("objects[%d]: %v", i, err),
 			}
-			return response
 		}
-		response.ConvertedObjects = append(response.ConvertedObjects, runtime.RawExtension{Raw: converted})
+		all = append(all, converted)
 	}
-	response.Result.Status = metav1.StatusSuccess
-	return response
+	return all, metav1.Status{Status: metav1.StatusSuccess}
 }
 
 // one converts a single object. A bug must not take the process down with it, nor leave the API server without a word.
@@ -126,19 +140,84 @@ func (h *reviewer) one(raw []byte, apiVersion string, pools convert.Pools) (conv
 			err = fmt.Errorf("converting it panicked, which is a bug in Karpenter: %v", bug)
 		}
 	}()
-	var object map[string]any
-	if err := json.Unmarshal(raw, &object); err != nil {
+	o, err := open(raw)
+	if err != nil {
 		return nil, fmt.Errorf("is not a JSON object: %w", err)
 	}
-	out, err := convert.Object(object, apiVersion, pools)
+	out, err := convert.Object(o.seen, apiVersion, pools)
 	if err != nil {
 		return nil, err
 	}
+	if converted, err = o.shut(out); err != nil {
+		return nil, err
+	}
+	if h.converted != nil && o.seen["apiVersion"] != apiVersion && strings.HasSuffix(apiVersion, "/v1") {
+		var whole map[string]any
+		if err := json.Unmarshal(converted, &whole); err != nil {
+			return nil, err
+		}
+		h.converted(whole)
+	}
+	return converted, nil
+}
+
+// opened is an object of which only what a conversion looks at is decoded. The rest is most of it, and API servers have thousands of
+// objects converted at once, those that check their caches every five minutes.
+type opened struct {
+	seen                 map[string]any
+	others, metadataElse parts
+}
+
+// parts are members of a JSON object.
+type parts map[string]stdjson.RawMessage
+
+func open(raw []byte) (o opened, err error) {
+	if err = json.Unmarshal(raw, &o.others); err != nil {
+		return o, err
+	}
+	var metadata map[string]any
+	if json.Unmarshal(o.others["metadata"], &o.metadataElse) == nil && o.metadataElse != nil { // else the conversion says what is wrong with it
+		delete(o.others, "metadata")
+		if metadata, err = o.metadataElse.take("name", "generateName", "labels", "annotations"); err != nil {
+			return o, err
+		}
+	}
+	if o.seen, err = o.others.take("apiVersion", "kind", "metadata", "spec"); metadata != nil {
+		o.seen["metadata"] = metadata
+	}
+	return o, err
+}
+
+// take decodes some members, and leaves the others.
+func (p parts) take(names ...string) (map[string]any, error) {
+	out := map[string]any{}
+	for _, name := range names {
+		text, is := p[name]
+		if !is {
+			continue
+		}
+		var value any
+		if err := json.Unmarshal(text, &value); err != nil {
+			return nil, err
+		}
+		out[name] = value
+		delete(p, name)
+	}
+	return out, nil
+}
+
+// shut adds what was not decoded to what became of the rest.
+func (o opened) shut(out map[string]any) ([]byte, error) {
 	if out["metadata"] == nil { // what an API server makes of an applied object has none, and older ones ask for some in the answer
 		out["metadata"] = map[string]any{}
 	}
-	if h.converted != nil && object["apiVersion"] != apiVersion && strings.HasSuffix(apiVersion, "/v1") {
-		h.converted(out)
+	if metadata, is := out["metadata"].(map[string]any); is {
+		for name, text := range o.metadataElse {
+			metadata[name] = text
+		}
+	}
+	for name, text := range o.others {
+		out[name] = text
 	}
 	return json.Marshal(out)
 }

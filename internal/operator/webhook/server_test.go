@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	kjson "k8s.io/apimachinery/pkg/util/json"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -402,17 +404,50 @@ func TestTarget(t *testing.T) {
 	}
 }
 
+// FuzzReview asserts that what a conversion does not look at comes back as it was.
 func FuzzReview(f *testing.F) {
 	f.Add([]byte(review("karpenter.sh/v1", pool)))
+	f.Add([]byte(review("karpenter.sh/v1beta1", listed(1), listed(2))))
+	f.Add([]byte(review("karpenter.sh/v1beta1", `{"apiVersion":"karpenter.sh/v1","kind":"NodeClaim","metadata":{"managedFields":null},"status":[1.50,9007199254740993]}`)))
 	f.Add([]byte(review("karpenter.k8s.aws/v1beta1", `{"apiVersion":"karpenter.k8s.aws/v1","kind":"EC2NodeClass","spec":{"amiSelectorTerms":[{"alias":"al2023@latest"}]}}`)))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		request, err := readReview(bytes.NewReader(body))
+		request, err := readReview(bytes.NewReader(body), int64(len(body)))
 		if err != nil {
 			return
 		}
-		response := newReviewer(nil).respond(t.Context(), request)
-		if strings.Contains(response.Result.Message, "panicked") {
-			t.Fatal(response.Result.Message)
+		objects, result := newReviewer(nil).respond(t.Context(), request)
+		if strings.Contains(result.Message, "panicked") {
+			t.Fatal(result.Message)
+		}
+		to := newRecorder()
+		if write(to, request.UID, objects, result); !json.Valid(to.Bytes()) {
+			t.Fatalf("not JSON: %s", to.String())
+		}
+		for i, object := range objects {
+			before, after := others(t, request.Objects[i].Raw), others(t, object)
+			if !reflect.DeepEqual(before, after) {
+				t.Fatalf("became\n%v, was\n%v", after, before)
+			}
 		}
 	})
+}
+
+// others is what a conversion must leave alone.
+func others(t *testing.T, text []byte) map[string]any {
+	t.Helper()
+	var out map[string]any
+	if err := kjson.Unmarshal(text, &out); err != nil {
+		t.Fatal(err)
+	}
+	delete(out, "apiVersion")
+	delete(out, "spec")
+	if metadata, is := out["metadata"].(map[string]any); is {
+		if delete(metadata, "annotations"); len(metadata) > 0 {
+			return out
+		}
+	}
+	if out["metadata"] == nil || reflect.DeepEqual(out["metadata"], map[string]any{}) {
+		delete(out, "metadata")
+	}
+	return out
 }
