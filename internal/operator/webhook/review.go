@@ -23,6 +23,8 @@ import (
 const (
 	// maxReview bounds a request. The API server sends a whole list in one; five thousand claims are about 25 MiB.
 	maxReview = 64 << 20
+	// maxReserved is how much of that is made room for because a request says so.
+	maxReserved = 8 << 20
 	// maxParallel bounds how many requests of a kind are worked on at once; the others wait. Kinds have places of their own,
 	// because converting a claim may ask for its pool, which may have to be converted too.
 	maxParallel = 8
@@ -95,7 +97,7 @@ func write(w http.ResponseWriter, uid types.UID, objects [][]byte, result metav1
 // readReview reads a review of so many bytes, or of an unknown number, which is negative.
 func readReview(body io.Reader, length int64) (*apiextensionsv1.ConversionRequest, error) {
 	var data bytes.Buffer
-	data.Grow(int(min(max(length, 0), maxReview)) + bytes.MinRead)
+	data.Grow(int(min(max(length, 0), maxReserved)) + bytes.MinRead)
 	if _, err := data.ReadFrom(body); err != nil {
 		return nil, fmt.Errorf("reading the ConversionReview: %w", err)
 	}
@@ -182,10 +184,13 @@ func open(raw []byte) (o opened, err error) {
 			return o, err
 		}
 	}
-	if o.seen, err = o.others.take("apiVersion", "kind", "metadata", "spec"); metadata != nil {
+	if o.seen, err = o.others.take("apiVersion", "kind", "metadata", "spec"); err != nil {
+		return o, err
+	}
+	if metadata != nil {
 		o.seen["metadata"] = metadata
 	}
-	return o, err
+	return o, nil
 }
 
 // take decodes some members, and leaves the others.
