@@ -106,6 +106,10 @@ type history struct {
 	// conflicts are how often in a row a write to an object was in conflict, repeats how often writes were that were done then.
 	conflicts map[string]int
 	repeats   []int
+	// doubts are writes of which the API server does not say whether they took effect; look reads an object as it is.
+	doubts     []*noted
+	tookEffect int
+	look       func(key types.NamespacedName, object client.Object) error
 	// tell is what the judge is told next.
 	tell []func(*sim.Judge)
 }
@@ -132,16 +136,17 @@ func (h *history) read(line []byte) error {
 	if n.ObjectRef != nil && n.ResponseStatus != nil && n.User.Username == account {
 		h.tried(&n)
 	}
-	if n.ObjectRef == nil || n.ResponseStatus == nil || n.ResponseStatus.Code >= 300 || strings.Contains(n.RequestURI, "dryRun=") {
+	if n.ObjectRef == nil || strings.Contains(n.RequestURI, "dryRun=") {
 		return nil
 	}
-	e := &entry{Event: sim.Event{At: n.RequestReceivedTimestamp.Time}}
-	if n.User.Username == account {
-		e.Process = "controller"
-		if names := n.User.Extra["authentication.kubernetes.io/pod-name"]; len(names) == 1 {
-			e.Process = names[0]
-		}
+	if n.ResponseStatus == nil || n.ResponseStatus.Code >= 500 {
+		h.doubts = append(h.doubts, &n)
+		return nil
 	}
+	if n.ResponseStatus.Code >= 300 {
+		return nil
+	}
+	e := n.entry()
 	if n.ObjectRef.Resource == "leases" {
 		var lease coordinationv1.Lease
 		if err := json.Unmarshal(n.ResponseObject, &lease); err != nil {
@@ -170,6 +175,64 @@ func (h *history) read(line []byte) error {
 	}
 	e.object = n.ObjectRef.Resource + " " + op.Key.String()
 	h.add(e)
+	return nil
+}
+
+func (n *noted) entry() *entry {
+	e := &entry{Event: sim.Event{At: n.RequestReceivedTimestamp.Time}}
+	if n.User.Username == account {
+		e.Process = "controller"
+		if names := n.User.Extra["authentication.kubernetes.io/pod-name"]; len(names) == 1 {
+			e.Process = names[0]
+		}
+	}
+	return e
+}
+
+// doubted finds out what became of writes whose sender had gone, or which took the API server too long: they may have taken effect all the
+// same, soon after they were noted.
+func (h *history) doubted(until time.Time) error {
+	h.mu.Lock()
+	look := h.look
+	h.mu.Unlock()
+	var left []*noted
+	for _, n := range h.doubts {
+		of, ok := kinds[n.ObjectRef.Resource]
+		if !ok {
+			continue
+		}
+		if look == nil || n.RequestReceivedTimestamp.After(until) {
+			left = append(left, n)
+			continue
+		}
+		asked := of.new()
+		if n.ObjectRef.Subresource == "" && n.Verb == "create" {
+			if err := json.Unmarshal(n.RequestObject, asked); err != nil {
+				return fmt.Errorf("reading what was to be created by %s: %w", n.RequestURI, err)
+			}
+		}
+		key := types.NamespacedName{Namespace: n.ObjectRef.Namespace, Name: cmp.Or(n.ObjectRef.Name, asked.GetName())}
+		now := of.new()
+		err := look(key, now)
+		if client.IgnoreNotFound(err) != nil { // the API server is away
+			left = append(left, n)
+			continue
+		}
+		e := n.entry()
+		e.Gone = err != nil
+		e.Write = &kube.Op{User: n.User.Username, Verb: n.Verb, Kind: of.kind, Subresource: n.ObjectRef.Subresource, Done: true, New: now, Key: key}
+		if asked.GetName() != "" { // it is noted as it was created: what followed is noted itself
+			if e.Gone {
+				continue
+			}
+			asked.SetUID(now.GetUID())
+			asked.SetCreationTimestamp(now.GetCreationTimestamp())
+			e.Write.New = asked
+		}
+		h.tookEffect++
+		h.add(e)
+	}
+	h.doubts = left
 	return nil
 }
 
@@ -328,6 +391,9 @@ func (h *history) follow(ctx context.Context, file string) error {
 			h.judged(time.Now().Add(time.Hour))
 			return nil
 		}
+		if err := h.doubted(time.Now().Add(-settle / 2)); err != nil {
+			return err
+		}
 		h.judged(time.Now().Add(-settle))
 		select {
 		case <-ctx.Done():
@@ -484,6 +550,13 @@ func (h *history) tried(n *noted) {
 		h.repeats = append(h.repeats, h.conflicts[what])
 		delete(h.conflicts, what)
 	}
+}
+
+// looks gives it a way to read objects.
+func (h *history) looks(look func(key types.NamespacedName, object client.Object) error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.look = look
 }
 
 // retries is how often each write was repeated, the least first.

@@ -130,6 +130,9 @@ func newWorld(t *testing.T, opts options) *world {
 		t.Fatal(err)
 	}
 	w.Cluster = cluster
+	w.history.looks(func(key client.ObjectKey, object client.Object) error {
+		return cluster.Client.Get(context.Background(), key, object)
+	})
 	t.Cleanup(func() {
 		log := cluster.LogTail(60)
 		if err := cluster.Stop(); err != nil {
@@ -369,6 +372,9 @@ func (w *world) judged() {
 	w.t.Logf("history: %d events, %d writes and %d calls of the controller; %s; API server %s; AWS %s; %d breaches", h.seen, h.writes, h.calls, h.judge.Summary(), w.kube.counts(), w.cloud.counts(), len(found))
 	if h.unknown > 0 {
 		w.t.Logf("of %d calls it is not known which process made them", h.unknown)
+	}
+	if h.tookEffect > 0 {
+		w.t.Logf("%d writes took effect, or may have, although the API server could not answer", h.tookEffect)
 	}
 	if h.writes == 0 || h.calls == 0 {
 		w.t.Error("the history has nothing of the controller: nothing was judged")
