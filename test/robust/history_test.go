@@ -21,6 +21,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -178,6 +179,7 @@ func (h *history) read(line []byte) error {
 	return nil
 }
 
+// entry is the request as an event, without what it has done.
 func (n *noted) entry() *entry {
 	e := &entry{Event: sim.Event{At: n.RequestReceivedTimestamp.Time}}
 	if n.User.Username == account {
@@ -219,6 +221,9 @@ func (h *history) doubted(until time.Time) error {
 			continue
 		}
 		e := n.entry()
+		if n.Verb != "create" || n.ObjectRef.Subresource != "" { // what it is now may be another's doing
+			e.Process = ""
+		}
 		e.Gone = err != nil
 		e.Write = &kube.Op{User: n.User.Username, Verb: n.Verb, Kind: of.kind, Subresource: n.ObjectRef.Subresource, Done: true, New: now, Key: key}
 		if asked.GetName() != "" { // it is noted as it was created: what followed is noted itself
@@ -234,6 +239,45 @@ func (h *history) doubted(until time.Time) error {
 	}
 	h.doubts = left
 	return nil
+}
+
+// TestHistory_AWriteWhoseSenderHasGone has the API server note a timeout for writes that take effect all the same.
+func TestHistory_AWriteWhoseSenderHasGone(t *testing.T) {
+	h := &history{last: map[string]string{}, judge: sim.NewJudge(func(string) int { return 2 }, time.Minute)}
+	there := true
+	h.looks(func(key types.NamespacedName, object client.Object) error {
+		if !there {
+			return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
+		}
+		object.SetName(key.Name)
+		object.SetUID("1")
+		return nil
+	})
+	begin := time.Now().Add(-time.Hour).UTC()
+	note := func(after time.Duration, verb, asked string) {
+		t.Helper()
+		line := fmt.Sprintf(`{"verb":%q,"requestURI":"/apis/karpenter.sh/v1/nodeclaims","user":{"username":%q},"objectRef":{"resource":"nodeclaims","name":"c1"},
+			"responseStatus":{"code":504},"requestObject":%s,"requestReceivedTimestamp":%q}`, verb, account, asked, begin.Add(after).Format(metav1.RFC3339Micro))
+		if err := errors.Join(h.read([]byte(line)), h.doubted(time.Now())); err != nil {
+			t.Fatal(err)
+		}
+		h.judged(time.Now())
+	}
+	known := func() bool {
+		return h.judge.Look(&karpv1.NodeClaim{}, types.NamespacedName{Name: "c1"}) != nil
+	}
+	there = false
+	if note(0, "create", `{"metadata":{"name":"c1"}}`); known() {
+		t.Error("a NodeClaim that was never created is on record")
+	}
+	there = true
+	if note(time.Minute, "create", `{"metadata":{"name":"c1"}}`); !known() {
+		t.Error("a NodeClaim that was created is not on record")
+	}
+	there = false
+	if note(2*time.Minute, "patch", `{}`); known() {
+		t.Error("a NodeClaim that is gone is on record")
+	}
 }
 
 // decode finds out what a write has left.

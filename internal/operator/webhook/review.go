@@ -23,8 +23,6 @@ import (
 const (
 	// maxReview bounds a request. The API server sends a whole list in one; five thousand claims are about 25 MiB.
 	maxReview = 64 << 20
-	// maxReserved is how much of that is made room for because a request says so.
-	maxReserved = 8 << 20
 	// maxParallel bounds how many requests of a kind are worked on at once; the others wait. Kinds have places of their own,
 	// because converting a claim may ask for its pool, which may have to be converted too.
 	maxParallel = 8
@@ -60,7 +58,7 @@ func (h *reviewer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "too many conversions are under way", http.StatusServiceUnavailable)
 		return
 	}
-	request, err := readReview(http.MaxBytesReader(w, r.Body, maxReview), r.ContentLength)
+	request, err := readReview(http.MaxBytesReader(w, r.Body, maxReview))
 	if err != nil {
 		status := http.StatusBadRequest
 		if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
@@ -94,10 +92,8 @@ func write(w http.ResponseWriter, uid types.UID, objects [][]byte, result metav1
 	_ = to.Flush()
 }
 
-// readReview reads a review of so many bytes, or of an unknown number, which is negative.
-func readReview(body io.Reader, length int64) (*apiextensionsv1.ConversionRequest, error) {
+func readReview(body io.Reader) (*apiextensionsv1.ConversionRequest, error) {
 	var data bytes.Buffer
-	data.Grow(int(min(max(length, 0), maxReserved)) + bytes.MinRead)
 	if _, err := data.ReadFrom(body); err != nil {
 		return nil, fmt.Errorf("reading the ConversionReview: %w", err)
 	}

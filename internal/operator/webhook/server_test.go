@@ -411,7 +411,7 @@ func FuzzReview(f *testing.F) {
 	f.Add([]byte(review("karpenter.sh/v1beta1", `{"apiVersion":"karpenter.sh/v1","kind":"NodeClaim","metadata":{"managedFields":null},"status":[1.50,9007199254740993]}`)))
 	f.Add([]byte(review("karpenter.k8s.aws/v1beta1", `{"apiVersion":"karpenter.k8s.aws/v1","kind":"EC2NodeClass","spec":{"amiSelectorTerms":[{"alias":"al2023@latest"}]}}`)))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		request, err := readReview(bytes.NewReader(body), int64(len(body)))
+		request, err := readReview(bytes.NewReader(body))
 		if err != nil {
 			return
 		}
