@@ -122,7 +122,9 @@ func (p *Provider) end(ctx context.Context, op string, m *kinds.Machine) error {
 }
 
 // lower lowers the replicas for a Machine that is marked. In a rollout a MachineDeployment decides by itself which of its MachineSets has
-// one Machine less, so then it is paused while the right one is scaled.
+// one Machine less, so then it is paused while the right one is scaled. Each step waits until Cluster API has seen the one before: its
+// watches of MachineDeployments and MachineSets run beside each other, and one that has seen the second step alone would remove another
+// Machine, or add one.
 func (p *Provider) lower(ctx context.Context, k key, m *kinds.Machine) error {
 	set := ""
 	if k.kind == kindDeployment {
@@ -137,7 +139,11 @@ func (p *Provider) lower(ctx context.Context, k key, m *kinds.Machine) error {
 			return err
 		}
 		if !least {
-			if err := p.shrink(ctx, key{kindSet, k.namespace, set}, m); err != nil {
+			set := key{kindSet, k.namespace, set}
+			if err := p.shrink(ctx, set, m); err != nil {
+				return err
+			}
+			if err := p.heeded(ctx, set, "that it has a replica less", observed); err != nil {
 				return err
 			}
 		}
@@ -148,6 +154,9 @@ func (p *Provider) lower(ctx context.Context, k key, m *kinds.Machine) error {
 // lowered lowers the replicas for a Machine, once, and has the MachineDeployment go on if it was paused.
 func (p *Provider) lowered(ctx context.Context, k key, machine string) error {
 	_, err := p.swap(ctx, k, StepLower, func(o *kinds.Scalable, next change) (change, error) {
+		if next.PausedFor != "" && next.PausedFor != machine {
+			return next, notYet("%s is paused until Machine %s, whose deletion was cut off, is deleted", k, next.PausedFor)
+		}
 		if slices.Contains(next.Ending, machine) {
 			if next.PausedFor != machine {
 				return next, errUnchanged
@@ -198,8 +207,13 @@ func (p *Provider) resume(ctx context.Context, k key, r record) error {
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(sets, func(set kinds.MachineSet) bool { return slices.Contains(loweredFor(&set.Scalable), r.PausedFor) }) {
-		return p.lowered(ctx, k, r.PausedFor)
+	for i := range sets {
+		if o := &sets[i].Scalable; slices.Contains(loweredFor(o), r.PausedFor) {
+			if !observed(o) {
+				return nil // the next call does it
+			}
+			return p.lowered(ctx, k, r.PausedFor)
+		}
 	}
 	_, err = p.swap(ctx, k, StepLower, func(_ *kinds.Scalable, next change) (change, error) {
 		if next.PausedFor != r.PausedFor {
@@ -277,17 +291,56 @@ func (p *Provider) rolling(ctx context.Context, k key, m *kinds.Machine) (set st
 
 // halt pauses a MachineDeployment for a Machine, unless somebody has paused it.
 func (p *Provider) halt(ctx context.Context, k key, machine string, least *bool) error {
-	_, err := p.swap(ctx, k, StepPause, func(o *kinds.Scalable, next change) (change, error) {
+	paused := func(o *kinds.Scalable) bool { _, is := o.Annotations[kinds.PausedAnnotation]; return is }
+	says := func(o *kinds.Scalable, status string) bool {
+		is := o.Status.Condition(kinds.ConditionPaused).Status
+		return is == status || is == "" // Cluster API before 1.9 does not say
+	}
+	// What it says may be left from the last time.
+	err := p.heeded(ctx, k, "that it goes on", func(o *kinds.Scalable) bool { return paused(o) || says(o, "False") })
+	if err != nil {
+		return err
+	}
+	_, err = p.swap(ctx, k, StepPause, func(o *kinds.Scalable, next change) (change, error) {
 		if limits, err := limitsOf(o); err == nil {
 			*least = next.replicas <= limits.min
 		}
-		if _, paused := o.Annotations[kinds.PausedAnnotation]; paused {
+		if paused(o) {
 			return next, errUnchanged
 		}
 		next.PausedFor, next.annotations = machine, map[string]any{kinds.PausedAnnotation: pausedBy}
 		return next, nil
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	return p.heeded(ctx, k, "that it is paused", func(o *kinds.Scalable) bool { return says(o, "True") })
+}
+
+// heeded waits until Cluster API has seen what was written to a scalable resource. It gives up when that takes long: every step may be
+// repeated.
+func (p *Provider) heeded(ctx context.Context, k key, what string, is func(*kinds.Scalable) bool) error {
+	for range swaps {
+		o, err := p.get(ctx, k)
+		if err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		if is(o) {
+			return nil
+		}
+		if !wait.For(ctx, p.opt.Clock, swapPause) {
+			return ctx.Err()
+		}
+	}
+	return notYet("Cluster API has not seen of %s yet %s", k, what)
+}
+
+// observed says whether Cluster API has seen a scalable resource as it is.
+func observed(o *kinds.Scalable) bool { return o.Status.ObservedGeneration >= o.Generation }
+
+// notYet says what has to be waited for.
+func notYet(format string, args ...any) error {
+	return &cloud.Error{Class: cloud.Transient, Op: "lower replicas", Reason: reasonNotHeeded, Err: fmt.Errorf(format, args...)}
 }
 
 // shrink lowers the replicas of a MachineSet for a Machine, once.

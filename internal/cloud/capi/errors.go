@@ -19,6 +19,7 @@ const (
 	reasonNoCapacity      = "InsufficientCapacity"
 	reasonProvisionLate   = "MachineProvisionTimeout"
 	reasonMachineNotFound = "MachineNotFound"
+	reasonNotHeeded       = "ClusterAPILate"
 )
 
 var errUnread = errors.New("the management cluster has not been read yet")

@@ -217,7 +217,7 @@ func (p *Provider) lost(o *kinds.Scalable, r *record, machines []*kinds.Machine)
 			stay++
 		}
 	}
-	if o.Status.ObservedGeneration < o.Generation || stay < int(replicas(o)) {
+	if !observed(o) || stay < int(replicas(o)) {
 		return false
 	}
 	deadline := p.opt.Clock.Now().Add(-lostAfter).Unix()

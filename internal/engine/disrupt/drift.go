@@ -80,11 +80,11 @@ func (d *decider) driftedNodes() []int32 {
 	return out
 }
 
-// openNodes lists nodes that may take pods, by name. Those that are unhealthy may not: they are repaired soon.
+// openNodes lists nodes that may take pods, by name.
 func (d *decider) openNodes(is func(node int32) bool) []int32 {
 	var out []int32
 	for _, node := range d.order {
-		if n := d.nodes[node]; n != nil && !closed(n) && !d.ill(node) && is(node) {
+		if n := d.nodes[node]; n != nil && !d.closed(node, n) && is(node) {
 			out = append(out, node)
 		}
 	}

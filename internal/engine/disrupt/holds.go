@@ -246,8 +246,11 @@ func (c *Check) place(m, now *Move) (why.Reason, bool) {
 			continue
 		}
 		i, ok := c.index[f.Node.Name]
-		if !ok || c.d.nodes[i] == nil || closed(c.d.nodes[i]) {
+		switch {
+		case !ok || c.d.nodes[i] == nil || c.d.nodes[i].Deleting:
 			return why.New(why.Refused, "node %s, which was to receive pods, is deleted or being deleted", f.Node.Name), false
+		case c.d.closed(i, c.d.nodes[i]):
+			return why.New(why.Refused, "node %s, which was to receive pods, is no longer healthy", f.Node.Name), false
 		}
 		if held := c.d.held(c.d.nodes[i].Pool); held != "" && m.Reason == Underutilized {
 			return why.New(why.Moving, "pool %s of node %s, which was to receive pods, is not at rest: %s", c.d.nodes[i].Pool, f.Node.Name, held), false

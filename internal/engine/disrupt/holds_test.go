@@ -77,6 +77,7 @@ func TestD50_HoldsLooksAtTheStateOfTheMoment(t *testing.T) {
 			n.Deleting = true
 			in.World.Nodes[1] = n
 		}, "pool general is not at rest"},
+		{"N6 the target has become unhealthy", 2, func(in *Input) { in.Nodes[1].Illness = &Illness{What: "Ready is False", Due: noon.Add(time.Hour)} }, "node n2, which was to receive pods, is no longer healthy"},
 		{"a pod has gone", 2, func(in *Input) { in.World.Nodes[1] = withPods(in.World.Nodes[1], nil) }, ""},
 		{"a replacement holds", 4, func(*Input) {}, ""},
 		{"the replacement is out of stock", 4, func(in *Input) {

@@ -36,7 +36,7 @@ func (d *decider) sub(all []*world.Node, at []int32, opt subOptions) *sub {
 	for k, i := range at {
 		snap.Nodes[k] = all[i]
 		s.place[i] = int32(k)
-		s.shut = append(s.shut, closed(all[i]))
+		s.shut = append(s.shut, d.closed(i, all[i]))
 	}
 	if opt.bound {
 		for _, n := range d.crowd.without(all, at) {
@@ -52,9 +52,11 @@ func (d *decider) sub(all []*world.Node, at []int32, opt subOptions) *sub {
 	return s
 }
 
-// closed says whether a node is no place for pods that are moved: it is leaving, or nobody knows yet whether it will come up
-// (D26).
-func closed(n *world.Node) bool { return n.Deleting || n.InFlight || !n.Initialized }
+// closed says whether a node is no place for pods that are moved: it is leaving, nobody knows yet whether it will come up, or it is
+// unhealthy, so that it is repaired soon (D26, N6). The node as it is now is n.
+func (d *decider) closed(node int32, n *world.Node) bool {
+	return n.Deleting || n.InFlight || !n.Initialized || d.ill(node)
+}
 
 // bound says whether any pod of the nodes has rules for others, or others for it.
 func (d *decider) bound(all []*world.Node, nodes []int32) bool {

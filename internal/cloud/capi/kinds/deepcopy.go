@@ -37,6 +37,7 @@ func (s *Scalable) DeepCopyInto(out *Scalable) {
 		out.Spec.Replicas = &n
 	}
 	s.Spec.Selector.DeepCopyInto(&out.Spec.Selector)
+	out.Status.Told = s.Status.clone()
 	if s.Spec.Template.Metadata.Labels != nil {
 		out.Spec.Template.Metadata.Labels = map[string]string{}
 		for k, v := range s.Spec.Template.Metadata.Labels {
@@ -83,8 +84,7 @@ func (m *Machine) DeepCopyInto(out *Machine) {
 	*out = *m
 	m.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
 	out.Spec.Taints = slices.Clone(m.Spec.Taints)
-	out.Status.Conditions = slices.Clone(m.Status.Conditions)
-	out.Status.V1Beta2.Conditions = slices.Clone(m.Status.V1Beta2.Conditions)
+	out.Status.Told = m.Status.clone()
 }
 
 // DeepCopyObject copies m.

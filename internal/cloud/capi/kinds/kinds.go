@@ -6,6 +6,8 @@
 package kinds
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -35,11 +37,12 @@ const (
 // Phases of a Machine that matter.
 const PhaseFailed = "Failed"
 
-// Conditions of a Machine that matter.
+// Conditions that matter: of a Machine, and of a MachineDeployment.
 const (
 	ConditionUpToDate            = "UpToDate"
 	ConditionInfrastructureReady = "InfrastructureReady"
 	ReasonNotUpToDate            = "NotUpToDate"
+	ConditionPaused              = "Paused"
 )
 
 // AddToScheme returns a function that registers the kinds under a version.
@@ -100,6 +103,7 @@ type TemplateMeta struct {
 type ScalableStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	Replicas           int32 `json:"replicas,omitempty"`
+	Told
 }
 
 // MachineDeployment is a scalable resource with rollouts.
@@ -159,9 +163,8 @@ func (r Reference) GroupKind() schema.GroupKind {
 
 // MachineStatus is what a Machine is.
 type MachineStatus struct {
-	Phase         string      `json:"phase,omitempty"`
-	FailureDomain string      `json:"failureDomain,omitempty"`
-	Conditions    []Condition `json:"conditions,omitempty"`
+	Phase         string `json:"phase,omitempty"`
+	FailureDomain string `json:"failureDomain,omitempty"`
 	NodeRef       struct {
 		Name string `json:"name,omitempty"`
 	} `json:"nodeRef,omitempty"`
@@ -170,16 +173,29 @@ type MachineStatus struct {
 	Deprecated struct {
 		V1Beta1 Failure `json:"v1beta1,omitempty"`
 	} `json:"deprecated,omitempty"`
-	// V1Beta2 has, in objects of v1beta1, the conditions of v1beta2.
-	V1Beta2 struct {
-		Conditions []Condition `json:"conditions,omitempty"`
-	} `json:"v1beta2,omitempty"`
+	Told
 }
 
 // Failure is why a Machine cannot become a node.
 type Failure struct {
 	FailureReason  string `json:"failureReason,omitempty"`
 	FailureMessage string `json:"failureMessage,omitempty"`
+}
+
+// Told is what Cluster API says of an object.
+type Told struct {
+	Conditions []Condition `json:"conditions,omitempty"`
+	// V1Beta2 has, in objects of v1beta1, the conditions of v1beta2.
+	V1Beta2 struct {
+		Conditions []Condition `json:"conditions,omitempty"`
+	} `json:"v1beta2,omitempty"`
+}
+
+// clone is a copy that shares nothing.
+func (t *Told) clone() Told {
+	out := *t
+	out.Conditions, out.V1Beta2.Conditions = slices.Clone(t.Conditions), slices.Clone(t.V1Beta2.Conditions)
+	return out
 }
 
 // Condition is a condition, of either version.
@@ -191,8 +207,8 @@ type Condition struct {
 }
 
 // Condition is the condition of a type, or an empty one.
-func (s *MachineStatus) Condition(kind string) Condition {
-	for _, list := range [][]Condition{s.V1Beta2.Conditions, s.Conditions} {
+func (t *Told) Condition(kind string) Condition {
+	for _, list := range [][]Condition{t.V1Beta2.Conditions, t.Conditions} {
 		for _, c := range list {
 			if c.Type == kind {
 				return c
