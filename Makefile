@@ -229,11 +229,12 @@ sim: ## the controller in simulated clusters: crash points, launches, seeds, mut
 		play go test -count 1 -run XXX -bench Hour -benchtime 1x ./internal/sim; \
 		$(sim_table)
 
-simlong: build ## days and whole workloads in simulated time, and the program itself under failures; takes many hours
+simlong: build capi ## days and whole workloads in simulated time, and the program itself under failures; takes many hours
 	@$(sim_play); \
 		play go test -count 1 -v -timeout 600m -run 'TestWorkloads|T26' ./internal/sim -workload-plays $(SIM_WORKLOADS) -days $(SIM_DAYS); \
 		play go test -count 1 -v -timeout 600m -run 'T26' ./internal/sim -days $(SIM_DAYS) -spot; \
 		play go test -count 1 -v -timeout 600m ./test/robust -long -share $(SIM_REAL); \
+		play go test -count 1 -v -timeout 60m -run 'T1_' ./test/capi -kills 50; \
 		$(sim_table)
 
 image: ## the container image for amd64 and arm64, without a container engine: artifacts/image

@@ -3,6 +3,7 @@ package capi
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -159,17 +160,21 @@ func TestManagementClusterAway(t *testing.T) {
 	w.checkHistory()
 }
 
-// TestT1_KilledAtRandom kills the controller fifty times while load swings and claims are deleted: no Machine is made twice or left over.
+// killed is how often TestT1_KilledAtRandom kills the controller: fifteen times take two minutes of two cores, make simlong has fifty.
+var killed = flag.Int("kills", 15, "how often TestT1_KilledAtRandom kills the controller")
+
+// TestT1_KilledAtRandom kills the controller while load swings and claims are deleted: no Machine is made twice or left over.
 // Every second time it is let come as far as a new claim, however slow the computer is: a controller that is killed before it does anything
 // proves nothing.
 func TestT1_KilledAtRandom(t *testing.T) {
 	t.Parallel()
 	const (
-		kills, low, high, last = 50, 8, 40, 16
-		seed                   = 11
-		// leastClaims is how many claims must have come for the kills to mean anything.
-		leastClaims = kills / 5
+		low, high, last = 8, 40, 16
+		seed            = 11
 	)
+	kills := *killed
+	// leastClaims is how many claims must have come for the kills to mean anything.
+	leastClaims := kills / 5
 	w := newWorld(t, "0s", false)
 	random := rand.New(rand.NewPCG(seed, 0))
 	for i := range kills {
@@ -196,6 +201,7 @@ func TestT1_KilledAtRandom(t *testing.T) {
 	if came := w.seen(); came < leastClaims {
 		t.Errorf("only %d claims came while the controller was killed %d times: it did too little for this to show anything", came, kills)
 	}
+	t.Logf("| T1 SIGKILLs with Cluster API | %d | %d claims, %d Machines |", kills, w.seen(), w.made())
 }
 
 // actsWithin is how long a new claim is waited for before the controller is killed without one.
@@ -206,6 +212,13 @@ func (w *world) seen() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.claims)
+}
+
+// made is how many Machines there ever were.
+func (w *world) made() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.machines)
 }
 
 // deleteClaim takes away one of the claims, as a user or a budget would.
