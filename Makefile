@@ -28,7 +28,7 @@ endif
 
 # The compiler and the linters let more garbage gather than Go would: a quarter less time for some hundred MB. Tests do not: the program
 # that they play knows GOGC, so GOTEST takes it away again.
-build karpenter controller kube capi helm test lint vet static unit race compat: export GOGC ?= 400
+build karpenter controller kube capi helm test lint vet page static unit race compat: export GOGC ?= 400
 GOTEST := go test -exec 'env -u GOGC'
 
 # Tools are pinned in a module file of their own, so that the product's go.mod does not know them.
@@ -45,7 +45,7 @@ kube_ldflags = -s -w $(foreach package,k8s.io/component-base/version k8s.io/clie
 counted = 2>&1 | awk -v total=$$(go list -deps . | wc -l) '/^[a-zA-Z0-9._~\/-]+$$/ {n++; if (n % 100 == 0) {printf "  %d of at most %d packages\n", n, total; fflush()}; next} {print}'
 
 .DEFAULT_GOAL := help
-.PHONY: help build karpenter controller kube capi helm test fetch lint vet static tools unit race race-core compat generate bench live sim simlong image release local clean
+.PHONY: help build karpenter controller kube capi helm test fetch lint vet page static tools unit race race-core compat generate bench live sim simlong image release local clean
 
 help: ## what there is to make
 	@echo "Karpenter launches nodes for pods that are unschedulable and removes nodes that are no longer needed."
@@ -103,15 +103,15 @@ bin/helm3: tools/helm3/go.mod tools/helm3/go.sum
 		go build -ldflags "-s -w -X helm.sh/helm/v3/internal/version.version=v$(OLDEST_HELM_VERSION) -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=$$kube -X helm.sh/helm/v3/pkg/lint/rules.k8sVersionMinor=$$kube" -o ../../bin/helm3 helm.sh/helm/v3/cmd/helm
 	@touch bin/helm3
 
-test: fetch vet ## everything: linters, then every test, on a real control plane; says how many ran
-	@$(MAKE) -s static & linting=$$!; $(MAKE) -s kube capi helm tools && wait $$linting || { kill $$linting 2>/dev/null || true; exit 1; }
+test: fetch vet ## everything but staticcheck: linters, then every test, on a real control plane; says how many ran
+	@$(MAKE) -s page tools & others=$$!; $(MAKE) -s kube capi helm && wait $$others || { kill $$others 2>/dev/null || true; exit 1; }
 	@$(MAKE) -s unit
 
 # What is built later is downloaded while linters compute. Where that fails, the build says so.
 fetch:
 	@for module in kube kube/capi tools/helm; do (cd $$module && go mod download); done >/dev/null 2>&1 &
 
-lint: vet static ## formatting, go vet, staticcheck; eslint and tsc for the dashboard
+lint: vet page static ## formatting, go vet, staticcheck; eslint and tsc for the dashboard
 
 vet:
 	@echo "checking the format (gofumpt)"
@@ -120,10 +120,12 @@ vet:
 	@echo "go vet"
 	@go vet ./...
 
-# It needs what vet has compiled, and computes on one core for some minutes.
-static: tools/javascript/node_modules/.package-lock.json
+# It reads all that we import once more, five minutes of a core, so it is not part of make test.
+static:
 	@echo "staticcheck"
 	@$(TOOL) honnef.co/go/tools/cmd/staticcheck ./...
+
+page: tools/javascript/node_modules/.package-lock.json
 	@echo "eslint"
 	@tools/javascript/node_modules/.bin/eslint --config tools/javascript/eslint.config.js tools/javascript/eslint.config.js internal/web/page
 	@echo "tsc"
@@ -235,6 +237,7 @@ simlong: build capi ## days and whole workloads in simulated time, and the progr
 		play go test -count 1 -v -timeout 600m -run 'T26' ./internal/sim -days $(SIM_DAYS) -spot; \
 		play go test -count 1 -v -timeout 600m ./test/robust -long -share $(SIM_REAL); \
 		play go test -count 1 -v -timeout 60m -run 'T1_' ./test/capi -kills 50; \
+		play go -C kube test -count 1 -v -timeout 60m ./oracle -cases 10000; \
 		$(sim_table)
 
 image: ## the container image for amd64 and arm64, without a container engine: artifacts/image

@@ -24,7 +24,7 @@ import (
 )
 
 var (
-	cases = flag.Int("cases", 10000, "how many generated clusters are planned and judged")
+	cases = flag.Int("cases", 3000, "how many generated clusters are planned and judged; make simlong plays 10,000")
 	from  = flag.Uint64("from", 0, "the seed of the first of them")
 	only  = flag.Int64("seed", -1, "judge the cluster of this seed alone, and print it")
 )
