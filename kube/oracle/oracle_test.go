@@ -58,7 +58,7 @@ func TestPlansHoldAgainstTheScheduler(t *testing.T) {
 	}
 	close(seeds)
 	wait.Wait()
-	t.Logf("%d answers judged, %d wrong", judged.Load(), failed.Load())
+	t.Logf("| The engine against kube-scheduler's filters, answers | %d | %d |", judged.Load(), failed.Load())
 	if judged.Load() == 0 {
 		t.Error("nothing was judged")
 	}

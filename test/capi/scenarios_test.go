@@ -160,8 +160,7 @@ func TestManagementClusterAway(t *testing.T) {
 	w.checkHistory()
 }
 
-// killed is how often TestT1_KilledAtRandom kills the controller: fifteen times take two minutes of two cores, make simlong has fifty.
-var killed = flag.Int("kills", 15, "how often TestT1_KilledAtRandom kills the controller")
+var killed = flag.Int("kills", 15, "how often TestT1_KilledAtRandom kills the controller; make simlong does it 50 times")
 
 // TestT1_KilledAtRandom kills the controller while load swings and claims are deleted: no Machine is made twice or left over.
 // Every second time it is let come as far as a new claim, however slow the computer is: a controller that is killed before it does anything
