@@ -158,18 +158,21 @@ func (s *simulating) play(ctx context.Context, plan *sim.Plan, history, out io.W
 		s.count(&before, w)
 	}
 	s.worlds++
-	broken, is := errors.AsType[*sim.Breach](err)
-	if !is {
-		return err
-	}
-	s.broken++
-	s.progress(out, true)
-	fmt.Fprintf(out, "Seed %d breaks %s\n\nThe last %d lines of its history:\n%s\n\nLooking for a shorter plan ...\n", plan.Seed, broken, len(w.Last()), strings.Join(w.Last(), "\n"))
-	short := sim.Shrink(plan, broken.Rule, s.shrink)
 	again := fmt.Sprintf("karpenter sim --seed %d", plan.Seed)
 	if s.plan != "" {
 		again = "karpenter sim --plan " + s.plan
 	}
+	broken, is := errors.AsType[*sim.Breach](err)
+	if !is {
+		if err == nil || errors.Is(err, errOver) || errors.Is(err, context.Canceled) {
+			return err
+		}
+		return fmt.Errorf("%w (to play it again: %s)", err, again)
+	}
+	s.broken++
+	s.progress(out, true)
+	fmt.Fprintf(out, "Seed %d breaks %s\n\nThe last %d lines of its history:\n%s\n\nLooking for a shorter plan ...\n", plan.Seed, broken, len(w.Last()), strings.Join(w.Last(), "\n"))
+	short := sim.Shrink(plan, broken.Rule, s.shrink, func(*sim.World) error { return ctx.Err() })
 	fmt.Fprintf(out, "The shortest plan that was found, of %d steps instead of %d:\n\n%s\nTo play the whole again: %s\nTo play the short one: save it and use karpenter sim --plan FILE\n", len(short.Steps), len(plan.Steps), short, again)
 	return fmt.Errorf("seed %d breaks %s", plan.Seed, broken.Rule)
 }

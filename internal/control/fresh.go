@@ -87,6 +87,16 @@ func (f *fresh) Patch(ctx context.Context, obj client.Object, patch client.Patch
 	return f.wrote(ctx, obj, f.Client.Patch(ctx, obj, patch, opts...))
 }
 
+// Delete implements client.Client. What has finalizers stays for a while; it is seen as being deleted from then on, also if the answer
+// got lost.
+func (f *fresh) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
+	err := f.Client.Delete(ctx, obj, opts...)
+	if len(obj.GetFinalizers()) > 0 && !apierrors.IsNotFound(err) {
+		f.readAgain(ctx, obj)
+	}
+	return err
+}
+
 // Status implements client.Client.
 func (f *fresh) Status() client.SubResourceWriter { return &freshStatus{f.Client.Status(), f} }
 
@@ -111,12 +121,17 @@ func (f *fresh) wrote(ctx context.Context, obj client.Object, err error) error {
 	case err == nil:
 		f.remember(ctx, obj.DeepCopyObject().(client.Object))
 	case apierrors.IsConflict(err):
-		now := reflect.New(reflect.TypeOf(obj).Elem()).Interface().(client.Object)
-		if f.live.Get(ctx, client.ObjectKeyFromObject(obj), now) == nil {
-			f.remember(ctx, now)
-		}
+		f.readAgain(ctx, obj)
 	}
 	return err
+}
+
+// readAgain remembers what the API server has of an object.
+func (f *fresh) readAgain(ctx context.Context, obj client.Object) {
+	now := reflect.New(reflect.TypeOf(obj).Elem()).Interface().(client.Object)
+	if f.live.Get(ctx, client.ObjectKeyFromObject(obj), now) == nil {
+		f.remember(ctx, now)
+	}
 }
 
 // knows says whether anything of a kind is remembered.

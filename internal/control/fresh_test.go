@@ -2,12 +2,14 @@ package control_test
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -19,6 +21,7 @@ type lagging struct {
 	client.Client
 	cached *corev1.Node
 	server *corev1.Node
+	answer error // to a deletion
 }
 
 func (l *lagging) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
@@ -42,6 +45,13 @@ func (l *lagging) Patch(_ context.Context, obj client.Object, _ client.Patch, _ 
 	obj.SetResourceVersion(strconv.Itoa(version + 1))
 	l.server = obj.DeepCopyObject().(*corev1.Node)
 	return nil
+}
+
+func (l *lagging) Delete(context.Context, client.Object, ...client.DeleteOption) error {
+	version, _ := strconv.Atoi(l.server.ResourceVersion)
+	l.server = l.server.DeepCopy()
+	l.server.ResourceVersion, l.server.DeletionTimestamp = strconv.Itoa(version+1), &metav1.Time{Time: time.Unix(1, 0)}
+	return l.answer
 }
 
 // live reads from the server.
@@ -119,5 +129,27 @@ func TestFresh_ConflictIsReadFromTheServer(t *testing.T) {
 	l.cached = nil
 	if err := c.Get(t.Context(), client.ObjectKey{Name: "a"}, n); !apierrors.IsNotFound(err) {
 		t.Errorf("what is gone is gone: %v", err)
+	}
+}
+
+// Whoever has deleted an object that has finalizers does not do it again because the watch is late, or the answer got lost.
+func TestFresh_SeesItsOwnDeletions(t *testing.T) {
+	for name, answer := range map[string]error{"answered": nil, "without an answer": apierrors.NewTimeoutError("lost", 1)} {
+		t.Run(name, func(t *testing.T) {
+			node := freshNode("1", "old")
+			node.Finalizers = []string{"karpenter.sh/termination"}
+			l := &lagging{cached: node, server: node, answer: answer}
+			c := control.NewFresh(l, live{l}, func() time.Time { return time.Unix(0, 0) })
+			if err := c.Delete(t.Context(), node.DeepCopy()); !errors.Is(err, answer) {
+				t.Fatal(err)
+			}
+			var got corev1.Node
+			if err := c.Get(t.Context(), client.ObjectKey{Name: "a"}, &got); err != nil {
+				t.Fatal(err)
+			}
+			if got.DeletionTimestamp.IsZero() {
+				t.Error("a node that was deleted is seen as it was before")
+			}
+		})
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -20,8 +19,6 @@ import (
 	karpv1 "karpenter/api/karpenter/v1"
 )
 
-var discard = logr.Discard()
-
 // app is a workload: so many pods alike, made anew when one goes.
 type app struct {
 	name     string
@@ -29,8 +26,12 @@ type app struct {
 	cpu, mem string
 	// pdb is how many of its pods may be unavailable, below zero for any; protected is how many have the annotation that keeps them.
 	pdb, protected int
-	made           int
-	uid            types.UID
+	// spread is the topology key that its pods must be spread over, softSpread one that they should be, apart one of whose domains each has
+	// at most one of them, and prefers the zone that they should be in.
+	spread, softSpread, apart, prefers string
+
+	made int
+	uid  types.UID
 }
 
 // addApp adds a workload.
@@ -126,6 +127,28 @@ func (a *app) pod(protect int) *corev1.Pod {
 			Name: "main", Image: "main", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(a.cpu), corev1.ResourceMemory: resource.MustParse(a.mem)}},
 		}}},
 	}
+	spread := func(key string, otherwise corev1.UnsatisfiableConstraintAction) {
+		if key != "" {
+			pod.Spec.TopologySpreadConstraints = append(pod.Spec.TopologySpreadConstraints, corev1.TopologySpreadConstraint{
+				MaxSkew: 1, TopologyKey: key, WhenUnsatisfiable: otherwise, LabelSelector: &metav1.LabelSelector{MatchLabels: pod.Labels},
+			})
+		}
+	}
+	spread(a.spread, corev1.DoNotSchedule)
+	spread(a.softSpread, corev1.ScheduleAnyway)
+	affinity := &corev1.Affinity{}
+	if a.apart != "" {
+		affinity.PodAntiAffinity = &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
+			{TopologyKey: a.apart, LabelSelector: &metav1.LabelSelector{MatchLabels: pod.Labels}},
+		}}
+		pod.Spec.Affinity = affinity
+	}
+	if a.prefers != "" {
+		affinity.NodeAffinity = &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{
+			Weight: 1, Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{a.prefers}}}},
+		}}}
+		pod.Spec.Affinity = affinity
+	}
 	if protect > 0 {
 		pod.Annotations = map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"}
 	}
@@ -140,6 +163,7 @@ type poolSpec struct {
 	after, grace time.Duration
 	expire       time.Duration // 0 for never
 	capacity     string
+	minValues    int // of instance families
 	replicas     *int64
 }
 
@@ -183,6 +207,9 @@ func (w *World) addPool(spec poolSpec) error {
 	}
 	if spec.capacity != "" {
 		pool.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{{Key: karpv1.CapacityTypeLabelKey, Operator: corev1.NodeSelectorOpIn, Values: []string{spec.capacity}}}
+	}
+	if spec.minValues > 0 {
+		pool.Spec.Template.Spec.Requirements = append(pool.Spec.Template.Spec.Requirements, karpv1.NodeSelectorRequirementWithMinValues{Key: awsv1.LabelInstanceFamily, Operator: corev1.NodeSelectorOpExists, MinValues: &spec.minValues})
 	}
 	if spec.expire > 0 {
 		pool.Spec.Template.Spec.ExpireAfter = karpv1.NewNillableDuration(spec.expire)

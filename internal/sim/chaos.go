@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 )
 
@@ -44,6 +45,11 @@ var worst = []string{
 	"when after create/NodeClaim delete nodeclaim", "when before create/Pod/eviction taint",
 }
 
+// placements are the rules that a workload can have for where its pods run.
+var placements = []string{
+	"", "", "", "", " spread=zone", " spread=host", " anti-affinity=host", " spread=zone anti-affinity=host", " soft-spread=zone", " soft-spread=host", " prefer=us-west-2b",
+}
+
 // Lengths of a drawn plan: how long things go wrong, and how long they do not, so that it can be seen whether all comes right.
 const (
 	chaosLength = 12 * time.Minute
@@ -58,11 +64,21 @@ func Draw(seed uint64) *Plan {
 	r := rand.New(rand.NewPCG(seed, 3))
 	pick := func(of ...string) string { return of[r.IntN(len(of))] }
 	p := &Plan{Seed: seed}
-	pool := "pool default" + pick("", " cpu=48", " cpu=64 nodes=12", " nodes=10") + pick("", " budget=1", " budget=2") + pick("", " after=30s", " after=2m") + pick("", "", " grace=5m") + pick("", " capacity=spot", " capacity=on-demand")
+	q := rand.New(rand.NewPCG(seed, 9))
+	rule := func() string { return placements[q.IntN(len(placements))] }
+	small, large := rule(), rule()
+	limits := pick("", " cpu=48", " cpu=64 nodes=12", " nodes=10")
+	if limits != "" && (strings.Contains(small, "=host") || strings.Contains(large, "=host")) {
+		limits = " cpu=100 nodes=20" // of 13 and 4 pods, each may need a node of its own
+	}
+	if q.IntN(4) == 0 {
+		limits += " min-values=2"
+	}
+	pool := "pool default" + limits + pick("", " budget=1", " budget=2") + pick("", " after=30s", " after=2m") + pick("", "", " grace=5m") + pick("", " capacity=spot", " capacity=on-demand")
 	p.add(0, "%s", pool)
 	sizes := map[string]int{"small": 4 + r.IntN(10), "large": 1 + r.IntN(4)}
-	p.add(0, "app small %d 500m 1Gi%s%s", sizes["small"], pick("", " pdb=1", " pdb=3"), pick("", "", " protected=1"))
-	p.add(0, "app large %d 3 8Gi%s", sizes["large"], pick("", " pdb=1"))
+	p.add(0, "app small %d 500m 1Gi%s%s%s", sizes["small"], pick("", " pdb=1", " pdb=3"), pick("", "", " protected=1"), small)
+	p.add(0, "app large %d 3 8Gi%s%s", sizes["large"], pick("", " pdb=1"), large)
 	for _, extra := range []string{"foreign", "poison"} {
 		if r.IntN(3) == 0 {
 			p.add(0, "%s", extra)

@@ -11,12 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	resourcehelper "k8s.io/component-helpers/resource"
-	corehelper "k8s.io/component-helpers/scheduling/corev1"
-	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"karpenter/internal/cloud/simaws"
+	"karpenter/internal/sim/filters"
 	"karpenter/internal/wait"
 )
 
@@ -29,6 +27,8 @@ const (
 	// lookAnyway is how often they look although nothing has changed, and lostAfter how long a pod's node is gone before the pod is.
 	lookAnyway = 20 * time.Second
 	lostAfter  = 40 * time.Second
+	// slowestEnd is how long pods take to end at most, if they may.
+	slowestEnd = 20 * time.Second
 )
 
 // join has the kubelet of an instance register its node, which is ready a little later.
@@ -176,12 +176,20 @@ func (w *World) schedule() error {
 	var nodes []*corev1.Node
 	w.server.Each(&corev1.Node{}, func(o client.Object) { nodes = append(nodes, o.(*corev1.Node)) })
 	nowhere := map[string]bool{} // workloads whose pods, which are alike, have no node that can take one: binding others makes no room
+	var others []*corev1.Pod
 	for _, pod := range pending {
 		var can []string
 		asks := w.pods.needs[pod.UID]
 		app := pod.Labels["app"]
+		allowed := func(*corev1.Node) bool { return true }
+		if w.pods.choosy > 0 {
+			if others == nil {
+				others = w.withNodes()
+			}
+			allowed = filters.Neighbours(pod, nodes, others)
+		}
 		for _, node := range nodes {
-			if !nowhere[app] && fits(pod, asks, node, w.pods.used[node.Name]) {
+			if !nowhere[app] && filters.Fits(pod, asks, node, w.pods.used[node.Name]) && allowed(node) {
 				can = append(can, node.Name)
 			}
 		}
@@ -197,14 +205,23 @@ func (w *World) schedule() error {
 		if err := w.scheduler.SubResource("binding").Create(ctx, pod.DeepCopy(), binding); err != nil {
 			return client.IgnoreNotFound(err)
 		}
+		if others != nil {
+			pod = pod.DeepCopy()
+			pod.Spec.NodeName = node
+			others = append(others, pod)
+		}
 	}
 	return nil
 }
 
-// needsOf is what a pod takes of a node.
-func needsOf(pod *corev1.Pod) corev1.ResourceList {
-	out := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
-	out[corev1.ResourcePods] = *resource.NewQuantity(1, resource.DecimalSI)
+// withNodes are the pods that have a node and have not ended.
+func (w *World) withNodes() []*corev1.Pod {
+	out := []*corev1.Pod{}
+	w.server.Each(&corev1.Pod{}, func(o client.Object) {
+		if pod := o.(*corev1.Pod); pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+			out = append(out, pod)
+		}
+	})
 	return out
 }
 
@@ -216,14 +233,17 @@ type tally struct {
 	needs map[types.UID]corev1.ResourceList
 	used  map[string]corev1.ResourceList
 	on    map[string]int
-	// stay is how many pods of a workload are not being deleted.
-	stay map[string]int
+	// ends is when those that are being deleted end.
+	ends map[types.UID]time.Time
+	// stay is how many pods of a workload are not being deleted, and choosy how many pods have rules about others.
+	stay   map[string]int
+	choosy int
 }
 
 func newTally() tally {
 	return tally{
 		waiting: map[types.NamespacedName]*corev1.Pod{}, todo: map[types.NamespacedName]*corev1.Pod{},
-		needs: map[types.UID]corev1.ResourceList{}, used: map[string]corev1.ResourceList{}, on: map[string]int{}, stay: map[string]int{},
+		needs: map[types.UID]corev1.ResourceList{}, ends: map[types.UID]time.Time{}, used: map[string]corev1.ResourceList{}, on: map[string]int{}, stay: map[string]int{},
 	}
 }
 
@@ -238,13 +258,14 @@ func (t *tally) note(old, now client.Object) {
 		t.count(was, -1)
 		if is == nil || is.UID != was.UID {
 			delete(t.needs, was.UID)
+			delete(t.ends, was.UID)
 		}
 	}
 	if is == nil {
 		return
 	}
 	if t.needs[is.UID] == nil {
-		t.needs[is.UID] = needsOf(is)
+		t.needs[is.UID] = filters.Needs(is)
 	}
 	switch key := client.ObjectKeyFromObject(is); {
 	case is.Spec.NodeName == "" && is.DeletionTimestamp == nil:
@@ -257,6 +278,9 @@ func (t *tally) note(old, now client.Object) {
 
 // count adds a pod, or takes it away.
 func (t *tally) count(pod *corev1.Pod, n int) {
+	if filters.Choosy(pod) {
+		t.choosy += n
+	}
 	if pod.DeletionTimestamp == nil {
 		t.stay[pod.Labels["app"]] += n
 	}
@@ -291,36 +315,6 @@ func inOrderOfLists(pods map[types.NamespacedName]*corev1.Pod) []*corev1.Pod {
 	return out
 }
 
-// fits says whether kube-scheduler would accept a node for a pod, as far as its resources, taints and required node affinity go.
-func fits(pod *corev1.Pod, asks corev1.ResourceList, node *corev1.Node, used corev1.ResourceList) bool {
-	if node.Spec.Unschedulable || node.DeletionTimestamp != nil {
-		return false
-	}
-	for name, q := range asks {
-		left := node.Status.Allocatable[name]
-		left.Sub(used[name])
-		if left.Cmp(q) < 0 {
-			return false
-		}
-	}
-	for i := range node.Status.Conditions {
-		if c := node.Status.Conditions[i]; c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
-			return false
-		}
-	}
-	if _, untolerated := corehelper.FindMatchingUntoleratedTaint(discard, node.Spec.Taints, pod.Spec.Tolerations, func(t *corev1.Taint) bool {
-		return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
-	}, false); untolerated {
-		return false
-	}
-	if pod.Spec.NodeSelector == nil && pod.Spec.Affinity == nil {
-		// any node will do
-	} else if ok, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node); err != nil || !ok {
-		return false
-	}
-	return true
-}
-
 // refuse says on a pod that no node can take it.
 func (w *World) refuse(ctx context.Context, pod *corev1.Pod) error {
 	for _, c := range pod.Status.Conditions {
@@ -335,6 +329,20 @@ func (w *World) refuse(ctx context.Context, pod *corev1.Pod) error {
 	return client.IgnoreNotFound(w.scheduler.Status().Update(ctx, pod))
 }
 
+// stopsNow says whether a pod that is being deleted has ended. Each takes as long as is drawn for it, and no longer than it may.
+func (w *World) stopsNow(pod *corev1.Pod) bool {
+	ends, known := w.pods.ends[pod.UID]
+	if !known {
+		ends = w.loop.now
+		if left := pod.DeletionTimestamp.Sub(w.loop.now); left > 0 {
+			ends = ends.Add(min(left, time.Duration(w.draw.Int64N(int64(slowestEnd)))))
+		}
+		w.pods.ends[pod.UID] = ends
+		w.loop.call(ends, func() { w.wanted++ }) // has the kubelets look again
+	}
+	return !w.loop.now.Before(ends)
+}
+
 // runPods does what kubelets do: pods that are bound run, and those that are deleted end.
 func (w *World) runPods() error {
 	ctx := context.Background()
@@ -344,7 +352,10 @@ func (w *World) runPods() error {
 		}
 		pod := stored.DeepCopy()
 		if pod.DeletionTimestamp != nil {
-			zero := int64(0) // it heeds the first signal
+			if !w.stopsNow(pod) {
+				continue
+			}
+			zero := int64(0)
 			if err := w.kubelet.Delete(ctx, pod, &client.DeleteOptions{GracePeriodSeconds: &zero}); client.IgnoreNotFound(err) != nil {
 				return err
 			}

@@ -11,5 +11,6 @@
 // Several processes can run, of which one leads. client-go's elector cannot be one of them: it waits by real time, without a clock that could be
 // given to it. The world elects by the same times instead, and each process has the controller's own fence before what it does.
 //
-// Simpler than the world so far: the scheduler knows resources, taints and required node affinity only, and neither AWS nor the API server fails by itself.
+// Simpler than the world: the scheduler knows resources, taints, required node affinity, and hard topology spread and required anti-affinity
+// among pods (Takes); it draws one of the nodes that these allow, and heeds no preferences.
 package sim

@@ -172,7 +172,9 @@ func (w *World) bind() error {
 	var names []string
 	w.server.Each(&corev1.Node{}, func(o client.Object) {
 		node := o.(*corev1.Node)
-		open := node.DeletionTimestamp == nil && !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == karpv1.DisruptedTaintKey })
+		open := node.DeletionTimestamp == nil && !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+			return t.Key == karpv1.DisruptedTaintKey || t.Key == karpv1.UnregisteredTaintKey
+		})
 		if ourNode(node) && (open || slices.Contains(w.here.nodes, node.Name)) {
 			names = append(names, o.GetName())
 		}

@@ -295,6 +295,12 @@ func (w *rules) ended(in simaws.Glimpse) {
 	w.podsOn(node.Name, func(pod *corev1.Pod) {
 		w.breached("S7", "instance %s was ended under pod %s, which was never asked to leave", in.ID, pod.Name)
 	})
+	w.server.Each(&corev1.Pod{}, func(o client.Object) {
+		pod := o.(*corev1.Pod)
+		if pod.Spec.NodeName == node.Name && pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp != nil && w.now().Before(pod.DeletionTimestamp.Time) {
+			w.breached("S7", "instance %s was ended under pod %s, which has until %s to end", in.ID, pod.Name, pod.DeletionTimestamp.Format(time.TimeOnly))
+		}
+	})
 }
 
 // orphanEnded holds the end of an instance without a claim against S7 and S10.
@@ -377,6 +383,8 @@ const (
 	steady    = 5 * time.Minute
 	onceMore  = time.Hour
 	emptyMost = 20 * time.Minute
+	// taintedMost is for how long a node may stay tainted without a move after the last failure.
+	taintedMost = 10 * time.Minute
 )
 
 func (w *rules) settled() (found *Breach) {
@@ -401,6 +409,9 @@ func (w *rules) settled() (found *Breach) {
 		if node := w.nodeOf(instanceOf(c)); node != nil {
 			w.podsOn(node.Name, func(pod *corev1.Pod) { kept = kept || protected(pod) || w.pinned(pod) })
 		}
+		if grace := c.Spec.TerminationGracePeriod; grace != nil && c.DeletionTimestamp != nil && w.now().Sub(c.DeletionTimestamp.Time) > grace.Duration+10*time.Minute {
+			kept = slices.Contains(c.Finalizers, foreignKey) // no pod keeps it for longer
+		}
 		if c.DeletionTimestamp != nil && kept {
 			busy[c.Labels[karpv1.NodePoolLabelKey]] = true
 		}
@@ -422,18 +433,18 @@ func (w *rules) settled() (found *Breach) {
 			say("P103", "static NodePool %s has %d nodes and replicas is %d", p.Name, up[p.Name], *p.Spec.Replicas)
 		}
 	})
-	calm := w.calm()
+	calm, quiet := w.calm(), !w.calmed.IsZero() && w.now().Sub(w.calmed) >= taintedMost
 	w.server.Each(&corev1.Node{}, func(o client.Object) {
 		node := o.(*corev1.Node)
 		claim := claims[node.Spec.ProviderID]
-		if !calm || claim == nil || claim.DeletionTimestamp != nil || node.DeletionTimestamp != nil {
+		if !quiet || claim == nil || claim.DeletionTimestamp != nil || node.DeletionTimestamp != nil {
 			return
 		}
-		if slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == karpv1.DisruptedTaintKey }) {
+		if slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == karpv1.DisruptedTaintKey }) && (calm || claim.Annotations[karpv1.MoveAnnotationKey] == "" && !rebooted(claim)) {
 			say("L1", "node %s has the taint %s and nothing disrupts it", node.Name, karpv1.DisruptedTaintKey)
 		}
 		pool := claim.Labels[karpv1.NodePoolLabelKey]
-		if since := w.empty[node.Name]; w.rest && !static[pool] && !busy[pool] && !since.IsZero() && w.now().Sub(since) > emptyMost {
+		if since := w.empty[node.Name]; calm && w.rest && !static[pool] && !busy[pool] && !since.IsZero() && w.now().Sub(since) > emptyMost {
 			say("L1", "node %s has been empty for %v", node.Name, w.now().Sub(since))
 		}
 	})

@@ -29,6 +29,8 @@ type Step struct {
 	// Words are the verb and what it is about.
 	Words []string
 	do    func(*World) error
+	// from says where the line stands, if it was read: "file:3: ".
+	from string
 }
 
 // String is the line.
@@ -137,7 +139,7 @@ func ParsePlan(from io.Reader, name string) (*Plan, error) {
 			if at < p.End() {
 				return nil, bad(fmt.Errorf("%s is before %s of the line above; put lines in the order of time", at, p.End()))
 			}
-			s := Step{At: at, Words: words[1:]}
+			s := Step{At: at, Words: words[1:], from: fmt.Sprintf("%s:%d: ", name, n)}
 			if err := s.read(); err != nil {
 				return nil, bad(err)
 			}

@@ -71,7 +71,7 @@ func (x *player) play(p *Plan) (w *World, err error) {
 		}
 		w.note("%s", s)
 		if err := s.do(w); err != nil {
-			return w, err
+			return w, fmt.Errorf("%s%s: %w", s.from, s, err)
 		}
 		if w.fatal != nil {
 			return w, w.fatal
@@ -81,15 +81,18 @@ func (x *player) play(p *Plan) (w *World, err error) {
 }
 
 // Shrink looks for a shorter plan that breaches the same invariant, by leaving out what comes after the breach, then half of the steps, a
-// quarter of them and so on, for so many plays at most. It returns the shortest that it found.
-func Shrink(p *Plan, rule string, plays int) *Plan {
+// quarter of them and so on, for so many plays at most, or until look, if any, returns an error. It returns the shortest that it found.
+func Shrink(p *Plan, rule string, plays int, look func(*World) error) *Plan {
 	best := p
 	fails := func(c *Plan) bool {
 		if plays <= 0 {
 			return false
 		}
 		plays--
-		w, err := Play(c, nil, nil)
+		w, err := Play(c, nil, look)
+		if look != nil && w != nil && look(w) != nil {
+			plays = 0
+		}
 		b, ok := errors.AsType[*Breach](err)
 		if !ok || b.Rule != rule {
 			return false

@@ -1,12 +1,14 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"karpenter/internal/operator"
-	"karpenter/internal/sim/kube"
 )
 
 // lease says which process leads. Several processes keep to the times of the controller's own lease, and each has the controller's own
@@ -139,14 +141,13 @@ func (w *World) behind(r *replica) bool {
 	if w.loop.now.Before(r.paused) {
 		return false
 	}
-	if len(r.held) == 0 {
-		return r.cache.Behind()
-	}
-	return slices.ContainsFunc(r.cache.Pending(), func(k kube.KindPending) bool { return !w.stands(r, k.Kind.Kind) })
+	return r.cache.Behind(func(kind schema.GroupVersionKind) bool { return !w.stands(r, kind) })
 }
 
-// stands says whether a process's watch of a kind stands still.
-func (w *World) stands(r *replica, kind string) bool { return w.loop.now.Before(r.held[kind]) }
+// stands says whether nothing of a kind goes out to a process: something does already, its watch stands still, or it does itself.
+func (w *World) stands(r *replica, kind schema.GroupVersionKind) bool {
+	return r.coming[kind] || w.loop.now.Before(r.held[kind.Kind]) || w.loop.now.Before(r.paused)
+}
 
 func readReplicas(args []string) (func(*World) error, error) {
 	if len(args) != 1 {
@@ -156,7 +157,13 @@ func readReplicas(args []string) (func(*World) error, error) {
 	if err != nil || n == 0 {
 		return nil, fmt.Errorf("%q is no number of processes from 1 on", args[0])
 	}
-	return func(w *World) error { w.copies = n; return nil }, nil
+	return func(w *World) error {
+		if w.replicas > 0 {
+			return errors.New("the controller runs already; have several processes before the first time")
+		}
+		w.copies = n
+		return nil
+	}, nil
 }
 
 func readPause(args []string) (func(*World) error, error) {

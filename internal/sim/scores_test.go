@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"karpenter/internal/sim/filters"
 	"karpenter/test/workloads"
 )
 
@@ -75,7 +76,7 @@ func (s *scored) look() (pending []*corev1.Pod) {
 	s.server.Each(&corev1.Node{}, func(o client.Object) {
 		node := o.(*corev1.Node)
 		p := &place{node: node, zone: node.Labels[corev1.LabelTopologyZone], apps: map[string]int{}, ever: map[string]int{}, heldApps: map[string]int{}}
-		p.takes = fits(&corev1.Pod{}, nil, node, nil)
+		p.takes = filters.Fits(&corev1.Pod{}, nil, node, nil)
 		a := node.Status.Allocatable
 		p.alloc = demand{a.Cpu().MilliValue(), a.Memory().Value(), a.Pods().Value()}
 		s.places, s.at[node.Name] = append(s.places, p), p

@@ -92,7 +92,7 @@ func TestN6_N7_CrashPoints(t *testing.T) {
 			crashed.Add(int64(w.crashed))
 		}
 	})
-	if 10*crashed.Load() < int64(9*len(crashing)) {
+	if most := int64(max(1, len(crashing)/10)); int64(len(crashing))-crashed.Load() > most { // the last call may be answered when nothing goes wrong any more
 		t.Errorf("%d of %d crash points crashed", crashed.Load(), len(crashing))
 	}
 	t.Logf("| N6, N7: crash points of a reboot and a replacement | %d | %d |", crashed.Load(), broken.Load())

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	karpv1 "karpenter/api/karpenter/v1"
@@ -19,9 +20,9 @@ var verbs map[string]verb
 
 func init() {
 	verbs = map[string]verb{
-		"pool":     {"pool NAME [cpu=N] [nodes=N] [budget=N] [after=DURATION] [grace=DURATION] [expire=DURATION] [capacity=spot|on-demand]", "adds an EC2NodeClass and a NodePool", readPool},
+		"pool":     {"pool NAME [cpu=N] [nodes=N] [budget=N] [after=DURATION] [grace=DURATION] [expire=DURATION] [capacity=spot|on-demand] [min-values=N]", "adds an EC2NodeClass and a NodePool; min-values is that of instance families", readPool},
 		"expire":   {"expire NAME DURATION|never", "changes when nodes of a pool that come from now on expire", readExpire},
-		"app":      {"app NAME REPLICAS CPU MEMORY [pdb=N] [protected=N]", "adds a workload; pdb is how many of its pods may be unavailable, protected how many have karpenter.sh/do-not-disrupt", readApp},
+		"app":      {"app NAME REPLICAS CPU MEMORY [pdb=N] [protected=N] [spread=zone|host] [soft-spread=zone|host] [anti-affinity=zone|host] [prefer=ZONE]", "adds a workload; pdb is how many of its pods may be unavailable, protected how many have karpenter.sh/do-not-disrupt; spread and anti-affinity are among its own pods", readApp},
 		"repair":   {"repair", "has the controller repair unhealthy nodes, also by reboots; before the first time", func(args []string) (func(*World) error, error) { return doing(args, (*World).repair) }},
 		"scale":    {"scale NAME REPLICAS", "changes how many pods a workload has", readScale},
 		"fault":    {"fault KIND ACTION PERCENT% [code=CODE] [status=N] [delay=DURATION]", "has calls to AWS go wrong, as the AWS simulator's faults do", readFault},
@@ -113,7 +114,7 @@ func readPool(args []string) (func(*World) error, error) {
 	if err := several(args, 1); err != nil {
 		return nil, err
 	}
-	given, err := options(args[1:], "cpu", "nodes", "budget", "after", "grace", "expire", "capacity")
+	given, err := options(args[1:], "cpu", "nodes", "budget", "after", "grace", "expire", "capacity", "min-values")
 	if err != nil {
 		return nil, err
 	}
@@ -126,6 +127,8 @@ func readPool(args []string) (func(*World) error, error) {
 			spec.limits[key] = value
 		case "budget":
 			spec.budget, err = number(value)
+		case "min-values":
+			spec.minValues, err = number(value)
 		case "after":
 			spec.after, err = duration(value)
 		case "expire":
@@ -175,21 +178,41 @@ func readApp(args []string) (func(*World) error, error) {
 			return nil, fmt.Errorf("%q is no quantity such as 500m or 2Gi", q)
 		}
 	}
-	given, err := options(args[4:], "pdb", "protected")
+	given, err := options(args[4:], "pdb", "protected", "spread", "soft-spread", "anti-affinity", "prefer")
 	if err != nil {
 		return nil, err
 	}
-	if text := given["pdb"]; text != "" {
-		if a.pdb, err = number(text); err != nil {
-			return nil, fmt.Errorf("pdb: %w", err)
+	for _, key := range slices.Sorted(maps.Keys(given)) {
+		value := given[key]
+		switch key {
+		case "pdb":
+			a.pdb, err = number(value)
+		case "protected":
+			a.protected, err = number(value)
+		case "spread":
+			a.spread, err = topologyKey(value)
+		case "soft-spread":
+			a.softSpread, err = topologyKey(value)
+		case "anti-affinity":
+			a.apart, err = topologyKey(value)
+		case "prefer":
+			a.prefers = value
 		}
-	}
-	if text := given["protected"]; text != "" {
-		if a.protected, err = number(text); err != nil {
-			return nil, fmt.Errorf("protected: %w", err)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", key, err)
 		}
 	}
 	return func(w *World) error { return w.addApp(a) }, nil
+}
+
+func topologyKey(text string) (string, error) {
+	switch text {
+	case "zone":
+		return corev1.LabelTopologyZone, nil
+	case "host":
+		return corev1.LabelHostname, nil
+	}
+	return "", fmt.Errorf("%q is neither zone nor host", text)
 }
 
 func readScale(args []string) (func(*World) error, error) {
@@ -312,6 +335,9 @@ func readStock(args []string) (func(*World) error, error) {
 	n, err := number(args[3])
 	if err != nil {
 		return nil, err
+	}
+	if !slices.Contains([]string{karpv1.CapacityTypeSpot, karpv1.CapacityTypeOnDemand, "*"}, args[2]) {
+		return nil, fmt.Errorf("capacity type %q is not spot, on-demand or *", args[2])
 	}
 	rule := simaws.StockRule{Type: args[0], Zone: args[1], CapacityType: args[2], Count: n}
 	return func(w *World) error { return w.aws.SetStock(rule) }, nil

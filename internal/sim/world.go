@@ -127,6 +127,8 @@ type replica struct {
 	// paused is until when the process stands still, held until when its watches of kinds do.
 	paused time.Time
 	held   map[string]time.Time
+	// coming are the kinds of which something is on its way to the cache.
+	coming map[schema.GroupVersionKind]bool
 }
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -147,15 +149,16 @@ var scheme = sync.OnceValues(func() (*runtime.Scheme, error) { return operator.N
 func newWorld(seed uint64, history io.Writer, sold *catalog.Catalog) (*World, error) {
 	w := &World{types: sold, Seed: seed, draw: rand.New(rand.NewPCG(seed, 1)), history: history, api: map[string]float64{}, copies: 1, lost: map[types.UID]time.Time{}, sick: map[string]*patient{}, reboots: map[string][]time.Time{}, pods: newTally(), rules: newRules()}
 	w.loop = newLoop(epoch, w.draw)
-	w.log = slog.New(slog.DiscardHandler)
+	log := slog.DiscardHandler
 	if history != nil {
-		w.log = slog.New(slog.NewTextHandler(history, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		log = slog.NewTextHandler(history, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey {
 				return slog.Attr{} // which is not the world's
 			}
 			return a
-		}}))
+		}})
 	}
+	w.log = slog.New(panics{log, w})
 	var err error
 	if w.scheme, err = scheme(); err != nil {
 		return nil, fmt.Errorf("making a world: %w", err)
@@ -253,6 +256,9 @@ func (w *World) requested(op *kube.Op) error {
 		return errDead
 	}
 	if !op.Writes() {
+		if ours && !op.Done {
+			return w.refused()
+		}
 		return nil
 	}
 	if ours && !op.Done {
@@ -278,19 +284,32 @@ func (w *World) requested(op *kube.Op) error {
 
 // apiFault is what the API server answers instead, if it is drawn.
 func (w *World) apiFault(op *kube.Op) error {
-	hit := func(kind string) bool { return w.api[kind] > 0 && w.draw.Float64()*100 < w.api[kind] }
+	if !op.Done {
+		if err := w.refused(); err != nil {
+			return err
+		}
+	}
 	switch {
-	case !op.Done && hit("refuse"):
-		w.Faults++
-		return apierrors.NewServiceUnavailable("by order of a fault")
-	case !op.Done && hit("conflict"):
+	case !op.Done && w.hit("conflict"):
 		w.Faults++
 		return apierrors.NewConflict(schema.GroupResource{Group: op.Kind.Group, Resource: op.Kind.Kind}, op.Key.Name, errors.New("by order of a fault"))
-	case op.Done && op.Err == nil && hit("lose"):
+	case op.Done && op.Err == nil && w.hit("lose"):
 		w.Faults++
 		return apierrors.NewTimeoutError("by order of a fault", 1)
 	}
 	return nil
+}
+
+// hit draws whether a request goes wrong in a way.
+func (w *World) hit(kind string) bool { return w.api[kind] > 0 && w.draw.Float64()*100 < w.api[kind] }
+
+// refused is what the API server answers to any request instead, if it is drawn.
+func (w *World) refused() error {
+	if !w.hit("refuse") {
+		return nil
+	}
+	w.Faults++
+	return apierrors.NewServiceUnavailable("by order of a fault")
 }
 
 // errDead is what a process gets that is no more.
@@ -313,7 +332,7 @@ func (w *World) effect(r *replica, e *effect) bool {
 // startReplica starts a process of the controller, which does not lead yet.
 func (w *World) startReplica() error {
 	w.replicas++
-	r := &replica{name: fmt.Sprint(replicaPrefix, w.replicas), clock: simClock{w.loop, &queues{}}, held: map[string]time.Time{}}
+	r := &replica{name: fmt.Sprint(replicaPrefix, w.replicas), clock: simClock{w.loop, &queues{}}, held: map[string]time.Time{}, coming: map[schema.GroupVersionKind]bool{}}
 	if w.copies > 1 {
 		r.fence = operator.NewFence(r.clock.Now)
 	}
@@ -380,24 +399,28 @@ func (w *World) end() {
 	}
 }
 
-// deliver brings what has changed to a replica's caches, each kind as late as it is drawn.
+// deliver brings what has changed to a replica's caches, each kind as late as is drawn for it.
 func (w *World) deliver(r *replica) {
 	for !r.dead {
 		w.loop.await(wait.Forever, func() bool { return r.dead || w.behind(r) })
-		if r.dead {
-			return
-		}
-		w.loop.await(time.Duration(w.draw.Int64N(int64(w.lag))), func() bool { return r.dead })
 		for _, kind := range r.cache.Pending() {
 			if r.dead {
 				return
 			}
-			if w.stands(r, kind.Kind.Kind) {
+			if w.stands(r, kind.Kind) {
 				continue
 			}
-			for range max(1, kind.Events) {
-				r.cache.Deliver(kind.Kind)
-			}
+			r.coming[kind.Kind] = true
+			w.loop.start(func() {
+				w.loop.await(time.Duration(w.draw.Int64N(int64(w.lag))), func() bool { return r.dead })
+				r.coming[kind.Kind] = false
+				for range max(1, r.cache.Events(kind.Kind)) {
+					if r.dead || w.stands(r, kind.Kind) {
+						return
+					}
+					r.cache.Deliver(kind.Kind)
+				}
+			})
 		}
 	}
 }
@@ -451,3 +474,38 @@ type nobody struct{ record.EventRecorder }
 func (nobody) Event(runtime.Object, string, string, string) {}
 
 func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
+
+// panics hands a log on, and looks in it for panics: the controller survives those, so that nothing else would tell.
+type panics struct {
+	slog.Handler
+	w *World
+}
+
+// Enabled implements slog.Handler.
+func (h panics) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn || h.Handler.Enabled(ctx, level)
+}
+
+// Handle implements slog.Handler.
+func (h panics) Handle(ctx context.Context, r slog.Record) error {
+	said := r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		said += " " + a.Value.String()
+		return true
+	})
+	if strings.Contains(said, "panic") {
+		h.w.breached("S13", "%s", said)
+	}
+	if !h.Handler.Enabled(ctx, r.Level) {
+		return nil
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+// WithAttrs implements slog.Handler.
+func (h panics) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return panics{h.Handler.WithAttrs(attrs), h.w}
+}
+
+// WithGroup implements slog.Handler.
+func (h panics) WithGroup(name string) slog.Handler { return panics{h.Handler.WithGroup(name), h.w} }

@@ -88,9 +88,32 @@ func (w *rules) claimWritten(op *kube.Op) {
 		now != nil && !rebooted(old) && rebooted(now) {
 		w.moveBegun(now)
 	}
-	if op.Verb == "delete" && old.DeletionTimestamp == nil && old.Annotations[karpv1.MoveAnnotationKey] != "" {
-		w.moveEnds(old)
+	if op.Verb == "delete" && old.DeletionTimestamp == nil {
+		if old.Annotations[karpv1.MoveAnnotationKey] != "" {
+			w.moveEnds(old)
+		} else {
+			w.calledFor(old)
+		}
 	}
+}
+
+// calledFor holds the deletion of a claim that is no move's against S7: what works and runs pods is kept until its time is over.
+func (w *rules) calledFor(claim *karpv1.NodeClaim) {
+	id, runs := instanceOf(claim), false
+	w.each(func(in simaws.Glimpse) { runs = runs || in.ID == id && in.State == "running" })
+	expire := claim.Spec.ExpireAfter.Duration
+	expired := expire != nil && !w.now().Before(claim.CreationTimestamp.Add(*expire))
+	node := w.nodeOf(id)
+	if !runs || w.killed[id] || expired || w.repairs || node == nil || node.DeletionTimestamp != nil || !claim.StatusConditions().IsTrue(karpv1.ConditionInitialized) {
+		return
+	}
+	pool, _ := w.server.Look(&karpv1.NodePool{}, types.NamespacedName{Name: claim.Labels[karpv1.NodePoolLabelKey]}).(*karpv1.NodePool)
+	if pool == nil || pool.DeletionTimestamp != nil || pool.Spec.Replicas != nil || unwell(node, corev1.NodeReady) {
+		return
+	}
+	w.podsOn(node.Name, func(pod *corev1.Pod) {
+		w.breached("S7", "NodeClaim %s was deleted although its node is well and runs pod %s", claim.Name, pod.Name)
+	})
 }
 
 // moveBegun holds a move against the budget of its pool: S4.
@@ -134,8 +157,8 @@ func (w *rules) moveEnds(claim *karpv1.NodeClaim) {
 		w.repairEnds(claim, node)
 		return // which heeds neither the node nor its pods, within that time
 	}
-	if claim.Spec.TerminationGracePeriod != nil {
-		return
+	if claim.Spec.TerminationGracePeriod != nil && move["reason"] == "Drifted" {
+		return // pods that must not be disrupted end with that period
 	}
 	if node.Annotations[karpv1.DoNotDisruptAnnotationKey] == "true" || claim.Annotations[karpv1.DoNotDisruptAnnotationKey] == "true" {
 		w.breached("S5", "NodeClaim %s was disrupted although it has %s", claim.Name, karpv1.DoNotDisruptAnnotationKey)

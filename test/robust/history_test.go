@@ -509,7 +509,8 @@ type asked struct {
 
 // writes says whether the call changes instances.
 func (a *asked) writes() bool {
-	return bytes.HasPrefix(a.body, []byte("Action=CreateFleet&")) || bytes.HasPrefix(a.body, []byte("Action=TerminateInstances&"))
+	action, _, _ := bytes.Cut(bytes.TrimPrefix(a.body, []byte("Action=")), []byte("&"))
+	return slices.Contains([]string{"CreateFleet", "TerminateInstances", "RebootInstances", "CreateTags"}, string(action))
 }
 
 // lists says whether the call lists all instances.

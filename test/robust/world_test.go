@@ -145,6 +145,7 @@ func newWorld(t *testing.T, opts options) *world {
 			t.Error(err)
 		}
 		w.judged()
+		w.noPanics(dir)
 		if t.Failed() {
 			t.Logf("the end of the controller's log:\n%s", log)
 		}
@@ -160,6 +161,26 @@ func newWorld(t *testing.T, opts options) *world {
 		w.replicate(opts.replicas)
 	}
 	return w
+}
+
+// noPanics looks for panics in the logs of pods (S13): the controller survives them, so that nothing else would tell.
+func (w *world) noPanics(dir string) {
+	w.t.Helper()
+	logs, err := filepath.Glob(filepath.Join(dir, "pods", "*", "log*"))
+	if err != nil || len(logs) == 0 {
+		w.t.Errorf("there are no logs of pods to look for panics in: %v", err)
+	}
+	for _, log := range logs {
+		text, err := os.ReadFile(log)
+		if err != nil {
+			w.t.Error(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if strings.Contains(line, "panic") {
+				w.t.Errorf("S13: the controller has panicked: %s", line)
+			}
+		}
+	}
 }
 
 // between puts proxies before the API server and AWS.

@@ -69,14 +69,20 @@ func (c *Cache) Pending() (out []KindPending) {
 	return out
 }
 
-// Behind says whether there is a kind that the cache is behind on.
-func (c *Cache) Behind() bool {
+// Behind says whether there is a kind, of those that are asked for, that the cache is behind on.
+func (c *Cache) Behind(of func(schema.GroupVersionKind) bool) bool {
 	for _, i := range c.informers {
-		if i.behind() {
+		if i.behind() && of(i.k.gvk) {
 			return true
 		}
 	}
 	return false
+}
+
+// Events is how many events of a kind the cache has not seen.
+func (c *Cache) Events(gvk schema.GroupVersionKind) (n int) {
+	c.with(gvk, func(i *informer) bool { n = len(i.queue); return true })
+	return n
 }
 
 // Kinds are all that the cache watches, in a fixed order.

@@ -107,6 +107,11 @@ var Mutants = []Mutant{
 		small + "5m drift\n20m end\n",
 	},
 	{
+		"ending-pods-forgotten", "a pod that has been asked to leave counts as gone, so that it has no time to end",
+		[]Edit{{"internal/engine/life/drain.go", "		if step.Do != Skip {", `		if step.Do != Skip && (step.Do != Wait || !on.Mutant("ending-pods-forgotten")) {`}},
+		small + "5m drift\n20m end\n",
+	},
+	{
 		"drain-trusts-cache", "a node counts as drained because a late watch shows no pods (core#651)",
 		[]Edit{{"internal/control/drain/pods.go", "[]client.Reader{r.Client, r.Live}", `[]client.Reader{r.Client, on.Pick("drain-trusts-cache", r.Live, client.Reader(r.Client))}`}},
 		"seed 5\n0s pool default after=30m\n0s app web 4 3 6Gi\n3m scale web 0\n4m watch hold Pod 10m\n4m when after patch/Node bind\n4m1s delete nodeclaim\n10m calm\n",

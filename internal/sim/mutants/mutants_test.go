@@ -157,7 +157,7 @@ func catch(t *testing.T, m Mutant) (by, rule string) {
 	for seed := range *most {
 		if broken(sim.Draw(seed)) {
 			if *shrink > 0 {
-				t.Logf("%s", sim.Shrink(sim.Draw(seed), rule, *shrink))
+				t.Logf("%s", sim.Shrink(sim.Draw(seed), rule, *shrink, nil))
 			}
 			return "seed " + sim.Draw(seed).SeedText(), rule
 		}
