@@ -96,7 +96,7 @@ func (l *Loop) verify(p *plan, moves []*disrupt.Move, first bool) []*start {
 	now := l.Clock.Now()
 	view := l.Mirror.View()
 	list, _ := read(view)
-	facts := l.facts(view, list, now)
+	facts := l.facts(view, list, now, l.moved.refresh(view, now, l.created))
 	in := facts.Input(view, now)
 	if !first {
 		for i := range in.Pools {

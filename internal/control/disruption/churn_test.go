@@ -146,6 +146,31 @@ func TestWhereMovedPodsComeToIsJudged(t *testing.T) {
 	}
 }
 
+// Whoever only reads may have a newer view than the loop, which looks at an older one afterwards.
+func TestReadersChangeNothingThatIsKnownOfMovedPods(t *testing.T) {
+	b := newBench(t)
+	b.pool("general")
+	b.big("big", "general")
+	b.clock.Step(time.Minute)
+	b.pass()
+	name := b.made()[0].Name
+	b.launch(name)
+	b.join(name)
+	b.pass()
+	b.clock.Step(time.Second)
+	older := b.mirror.View()
+	b.drain()
+	b.sync()
+	newer, now := b.mirror.View(), b.clock.Now()
+	if n := len(b.loop.Facts(newer, now).Moved); n != 1 {
+		t.Errorf("a reader sees %d moved pods", n)
+	}
+	b.loop.moved.refresh(older, now, b.loop.created)
+	if n := len(b.loop.moved.refresh(newer, now, b.loop.created)); n != 1 {
+		t.Errorf("%d moved pods are known to the loop", n)
+	}
+}
+
 // Pods that come while a move still waits for its replacements, or after it was called off, are not taken for moved ones.
 func TestOnlyPodsThatCameAfterAMoveCountAsMoved(t *testing.T) {
 	now := time.Date(2026, 8, 3, 6, 0, 0, 0, time.UTC)

@@ -205,7 +205,7 @@ func open(list []*command) (n int) {
 func (l *Loop) decide(ctx context.Context, view *state.View, list []*command) (started int, err error) {
 	begin := l.Clock.Now()
 	l.review(ctx, view, begin)
-	facts := l.facts(view, list, begin)
+	facts := l.facts(view, list, begin, l.moved.refresh(view, begin, l.created))
 	in := facts.Input(view, begin)
 	l.reporter.budgets(view, in)
 	l.reporter.churn(view, begin)
