@@ -134,7 +134,8 @@ func (l *Loop) Start(ctx context.Context) error {
 
 // round looks once, and waits until there is something to look at again.
 func (l *Loop) round(ctx context.Context) (time.Duration, error) {
-	if !l.Mirror.Synced() {
+	// The first look finds the pods that the process before may have moved by when their ReplicaSets were created.
+	if !l.Mirror.Synced() || l.Arrivals != nil && !l.Arrivals.Synced() {
 		return unsynced, nil
 	}
 	if err := l.Creator.TakeOver(ctx); err != nil {
