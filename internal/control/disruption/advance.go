@@ -121,6 +121,9 @@ func (l *Loop) step(ctx context.Context, view *state.View, c *command) (did bool
 		return l.finish(ctx, c)
 	}
 	if len(c.lost) > 0 {
+		if slices.ContainsFunc(c.made, func(n *state.Node) bool { return n.Claim.UID == "" }) {
+			return false, nil // that one may still come, and is removed with the others once it is known
+		}
 		lost, err := l.reallyLost(ctx, c)
 		if err != nil {
 			return false, err

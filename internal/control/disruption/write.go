@@ -177,6 +177,16 @@ func tainted(node *corev1.Node) bool {
 
 // remove deletes a claim. removed is false if it was not there any more.
 func (l *Loop) remove(ctx context.Context, claim *karpv1.NodeClaim) (removed bool, err error) {
+	if claim.UID == "" { // it was created without an answer, and only the claim of that UID is deleted
+		created := &karpv1.NodeClaim{}
+		if err := l.Live.Get(ctx, client.ObjectKeyFromObject(claim), created); err != nil {
+			if apierrors.IsNotFound(err) {
+				return false, nil
+			}
+			return false, fmt.Errorf("reading NodeClaim %s: %w", claim.Name, err)
+		}
+		claim = created
+	}
 	if removed, err = control.Delete(ctx, l.Client, claim.DeepCopy()); err != nil || !removed {
 		return false, err
 	}
