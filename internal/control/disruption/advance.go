@@ -116,6 +116,9 @@ func (l *Loop) step(ctx context.Context, view *state.View, c *command) (did bool
 	case c.done():
 		return false, nil
 	case len(c.to) == 0:
+		if err := l.reread(ctx, c); err != nil || c.done() {
+			return true, err
+		}
 		return true, l.callOff(ctx, c, slog.LevelInfo, "it was interrupted before its nodes were deleted")
 	case c.up():
 		return l.finish(ctx, c)
@@ -144,6 +147,26 @@ func (l *Loop) step(ctx context.Context, view *state.View, c *command) (did bool
 	}
 	l.reporter.waiting(c)
 	return false, nil
+}
+
+// reread finds those nodes of a move whose claims have been deleted, as the API server itself says: the answer to the deletion may have
+// got lost.
+func (l *Loop) reread(ctx context.Context, c *command) error {
+	var stay []*state.Node
+	for _, n := range c.stay {
+		claim := &karpv1.NodeClaim{}
+		err := l.Live.Get(ctx, client.ObjectKeyFromObject(n.Claim), claim)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("reading NodeClaim %s: %w", n.Claim.Name, err)
+		}
+		if err != nil || claim.UID != n.Claim.UID || !claim.DeletionTimestamp.IsZero() {
+			c.going = append(c.going, n)
+			continue
+		}
+		stay = append(stay, n)
+	}
+	c.stay = stay
+	return nil
 }
 
 // reallyLost is the name of a replacement that is not there or is being deleted, as the API server itself says: what a mirror
