@@ -279,6 +279,31 @@ func TestS3_AMoveThatIsCalledOffLeavesItsPoolWithinItsLimits(t *testing.T) {
 	}
 }
 
+func TestS3_AMoveThatIsForbiddenAtLastLeavesItsPoolWithinItsLimits(t *testing.T) {
+	for limit, goes := range map[string]bool{"17": true, "18": false} { // 16 vCPUs, and 2 in place of them
+		t.Run(limit, func(t *testing.T) {
+			b := newBench(t)
+			b.tight(limit)
+			b.big("big", "tight")
+			b.clock.Step(time.Minute)
+			b.pass()
+			name := b.made()[0].Name
+			pool := &karpv1.NodePool{}
+			b.must(b.client.Get(t.Context(), clientKey("tight"), pool))
+			pool.Spec.Disruption.ConsolidateAfter = karpv1.NeverDuration() // or the replacement would be removed for being empty
+			b.must(b.client.Update(t.Context(), pool))
+			n := b.nodeOf("big")
+			n.Annotations = map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"}
+			b.must(b.client.Update(t.Context(), n))
+			b.launch(name)
+			b.join(name)
+			if b.pass(); b.asBefore("big") != "" || b.going(name) != goes {
+				t.Errorf("%s; replacement going %v, want %v", b.asBefore("big"), b.going(name), goes)
+			}
+		})
+	}
+}
+
 // TestS3_MovesThatAreCalledOffTogetherLeaveTheirPoolWithinItsLimits gives up three moves at once; one more small node has room.
 func TestS3_MovesThatAreCalledOffTogetherLeaveTheirPoolWithinItsLimits(t *testing.T) {
 	b := newBench(t)
