@@ -74,7 +74,7 @@ type entry struct {
 	// size is what the pod asks for, and added when it came to the queue.
 	size     int64
 	added    time.Time
-	failures int // of deletions, which no budget refuses
+	failures int // which no budget is to blame for
 }
 
 // job is one attempt at a pod.
