@@ -14,6 +14,7 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 
 	"karpenter/internal/control"
+	"karpenter/internal/engine/life"
 	"karpenter/test/harness/rig"
 )
 
@@ -53,6 +54,30 @@ func TestLargePodsLeaveFirst(t *testing.T) {
 		if got := q.larger(job{entry: *me}, now); got != c.want {
 			t.Errorf("%s: waits %v", c.name, got)
 		}
+	}
+}
+
+// Pods that the rates hold back ask again in as much time as all of them take to leave, so that thousands do not ask all the time.
+func TestManyPodsThatWaitAskSeldom(t *testing.T) {
+	for pods, want := range map[int]time.Duration{5: crowded, 50: 500 * time.Millisecond, 5000: mostCrowded} {
+		fake := testingclock.NewFakeClock(time.Unix(0, 0))
+		q := newQueue(&Drainer{Clock: fake}, nil)
+		for i := range pods {
+			q.Add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i)}}, order{node: &corev1.Node{}})
+		}
+		for q.first.TryAccept() {
+		}
+		k := key{name: "0"}
+		j := job{key: k, step: life.PodStep{Do: life.Evict}}
+		j.entry, _ = q.entry(k)
+		if got := q.enter(j); got != want {
+			t.Errorf("%d pods: asks again after %s, want %s", pods, got, want)
+		}
+		fake.Step(mostCrowded)
+		if got := q.enter(j); got != 0 {
+			t.Errorf("%d pods: waits for another %s", pods, got)
+		}
+		q.work.ShutDown()
 	}
 }
 
