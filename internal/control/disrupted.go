@@ -114,6 +114,21 @@ func Tighten(claim *karpv1.NodeClaim, deadline time.Time) {
 	}
 }
 
+// Loosen removes a deadline that has passed from a claim that nobody has deleted. Whoever wrote it did not get as far as the deletion, and
+// the next one, whatever it is for, would delete all pods at once (S5). Repairs that are under way look after their deadlines themselves.
+func Loosen(ctx context.Context, c client.Client, claim *karpv1.NodeClaim, now time.Time) error {
+	deadline, err := time.Parse(time.RFC3339, claim.Annotations[karpv1.TerminationTimestampAnnotationKey])
+	reason := claim.StatusConditions().Get(karpv1.ConditionDisruptionReason)
+	repaired := reason != nil && reason.Reason == string(karpv1.DisruptionReasonUnhealthy)
+	if err != nil || deadline.After(now) || !claim.DeletionTimestamp.IsZero() || repaired {
+		return nil
+	}
+	after := claim.DeepCopy()
+	delete(after.Annotations, karpv1.TerminationTimestampAnnotationKey)
+	_, err = Patch(ctx, c, after, claim)
+	return err
+}
+
 // snake writes a condition's type as metrics do: AcceleratedHardwareReady becomes accelerated_hardware_ready.
 func snake(text string) string {
 	var b strings.Builder

@@ -57,18 +57,24 @@ func (l *Loop) advance(ctx context.Context, view *state.View, list []*command) (
 	}
 	l.replaced = seen
 	patience := min(max(time.Duration(count)*perNode, leastPatience), mostPatience)
+	each(l.Clock, list, func(c *command) error {
+		if len(c.to) > 0 && c.up() {
+			c.forbidden, c.unknown = l.forbids(ctx, c)
+		}
+		return nil
+	})
 	var off []*command
 	for _, c := range list {
 		open := !c.done() && !c.up()
 		c.late = open && l.Clock.Since(c.began) > patience
-		if c.late || open && len(c.lost) > 0 {
+		if c.late || open && len(c.lost) > 0 || c.forbidden != "" {
 			off = append(off, c)
 		}
 	}
 	l.above = aboveLimits(view, off)
 	off = slices.DeleteFunc(off, func(c *command) bool {
 		c.late = c.late && !l.waits(view, c)
-		return !c.late && len(c.lost) == 0
+		return !c.late && len(c.lost) == 0 && c.forbidden == ""
 	})
 	l.above = aboveLimits(view, off)
 	var changed atomic.Bool
@@ -116,11 +122,17 @@ func (l *Loop) step(ctx context.Context, view *state.View, c *command) (did bool
 	case c.done():
 		return false, nil
 	case len(c.to) == 0:
+		if err := l.reread(ctx, c); err != nil || c.done() {
+			return true, err
+		}
 		return true, l.callOff(ctx, c, slog.LevelInfo, "it was interrupted before its nodes were deleted")
 	case c.up():
 		return l.finish(ctx, c)
 	}
 	if len(c.lost) > 0 {
+		if slices.ContainsFunc(c.made, func(n *state.Node) bool { return n.Claim.UID == "" }) {
+			return false, nil // that one may still come, and is removed with the others once it is known
+		}
 		lost, err := l.reallyLost(ctx, c)
 		if err != nil {
 			return false, err
@@ -141,6 +153,26 @@ func (l *Loop) step(ctx context.Context, view *state.View, c *command) (did bool
 	}
 	l.reporter.waiting(c)
 	return false, nil
+}
+
+// reread finds those nodes of a move whose claims have been deleted, as the API server itself says: the answer to the deletion may have
+// got lost.
+func (l *Loop) reread(ctx context.Context, c *command) error {
+	var stay []*state.Node
+	for _, n := range c.stay {
+		claim := &karpv1.NodeClaim{}
+		err := l.Live.Get(ctx, client.ObjectKeyFromObject(n.Claim), claim)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("reading NodeClaim %s: %w", n.Claim.Name, err)
+		}
+		if err != nil || claim.UID != n.Claim.UID || !claim.DeletionTimestamp.IsZero() {
+			c.going = append(c.going, n)
+			continue
+		}
+		stay = append(stay, n)
+	}
+	c.stay = stay
+	return nil
 }
 
 // reallyLost is the name of a replacement that is not there or is being deleted, as the API server itself says: what a mirror
@@ -198,15 +230,27 @@ func aboveLimits(view *state.View, off []*command) map[string]bool {
 	return out
 }
 
-// fail gives up a move because of one of its replacements, and puts its nodes back. If that one was late, the others that have an instance stay:
-// they may still come up, and have deadlines of their own. If it is gone, those stay that are up. But where the nodes of the move, which count
-// again, take up the limits of their pool, replacements go too.
+// fail gives up a move because of one of its replacements.
 func (l *Loop) fail(ctx context.Context, view *state.View, c *command, because string) error {
 	w, ok := l.replaced[because]
 	if !ok {
 		w = waited{poolOf(c.stay[0].Claim), "it was never created"}
 	}
 	why := fmt.Sprintf("nodeclaim/%s did not become ready: %s", because, w.state)
+	if err := l.giveUp(ctx, c, slog.LevelError, why); err != nil {
+		return err
+	}
+	if !ok {
+		return nil // whoever should have created it has ended: that says nothing about the pool
+	}
+	l.replacementFailed(ctx, view, w.pool, why)
+	return nil
+}
+
+// giveUp calls a move off that has replacements. If one of them was late, the others that have an instance stay: they may still come up, and
+// have deadlines of their own. Otherwise those stay that are up. But where the nodes of the move, which count again, take up the limits of
+// their pool, replacements go too.
+func (l *Loop) giveUp(ctx context.Context, c *command, level slog.Level, why string) error {
 	for _, n := range c.made {
 		if l.above[n.Claim.Name] {
 			l.Log.Info("replacement goes: once the disrupted nodes stay, its pool has no room for it within its limits", "command-id", c.id, "NodeClaim", n.Claim.Name, "NodePool", poolOf(n.Claim))
@@ -217,14 +261,7 @@ func (l *Loop) fail(ctx context.Context, view *state.View, c *command, because s
 			}
 		}
 	}
-	if err := l.callOff(ctx, c, slog.LevelError, why); err != nil {
-		return err
-	}
-	if !ok {
-		return nil // whoever should have created it has ended: that says nothing about the pool
-	}
-	l.replacementFailed(ctx, view, w.pool, why)
-	return nil
+	return l.callOff(ctx, c, level, why)
 }
 
 // callOff puts the nodes of a move back as they were.
@@ -243,14 +280,11 @@ func (l *Loop) callOff(ctx context.Context, c *command, level slog.Level, why st
 
 // finish deletes the nodes of a move whose replacements are up (D53), unless somebody forbids it now.
 func (l *Loop) finish(ctx context.Context, c *command) (did bool, err error) {
-	for _, n := range c.stay {
-		why, err := l.forbidden(ctx, n, c.record)
-		if err != nil {
-			return false, err
-		}
-		if why != "" {
-			return true, l.callOff(ctx, c, slog.LevelInfo, "node "+n.World.Name+": "+why)
-		}
+	if c.unknown != nil {
+		return false, c.unknown
+	}
+	if c.forbidden != "" {
+		return true, l.giveUp(ctx, c, slog.LevelInfo, c.forbidden)
 	}
 	for _, n := range c.made {
 		if l.breaker.joined(poolOf(n.Claim)) {
@@ -267,6 +301,20 @@ func (l *Loop) finish(ctx context.Context, c *command) (did bool, err error) {
 	l.moved.left(c.id, now)
 	l.entries.ended(c.id, ledger.Done, "what replaces the nodes is up, and they are deleted")
 	return true, nil
+}
+
+// forbids says which node of a move must not be removed although what replaces them is up, and why.
+func (l *Loop) forbids(ctx context.Context, c *command) (string, error) {
+	for _, n := range c.stay {
+		why, err := l.forbidden(ctx, n, c.record)
+		if err != nil {
+			return "", err
+		}
+		if why != "" {
+			return "node " + n.World.Name + ": " + why, nil
+		}
+	}
+	return "", nil
 }
 
 // forbidden says why a node must not be removed although its move has gone so far.

@@ -30,6 +30,8 @@ const (
 
 // Arrivals says which pods are still to come.
 type Arrivals interface {
+	// Synced says whether what was there already has been seen.
+	Synced() bool
 	// Rollouts knows the ReplicaSets that do not have all their pods yet.
 	Rollouts() *provision.Rollouts
 	// Arriving counts the pods that the scheduler has not looked at yet.

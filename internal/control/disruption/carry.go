@@ -96,7 +96,7 @@ func (l *Loop) verify(p *plan, moves []*disrupt.Move, first bool) []*start {
 	now := l.Clock.Now()
 	view := l.Mirror.View()
 	list, _ := read(view)
-	facts := l.facts(view, list, now)
+	facts := l.facts(view, list, now, l.moved.refresh(view, now, l.created))
 	in := facts.Input(view, now)
 	if !first {
 		for i := range in.Pools {
@@ -220,7 +220,8 @@ func (l *Loop) prepareNode(ctx context.Context, n *state.Node, s *start) error {
 	return err
 }
 
-// create creates what replaces the nodes of a move. If any of it fails, none of it stays.
+// create creates what replaces the nodes of a move. If any of it fails, none of it stays. As long as something may be there that nobody can
+// remove yet, the record stays: the next pass finds out, and goes on or undoes what is left.
 func (l *Loop) create(ctx context.Context, s *start, drafts []*provision.Draft) error {
 	errs, err := make([]error, len(drafts)), error(nil)
 	if s.move.Static { // its limit counts claims that no watch has shown yet
@@ -233,14 +234,23 @@ func (l *Loop) create(ctx context.Context, s *start, drafts []*provision.Draft) 
 	if err == nil {
 		return nil
 	}
-	for _, d := range drafts {
-		_, failed := l.remove(ctx, d.Claim)
-		err = errors.Join(err, failed)
+	view := l.Mirror.View()
+	for i, d := range drafts {
+		if errs[i] != nil && view.Claim(d.Claim.Name) != nil { // the mirror counts what may have been created
+			return nil
+		}
 	}
+	var left error
 	for i, d := range drafts {
 		if errs[i] != nil {
 			l.replacementFailed(ctx, s.plan.view, poolOf(d.Claim), errs[i].Error())
+			continue
 		}
+		_, failed := l.remove(ctx, d.Claim)
+		left = errors.Join(left, failed)
+	}
+	if left != nil {
+		return errors.Join(err, left)
 	}
 	return errors.Join(err, l.putBack(ctx, s.nodes))
 }

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/control/provision"
 	"karpenter/internal/engine/world"
 	"karpenter/internal/ledger"
 	"karpenter/internal/meter"
@@ -143,6 +144,62 @@ func TestWhereMovedPodsComeToIsJudged(t *testing.T) {
 		if _, ok := m.inherit(pod, test.to, false, nil); !ok || fmt.Sprint(got) != fmt.Sprint([]outcome{"general", test.want}) {
 			t.Errorf("%s: %v, known %v; want %s", test.to.World.Claim, got, ok, test.want)
 		}
+	}
+}
+
+// lateArrivals knows nothing of the ReplicaSets that are there until it has synced.
+type lateArrivals struct{ synced bool }
+
+func (a *lateArrivals) Synced() bool                  { return a.synced }
+func (a *lateArrivals) Rollouts() *provision.Rollouts { return &provision.Rollouts{} }
+func (a *lateArrivals) Arriving(time.Time) int        { return 0 }
+
+// A process that begins leaves pods alone that were replaced of late. It takes no look before it knows when their ReplicaSets were created.
+func TestTheFirstLookAtMovedPodsWaitsForReplicaSets(t *testing.T) {
+	b := newBench(t)
+	b.pool("general")
+	b.big("big", "general")
+	b.sync()
+	late := &lateArrivals{}
+	b.loop.Arrivals = late
+	b.loop.Wake() // it does not rest after the look
+	if again, err := b.loop.round(t.Context()); err != nil || again != unsynced {
+		t.Errorf("looks again after %s: %v", again, err)
+	}
+	now := b.clock.Now()
+	created := func(types.UID) time.Time { return now.Add(-time.Hour) }
+	if n := len(b.loop.moved.refresh(b.mirror.View(), now, created)); n != 1 {
+		t.Errorf("%d pods count as moved", n)
+	}
+	late.synced = true
+	b.loop.Wake()
+	if again, err := b.loop.round(t.Context()); err != nil || again == unsynced {
+		t.Errorf("looks again after %s: %v", again, err)
+	}
+}
+
+// Whoever only reads may have a newer view than the loop, which looks at an older one afterwards.
+func TestReadersChangeNothingThatIsKnownOfMovedPods(t *testing.T) {
+	b := newBench(t)
+	b.pool("general")
+	b.big("big", "general")
+	b.clock.Step(time.Minute)
+	b.pass()
+	name := b.made()[0].Name
+	b.launch(name)
+	b.join(name)
+	b.pass()
+	b.clock.Step(time.Second)
+	older := b.mirror.View()
+	b.drain()
+	b.sync()
+	newer, now := b.mirror.View(), b.clock.Now()
+	if n := len(b.loop.Facts(newer, now).Moved); n != 1 {
+		t.Errorf("a reader sees %d moved pods", n)
+	}
+	b.loop.moved.refresh(older, now, b.loop.created)
+	if n := len(b.loop.moved.refresh(newer, now, b.loop.created)); n != 1 {
+		t.Errorf("%d moved pods are known to the loop", n)
 	}
 }
 

@@ -18,6 +18,9 @@ type command struct {
 	lost []string
 	// late says that what replaces the nodes has had its time.
 	late bool
+	// forbidden is why its nodes must not be deleted although what replaces them is up, and unknown why that could not be found out.
+	forbidden string
+	unknown   error
 }
 
 // kind is what metrics call the type of a consolidation.

@@ -45,18 +45,7 @@ func (b *bench) crash(reap *rig.Reaper) {
 	sweep(b)
 	b.log.Reset()
 	b.restart()
-	b.pool("general", func(p *karpv1.NodePool) {
-		p.Spec.Disruption.ConsolidateAfter = karpv1.NeverDuration()
-		p.Spec.Template.Spec.Requirements = append(p.Spec.Template.Spec.Requirements, karpv1.NodeSelectorRequirementWithMinValues{
-			Key: corev1.LabelInstanceTypeStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"m5.large"},
-		})
-	})
-	b.instance("big", "general", "m5.4xlarge")
-	for range replacements {
-		b.pod("big", "1500m")
-	}
-	b.clock.Step(time.Minute)
-	b.drifted()
+	b.twoForOne()
 	ctx, kill := context.WithCancel(b.Context())
 	defer kill()
 	reap.Kill = kill
@@ -80,6 +69,23 @@ func (b *bench) crash(reap *rig.Reaper) {
 	if left, made := len(b.claims()), len(b.made()); left != replacements || made != replacements {
 		b.Errorf("%d claims are left, %d of them made by moves", left, made)
 	}
+}
+
+// twoForOne is a pool with a node called big that has drifted, and that two smaller ones are to replace.
+func (b *bench) twoForOne() {
+	b.Helper()
+	b.pool("general", func(p *karpv1.NodePool) {
+		p.Spec.Disruption.ConsolidateAfter = karpv1.NeverDuration()
+		p.Spec.Template.Spec.Requirements = append(p.Spec.Template.Spec.Requirements, karpv1.NodeSelectorRequirementWithMinValues{
+			Key: corev1.LabelInstanceTypeStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"m5.large"},
+		})
+	})
+	b.instance("big", "general", "m5.4xlarge")
+	for range replacements {
+		b.pod("big", "1500m")
+	}
+	b.clock.Step(time.Minute)
+	b.drifted()
 }
 
 // until lets the cluster live until the node has been replaced or the process has ended.

@@ -1,14 +1,18 @@
 package disruption
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/meter"
@@ -275,6 +279,31 @@ func TestS3_AMoveThatIsCalledOffLeavesItsPoolWithinItsLimits(t *testing.T) {
 	}
 }
 
+func TestS3_AMoveThatIsForbiddenAtLastLeavesItsPoolWithinItsLimits(t *testing.T) {
+	for limit, goes := range map[string]bool{"17": true, "18": false} { // 16 vCPUs, and 2 in place of them
+		t.Run(limit, func(t *testing.T) {
+			b := newBench(t)
+			b.tight(limit)
+			b.big("big", "tight")
+			b.clock.Step(time.Minute)
+			b.pass()
+			name := b.made()[0].Name
+			pool := &karpv1.NodePool{}
+			b.must(b.client.Get(t.Context(), clientKey("tight"), pool))
+			pool.Spec.Disruption.ConsolidateAfter = karpv1.NeverDuration() // or the replacement would be removed for being empty
+			b.must(b.client.Update(t.Context(), pool))
+			n := b.nodeOf("big")
+			n.Annotations = map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"}
+			b.must(b.client.Update(t.Context(), n))
+			b.launch(name)
+			b.join(name)
+			if b.pass(); b.asBefore("big") != "" || b.going(name) != goes {
+				t.Errorf("%s; replacement going %v, want %v", b.asBefore("big"), b.going(name), goes)
+			}
+		})
+	}
+}
+
 // TestS3_MovesThatAreCalledOffTogetherLeaveTheirPoolWithinItsLimits gives up three moves at once; one more small node has room.
 func TestS3_MovesThatAreCalledOffTogetherLeaveTheirPoolWithinItsLimits(t *testing.T) {
 	b := newBench(t)
@@ -346,6 +375,81 @@ func TestD52_ANodeThatCannotBeTaintedStays(t *testing.T) {
 	b.client.Step = nil
 	if left := b.asBefore("big"); left != "" || len(b.made()) != 0 {
 		t.Errorf("%s; %d replacements", left, len(b.made()))
+	}
+}
+
+// The creation of replacements may get no answer, or one too late. None of them may stay that no move knows any more.
+func TestS3_ReplacementsWhoseCreationGotNoAnswer(t *testing.T) {
+	unanswered, refused := apierrors.NewInternalError(errors.New("etcd is away")), apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("not today"))
+	for name, c := range map[string]struct {
+		// second is the answer when the first one is sent again, and other the one to the second replacement.
+		second, other error
+		goes          bool
+	}{
+		"no answer to both":            {unanswered, unanswered, true},
+		"one refused, no answer":       {unanswered, refused, false},
+		"one refused, a second answer": {nil, refused, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.twoForOne()
+			first, sent := "", map[string]int{}
+			var mu sync.Mutex
+			b.client.Step = func(w rig.Write, after bool) error {
+				if w.Verb != "create" {
+					return nil
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if first == "" {
+					first = w.Object.GetName()
+				}
+				again := sent[w.Object.GetName()] > 0
+				switch {
+				case after && !again: // it is there, and nobody is told
+					sent[w.Object.GetName()]++
+					w.Object.SetUID("")
+					w.Object.SetResourceVersion("")
+					return unanswered
+				case w.Object.GetName() != first && c.other == refused:
+					return refused
+				case !after && again:
+					return c.second
+				}
+				return nil
+			}
+			ended := make(chan struct{})
+			go func() { // what is sent again waits in between
+				for tick := time.NewTicker(50 * time.Millisecond); ; {
+					select {
+					case <-tick.C:
+						b.clock.Step(100 * time.Millisecond)
+					case <-ended:
+						return
+					}
+				}
+			}()
+			b.look()
+			close(ended)
+			b.client.Step = nil
+			b.look()
+			if !c.goes {
+				if left := b.asBefore("big"); left != "" || len(b.made()) != 0 {
+					t.Errorf("%s; %d replacements", left, len(b.made()))
+				}
+				return
+			}
+			if len(b.made()) != replacements {
+				t.Fatalf("%d replacements", len(b.made()))
+			}
+			for _, made := range b.made() {
+				b.launch(made.Name)
+				b.join(made.Name)
+			}
+			if b.look(); !b.going("big") {
+				t.Error("the node stays although its replacements are up")
+			}
+		})
 	}
 }
 

@@ -14,22 +14,24 @@ import (
 // Facts is what a decision about the view would depend on besides the view.
 func (l *Loop) Facts(view *state.View, now time.Time) ledger.Facts {
 	list, _ := read(view)
-	return l.facts(view, list, now)
+	return l.facts(view, list, now, l.moved.look(view, now, l.created))
 }
 
-// facts is what a decision depends on besides the view: where pods are expected, nodes that are part of a move, and pools whose
-// replacements fail.
-func (l *Loop) facts(view *state.View, list []*command, now time.Time) ledger.Facts {
+// created is when a ReplicaSet was created; zero if it is not known.
+func (l *Loop) created(set types.UID) time.Time {
+	if l.Arrivals == nil {
+		return time.Time{}
+	}
+	return l.Arrivals.Rollouts().Created(set)
+}
+
+// facts is what a decision depends on besides the view: where pods are expected, which were moved, nodes that are part of a move, and
+// pools whose replacements fail.
+func (l *Loop) facts(view *state.View, list []*command, now time.Time, moved map[string]state.Moved) ledger.Facts {
 	f := ledger.Facts{
 		Expected: l.Creator.Expected(view), Held: l.held(view, now), Nominated: map[string]time.Time{}, Busy: map[string]string{}, Fixed: map[string]string{},
-		Past: ledger.NewPast(l.memory.recent(now)), Repair: l.Repair,
+		Past: ledger.NewPast(l.memory.recent(now)), Repair: l.Repair, Moved: moved, Horizon: l.promises.horizon(),
 	}
-	created := func(types.UID) time.Time { return time.Time{} }
-	if l.Arrivals != nil {
-		created = l.Arrivals.Rollouts().Created
-	}
-	f.Moved = l.moved.refresh(view, now, created)
-	f.Horizon = l.promises.horizon()
 	l.arrivals(view, &f, now)
 	for _, c := range list {
 		for _, n := range slices.Concat(c.stay, c.going) {

@@ -134,7 +134,8 @@ func (l *Loop) Start(ctx context.Context) error {
 
 // round looks once, and waits until there is something to look at again.
 func (l *Loop) round(ctx context.Context) (time.Duration, error) {
-	if !l.Mirror.Synced() {
+	// The first look finds the pods that the process before may have moved by when their ReplicaSets were created.
+	if !l.Mirror.Synced() || l.Arrivals != nil && !l.Arrivals.Synced() {
 		return unsynced, nil
 	}
 	if err := l.Creator.TakeOver(ctx); err != nil {
@@ -205,7 +206,7 @@ func open(list []*command) (n int) {
 func (l *Loop) decide(ctx context.Context, view *state.View, list []*command) (started int, err error) {
 	begin := l.Clock.Now()
 	l.review(ctx, view, begin)
-	facts := l.facts(view, list, begin)
+	facts := l.facts(view, list, begin, l.moved.refresh(view, begin, l.created))
 	in := facts.Input(view, begin)
 	l.reporter.budgets(view, in)
 	l.reporter.churn(view, begin)

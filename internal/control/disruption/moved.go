@@ -154,6 +154,18 @@ func (m *movedPods) each(move string, change func(due) (due, bool)) {
 	}
 }
 
+// look is what refresh would find in a view, and changes nothing: whoever only reads may have a newer view than the loop, and what a pod
+// inherits in one would be lost with the next look at an older one.
+func (m *movedPods) look(view *state.View, now time.Time, created func(types.UID) time.Time) map[string]state.Moved {
+	m.mu.Lock()
+	c := &movedPods{pods: m.pods, due: map[types.UID][]due{}, seen: m.seen, found: m.found, began: m.began}
+	for owner, list := range m.due {
+		c.due[owner] = slices.Clone(list)
+	}
+	m.mu.Unlock()
+	return c.refresh(view, now, created)
+}
+
 // refresh finds the pods that have come in place of moved ones, and forgets those that are gone or were moved long ago. created says
 // when an owner was created.
 func (m *movedPods) refresh(view *state.View, now time.Time, created func(types.UID) time.Time) map[string]state.Moved {

@@ -1,6 +1,7 @@
 package disruption
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +15,8 @@ import (
 	"karpenter/internal/control"
 	"karpenter/internal/engine/life"
 	"karpenter/internal/meter"
+	"karpenter/internal/state"
+	"karpenter/test/harness/rig"
 )
 
 const hardware = "AcceleratedHardwareReady"
@@ -101,6 +104,54 @@ func TestN6_AnUnhealthyNodeIsReplacedWithinItsGracePeriod(t *testing.T) {
 	}
 	if got := b.counted(meter.DisruptionDecisions, "reason", "unhealthy", "decision", "replace"); got != 1 {
 		t.Errorf("O35: %v counted", got)
+	}
+}
+
+func TestN6_ADeletionWhoseAnswerGotLostIsNotCalledOff(t *testing.T) {
+	b := newBench(t)
+	b.repairing(new(5 * time.Minute))
+	b.ward()
+	b.vanish(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod-1", Namespace: "default"}}) // so that nothing has to replace the node
+	b.fault("sick", hardware, "NvidiaXID79Error")
+	b.clock.Step(10 * time.Minute)
+	b.judge()
+	b.sync()
+	lost := false
+	b.client.Step = func(w rig.Write, after bool) error {
+		if w.String() == "delete sick" && after && !lost {
+			lost = true
+			return errors.New("the connection is gone")
+		}
+		return nil
+	}
+	for range 3 { // the watch shows nothing meanwhile
+		b.loop.decideAt = time.Time{}
+		_, err := b.loop.Pass(t.Context())
+		b.must(err)
+		b.clock.Step(time.Second)
+		c := b.claim("sick")
+		if !lost || c.DeletionTimestamp.IsZero() {
+			t.Fatalf("an answer got lost: %v; the claim is deleted: %v", lost, !c.DeletionTimestamp.IsZero())
+		}
+		if !tainted(b.nodeOf("sick")) || c.Annotations[karpv1.TerminationTimestampAnnotationKey] == "" || c.Annotations[karpv1.MoveAnnotationKey] == "" {
+			t.Fatalf("taints %v, annotations %v", b.nodeOf("sick").Spec.Taints, c.Annotations)
+		}
+	}
+}
+
+// What is put back while its claim is being deleted, which no watch has shown yet, stays as it is.
+func TestN6_NothingIsPutBackOnAClaimThatIsDeleted(t *testing.T) {
+	b := newBench(t)
+	b.repairing(new(5 * time.Minute))
+	b.ward()
+	b.fault("sick", hardware, "NvidiaXID79Error")
+	b.clock.Step(10 * time.Minute)
+	b.pass()
+	stale := b.mirror.View().Claim("sick")
+	b.must(b.client.WithWatch.Delete(t.Context(), b.claim("sick")))
+	b.must(b.loop.putBack(t.Context(), []*state.Node{stale}))
+	if c := b.claim("sick"); !tainted(b.nodeOf("sick")) || c.Annotations[karpv1.MoveAnnotationKey] == "" || c.StatusConditions().Get(karpv1.ConditionDisruptionReason) == nil {
+		t.Errorf("taints %v, annotations %v, conditions %v", b.nodeOf("sick").Spec.Taints, c.Annotations, c.Status.Conditions)
 	}
 }
 

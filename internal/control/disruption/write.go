@@ -118,9 +118,12 @@ func (l *Loop) mark(ctx context.Context, n *state.Node, r record) error {
 	return change(ctx, l, n.Claim, control.Patch, func(c *karpv1.NodeClaim) { control.Annotate(c, karpv1.MoveAnnotationKey, r.String()) })
 }
 
-// unmark removes it again, and the deadline of a repair with it.
+// unmark removes it again, and the deadline of a repair with it. A claim that has been deleted meanwhile keeps both.
 func (l *Loop) unmark(ctx context.Context, n *state.Node) error {
 	return change(ctx, l, n.Claim, control.Patch, func(c *karpv1.NodeClaim) {
+		if !c.DeletionTimestamp.IsZero() {
+			return
+		}
 		if r, ok := recordOf(c); ok && r.reason == disrupt.Unhealthy {
 			delete(c.Annotations, karpv1.TerminationTimestampAnnotationKey)
 		}
@@ -152,23 +155,28 @@ func (l *Loop) shut(ctx context.Context, n *state.Node, reason disrupt.Reason) e
 	})
 }
 
-// open undoes shut. A node that somebody has deleted meanwhile keeps its taint.
+// open undoes shut. A node that has been deleted meanwhile, or whose claim has, keeps its taint: the claim is written first, which shows
+// whether it has.
 func (l *Loop) open(ctx context.Context, n *state.Node) error {
+	var goes bool
+	var failed error
+	err := change(ctx, l, n.Claim, control.PatchStatus, func(c *karpv1.NodeClaim) {
+		if goes = !c.DeletionTimestamp.IsZero(); !goes {
+			_, failed = c.StatusConditions().Clear(karpv1.ConditionDisruptionReason, l.Clock.Now())
+		}
+	})
+	if err = errors.Join(err, failed); err != nil || goes {
+		return err
+	}
 	if n.Object != nil && n.Object.DeletionTimestamp.IsZero() && tainted(n.Object) {
 		err := change(ctx, l, n.Object, control.Patch, func(node *corev1.Node) {
 			if node.DeletionTimestamp.IsZero() {
 				node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == karpv1.DisruptedTaintKey })
 			}
 		})
-		if err != nil && !errors.Is(err, errGone) {
-			return err
-		}
+		return gone(err)
 	}
-	var failed error
-	err := change(ctx, l, n.Claim, control.PatchStatus, func(c *karpv1.NodeClaim) {
-		_, failed = c.StatusConditions().Clear(karpv1.ConditionDisruptionReason, l.Clock.Now())
-	})
-	return errors.Join(err, failed)
+	return nil
 }
 
 func tainted(node *corev1.Node) bool {
@@ -177,7 +185,20 @@ func tainted(node *corev1.Node) bool {
 
 // remove deletes a claim. removed is false if it was not there any more.
 func (l *Loop) remove(ctx context.Context, claim *karpv1.NodeClaim) (removed bool, err error) {
+	if claim.UID == "" { // it was created without an answer, and only the claim of that UID is deleted
+		created := &karpv1.NodeClaim{}
+		if err := l.Live.Get(ctx, client.ObjectKeyFromObject(claim), created); err != nil {
+			if apierrors.IsNotFound(err) {
+				return false, nil
+			}
+			return false, fmt.Errorf("reading NodeClaim %s: %w", claim.Name, err)
+		}
+		claim = created
+	}
 	if removed, err = control.Delete(ctx, l.Client, claim.DeepCopy()); err != nil || !removed {
+		if err != nil {
+			l.unsure.add(claim) // it may have been done all the same
+		}
 		return false, err
 	}
 	l.Mirror.Leaving(claim.Name)

@@ -69,15 +69,25 @@ func (q *queue) settleEviction(j job, err error) {
 		q.Log.Debug("evicted pod", "Pod", podName(j.pod), "Node", j.node.Name, "reason", j.reason)
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // gone, or another pod by that name
 		q.done(j.key, "")
+	case busy(err): // which says nothing about the others of its group
+		q.tellRefused(j, refusal(err))
+		q.work.AddAfter(j.key, life.EvictBackoff(q.failed(j.key)))
 	default:
 		q.tellRefused(j, refusal(err))
 		q.work.AddAfter(j.key, q.shut(j.group))
 	}
 }
 
+// busy says whether the API server has too much to do to look at a request. What a disruption budget refuses has the same code, and names it.
+func busy(err error) bool {
+	return apierrors.IsTooManyRequests(err) && !apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause)
+}
+
 // refusal says in words that stay the same why a pod could not be evicted.
 func refusal(err error) string {
 	switch {
+	case busy(err):
+		return "the API server has too many requests"
 	case apierrors.IsTooManyRequests(err):
 		return "its disruption budget allows no eviction now"
 	case strings.Contains(err.Error(), "more than one PodDisruptionBudget"):
@@ -106,7 +116,7 @@ func (q *queue) settleDeletion(j job, err error) {
 	}
 }
 
-// failed counts a deletion that did not go through.
+// failed counts a request that did not go through although no budget is to blame.
 func (q *queue) failed(k key) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()

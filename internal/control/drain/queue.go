@@ -30,6 +30,9 @@ const (
 	writesPerSecond, writesBurst = 100, 200
 	// retriesPerSecond bounds repeated requests apart from those: pods that cannot leave never slow down those that can.
 	retriesPerSecond = 50
+	// mostCrowded is after how long at most a pod asks again that the rates are too low for. It is shorter than the bursts last, so that
+	// none of what the rates allow is lost.
+	mostCrowded = time.Second
 	// orderFor is for how long after it was told to leave a pod has smaller ones wait for it: large pods find a place only where little
 	// else has gone, so that they should look for it first. betweenSizes is how soon the others ask again.
 	orderFor     = 3 * time.Second
@@ -74,7 +77,7 @@ type entry struct {
 	// size is what the pod asks for, and added when it came to the queue.
 	size     int64
 	added    time.Time
-	failures int // of deletions, which no budget refuses
+	failures int // which no budget is to blame for
 }
 
 // job is one attempt at a pod.
@@ -197,8 +200,8 @@ func (q *queue) process(ctx context.Context, k key) {
 	if !ok || ctx.Err() != nil {
 		return
 	}
-	pod := &corev1.Pod{}
-	err := q.Client.Get(ctx, client.ObjectKey{Namespace: k.namespace, Name: k.name}, pod)
+	pod := &corev1.Pod{} // the cache's; nothing here changes it
+	err := q.Client.Get(ctx, client.ObjectKey{Namespace: k.namespace, Name: k.name}, pod, client.UnsafeDisableDeepCopy)
 	if err != nil || pod.UID != k.uid || !q.draining(e.node.Name) {
 		q.done(k, "") // gone, or nobody's business any more; a node that still wants it gone says so again
 		return
@@ -256,12 +259,21 @@ func (q *queue) enter(j job) time.Duration {
 		return crowded
 	case !retry && j.step.Do == life.Evict && q.larger(j, now):
 		return betweenSizes
-	case retry && !q.again.TryAccept(), !retry && !q.first.TryAccept():
-		return crowded
+	case retry && !q.again.TryAccept():
+		return q.spread(retriesPerSecond)
+	case !retry && !q.first.TryAccept():
+		return q.spread(writesPerSecond)
 	}
 	g.busy++
 	q.busy[j.node.Name]++
 	return 0
+}
+
+// spread is after how long a pod asks again when all those in the queue want to leave at a rate: thousands that ask ten times a second
+// would be most of the work. The caller holds the lock.
+func (q *queue) spread(perSecond int) time.Duration {
+	all := time.Duration(len(q.entries)) * time.Second / time.Duration(perSecond)
+	return min(max(all, crowded), mostCrowded)
 }
 
 // larger says whether a pod that is a good deal larger is about to leave. Those that are refused, and those that came long ago, have

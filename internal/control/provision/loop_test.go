@@ -75,7 +75,10 @@ func awaitClaims(t *testing.T, pool string, n int) []karpv1.NodeClaim {
 // TestP1_FromPodToClaim runs everything but the cloud: pods in the API server become claims in the API server.
 func TestP1_FromPodToClaim(t *testing.T) {
 	s := newFixture(typesOf(twoZones, 2, 4, 8))
-	run(t, s)
+	if (&Provisioner{}).Synced() {
+		t.Error("a provisioner that watches nothing has seen all")
+	}
+	p := run(t, s)
 	create := func(pool *karpv1.NodePool) {
 		t.Helper()
 		pool.UID = ""
@@ -95,6 +98,9 @@ func TestP1_FromPodToClaim(t *testing.T) {
 		begin := time.Now()
 		awaitClaims(t, "loop", 2+i)
 		took = append(took, time.Since(begin))
+	}
+	if !p.Synced() {
+		t.Error("it makes nodes and has not seen what was there")
 	}
 	slices.Sort(took)
 	t.Logf("from pod to claim, with a window of %s: %v", testIdle, took)

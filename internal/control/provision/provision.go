@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
@@ -72,6 +73,7 @@ type Provisioner struct {
 	Buffers func([]Fared)
 
 	informers   cache.Informers
+	handlers    atomic.Pointer[[]toolscache.ResourceEventHandlerRegistration] // of its watches, once it has them
 	ask         func(*world.Snapshot, pack.Options) (*pack.Plan, error)
 	track       *tracker
 	rollouts    Rollouts
@@ -422,6 +424,12 @@ func (p *Provisioner) countZones(snap *world.Snapshot, pods []*world.Pod) {
 
 // Rollouts knows which pods are still to come.
 func (p *Provisioner) Rollouts() *Rollouts { return &p.rollouts }
+
+// Synced says whether the provisioner has been shown all that was there when it began: until then no ReplicaSet may be known.
+func (p *Provisioner) Synced() bool {
+	handlers := p.handlers.Load()
+	return handlers != nil && !slices.ContainsFunc(*handlers, func(h toolscache.ResourceEventHandlerRegistration) bool { return !h.HasSynced() })
+}
 
 // Arriving is how many pods have been created that the scheduler has not looked at yet.
 func (p *Provisioner) Arriving(now time.Time) int { return p.track.arriving(now) }

@@ -33,15 +33,19 @@ func (p *Provisioner) watch(ctx context.Context, informers cache.Informers) erro
 	if p.Reading.NodeOverlays {
 		list = append(list, watched{&v1alpha1.NodeOverlay{}, handler(p.overlayChanged, func(o *v1alpha1.NodeOverlay) { p.Batch.Trigger(o.UID) })})
 	}
+	var handlers []toolscache.ResourceEventHandlerRegistration
 	for _, w := range list {
 		informer, err := informers.GetInformer(ctx, w.of)
-		if err == nil {
-			_, err = informer.AddEventHandler(w.handler)
-		}
 		if err != nil {
 			return fmt.Errorf("watching %T: %w", w.of, err)
 		}
+		registration, err := informer.AddEventHandler(w.handler)
+		if err != nil {
+			return fmt.Errorf("watching %T: %w", w.of, err)
+		}
+		handlers = append(handlers, registration)
 	}
+	p.handlers.Store(&handlers)
 	return nil
 }
 

@@ -92,11 +92,8 @@ func (r *Repair) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	}
 	policies := control.RepairPolicies(r.Policies.RepairPolicies())
 	illness, ill := life.FirstDue(state.Conditions(node), policies)
-	if !ill || !node.DeletionTimestamp.IsZero() {
+	if !node.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, nil
-	}
-	if wait := illness.Due.Sub(r.Clock.Now()); wait > 0 {
-		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	claim, err := r.claimOf(ctx, node)
 	if err != nil || claim == nil {
@@ -106,27 +103,33 @@ func (r *Repair) Reconcile(ctx context.Context, request reconcile.Request) (reco
 		r.paid.Delete(claim.UID)
 		return reconcile.Result{}, nil
 	}
+	if !ill {
+		return reconcile.Result{}, control.Loosen(ctx, r.Client, claim, r.Clock.Now())
+	}
+	if wait := illness.Due.Sub(r.Clock.Now()); wait > 0 {
+		return reconcile.Result{RequeueAfter: wait}, control.Loosen(ctx, r.Client, claim, r.Clock.Now())
+	}
 	allowed, why, err := r.allowed(ctx, claim, policies)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	if !allowed {
 		r.tellBlocked(ctx, node, claim, blocked{illness, why})
-		return reconcile.Result{RequeueAfter: retryBlocked}, nil
+		return reconcile.Result{RequeueAfter: retryBlocked}, control.Loosen(ctx, r.Client, claim, r.Clock.Now())
 	}
-	if ok, err := r.replace(ctx, claim, illness); err != nil || !ok {
+	if ok, err := r.replace(ctx, claim.DeepCopy(), illness); err != nil || !ok {
 		return reconcile.Result{RequeueAfter: soon}, err
 	}
 	return reconcile.Result{}, nil
 }
 
-// claimOf is the one claim of the node, or nil if there is none, more than one, or somebody else's.
+// claimOf is the one claim of the node, or nil if there is none, more than one, or somebody else's. It is the cache's.
 func (r *Repair) claimOf(ctx context.Context, node *corev1.Node) (*karpv1.NodeClaim, error) {
 	if node.Spec.ProviderID == "" {
 		return nil, nil
 	}
 	list := &karpv1.NodeClaimList{}
-	if err := r.Client.List(ctx, list, client.MatchingFields{"status.providerID": node.Spec.ProviderID}); err != nil {
+	if err := r.Client.List(ctx, list, client.MatchingFields{"status.providerID": node.Spec.ProviderID}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing the claims of Node %s: %w", node.Name, err)
 	}
 	if len(list.Items) != 1 {
@@ -185,7 +188,8 @@ func (r *Repair) affordable(ctx context.Context, claim *karpv1.NodeClaim) (ok bo
 	return true, "", nil
 }
 
-// replace deletes the claim, with a deadline that has come: nothing on a broken instance is waited for. An earlier deadline stays.
+// replace deletes the claim, with a deadline that has come: nothing on a broken instance is waited for. An earlier deadline stays. If the
+// claim cannot be deleted, the next look does, or removes the deadline.
 func (r *Repair) replace(ctx context.Context, claim *karpv1.NodeClaim, illness life.Illness) (ok bool, err error) {
 	now := r.Clock.Now()
 	before := claim.DeepCopy()

@@ -2,11 +2,13 @@ package repair_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -55,7 +57,7 @@ type ward struct {
 
 func newWard(t *testing.T, change ...func(*repair.Repair)) *ward {
 	t.Helper()
-	name := strings.ToLower(strings.ReplaceAll(t.Name(), "_", "-"))
+	name := strings.NewReplacer("_", "-", "/", "-").Replace(strings.ToLower(t.Name()))
 	w := &ward{
 		t: t, clock: testingclock.NewFakeClock(time.Now()), events: &rig.Sink{}, series: prometheus.NewRegistry(), pool: name,
 		class: schema.GroupKind{Group: "test.karpenter.sh", Kind: "Class" + name},
@@ -231,6 +233,63 @@ func TestD58_StandAloneClaimsCountTheWholeCluster(t *testing.T) {
 	w.healthy(4)
 	broken := w.node(corev1.NodeReady, corev1.ConditionFalse, time.Hour, alone)
 	w.await("its end", func() bool { return w.deleted(broken) })
+}
+
+// stubborn refuses to delete claims while it is told to.
+type stubborn struct {
+	client.Client
+	refuses *atomic.Bool
+	asked   *atomic.Int32
+}
+
+func (s stubborn) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
+	s.asked.Add(1)
+	if s.refuses.Load() {
+		return errors.New("not today")
+	}
+	return s.Client.Delete(ctx, obj, opts...)
+}
+
+func TestS5_ANodeThatStaysHasNoDeadline(t *testing.T) {
+	for name, end := range map[string]func(w *ward, sick *karpv1.NodeClaim){
+		"well again": func(w *ward, sick *karpv1.NodeClaim) { w.say(sick, corev1.ConditionTrue) },
+		"too many": func(w *ward, _ *karpv1.NodeClaim) {
+			for range 2 {
+				w.node(corev1.NodeReady, corev1.ConditionFalse, time.Minute)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var refuses atomic.Bool
+			var asked atomic.Int32
+			refuses.Store(true)
+			w := newWard(t, func(r *repair.Repair) { r.Client = stubborn{r.Client, &refuses, &asked} })
+			w.healthy(4)
+			sick := w.node(corev1.NodeReady, corev1.ConditionFalse, time.Hour)
+			w.await("a try to delete it", func() bool { return asked.Load() > 0 })
+			if w.read(sick).Annotations[karpv1.TerminationTimestampAnnotationKey] == "" {
+				t.Fatal("no deadline was written before the deletion")
+			}
+			end(w, sick)
+			w.pass("the end of its deadline", func() bool { return w.read(sick).Annotations[karpv1.TerminationTimestampAnnotationKey] == "" })
+			if w.deleted(sick) {
+				t.Error("it was deleted")
+			}
+		})
+	}
+}
+
+// say has the node of a claim say how it is from now on.
+func (w *ward) say(claim *karpv1.NodeClaim, status corev1.ConditionStatus) {
+	w.t.Helper()
+	node := &corev1.Node{}
+	if err := cluster.Client.Get(w.t.Context(), client.ObjectKey{Name: claim.Name}, node); err != nil {
+		w.t.Fatal(err)
+	}
+	node.Status.Conditions[0].Status, node.Status.Conditions[0].LastTransitionTime = status, metav1.NewTime(w.clock.Now())
+	if err := cluster.Client.Status().Update(w.t.Context(), node); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 func TestD58_WhatIsLeftAlone(t *testing.T) {

@@ -2,10 +2,14 @@ package class
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "karpenter/api/karpenter/v1"
@@ -40,6 +44,8 @@ type Ailing struct {
 	Log        *slog.Logger
 	// Ledger keeps what is replaced; optional.
 	Ledger *ledger.Ledger
+
+	paid map[types.UID]bool // claims that the quota has been asked for and that could not be deleted yet
 }
 
 // Loop is what the manager runs.
@@ -47,37 +53,45 @@ func (r *Ailing) Loop(beat func(string)) *control.Loop {
 	return &control.Loop{Name: "interruption.instancestatus", Clock: r.Clock, Log: r.Log, Do: r.Check, Beat: beat}
 }
 
-// Check asks once.
+// Check asks once. A claim that cannot be deleted holds up no other, and is tried again by the next check.
 func (r *Ailing) Check(ctx context.Context) (time.Duration, error) {
 	ailments, err := r.Clinic.Ailing(ctx)
 	if cloud.ClassOf(err) == cloud.Denied {
 		r.Log.Error("instance status cannot be read; allow ec2:DescribeInstanceStatus", "error", err)
 		return deniedEvery, nil
 	}
-	if err != nil || len(ailments) == 0 {
-		return statusEvery, err
+	if err != nil {
+		return 0, err
 	}
 	claims, err := owned(ctx, r.Client, r.InstanceID)
 	if err != nil {
 		return 0, err
 	}
+	var errs []error
+	fleet, paid := len(claims), map[types.UID]bool{}
 	for _, a := range ailments {
 		claim := claims[a.Instance]
 		if claim == nil || !claim.DeletionTimestamp.IsZero() {
 			continue
 		}
-		if err := r.treat(ctx, a, claim.DeepCopy(), len(claims)); err != nil {
-			return 0, err
+		if paid[claim.UID] = r.paid[claim.UID] || r.Quota.Take(fleet); paid[claim.UID] {
+			delete(claims, a.Instance)
 		}
+		errs = append(errs, r.treat(ctx, a, claim.DeepCopy(), paid[claim.UID]))
 	}
-	return statusEvery, nil
+	r.paid = paid
+	// The check before, or the process before, may have left deadlines on what is not replaced any more.
+	for _, id := range slices.Sorted(maps.Keys(claims)) {
+		errs = append(errs, control.Loosen(ctx, r.Client, claims[id], r.Clock.Now()))
+	}
+	return statusEvery, errors.Join(errs...)
 }
 
-// treat replaces the instance of one claim, as far as the quota allows.
-func (r *Ailing) treat(ctx context.Context, a cloud.Ailment, claim *karpv1.NodeClaim, fleet int) error {
+// treat replaces the instance of one claim, if the quota allows it.
+func (r *Ailing) treat(ctx context.Context, a cloud.Ailment, claim *karpv1.NodeClaim, allowed bool) error {
 	message := complaint(a)
 	objects := withNode(ctx, r.Client, claim)
-	if !r.Quota.Take(fleet) {
+	if !allowed {
 		for _, obj := range objects {
 			r.Recorder.Tell(control.Event{Object: obj, Warning: true, Reason: "InstanceUnhealthy", Message: message + "; not replaced yet, because a tenth of the fleet has been replaced within ten minutes"})
 		}
@@ -86,14 +100,18 @@ func (r *Ailing) treat(ctx context.Context, a cloud.Ailment, claim *karpv1.NodeC
 	for _, obj := range objects {
 		r.Recorder.Tell(control.Event{Object: obj, Warning: true, Reason: "InstanceUnhealthy", Message: message + "; replacing it"})
 	}
-	if a.Kind != cloud.EventStatus {
+	if a.Kind == cloud.EventStatus {
+		if err := control.Loosen(ctx, r.Client, claim, r.Clock.Now()); err != nil {
+			return err
+		}
+	} else {
 		before := claim.DeepCopy()
 		control.Annotate(claim, karpv1.TerminationTimestampAnnotationKey, r.Clock.Now().UTC().Format(time.RFC3339))
 		if written, err := control.Patch(ctx, r.Client, claim, before); err != nil || !written {
 			return err
 		}
 	}
-	if _, err := control.Delete(ctx, r.Client, claim); err != nil {
+	if deleted, err := control.Delete(ctx, r.Client, claim); err != nil || !deleted {
 		return err
 	}
 	r.Meter.Add(meter.InstanceStatusUnhealthy, 1, "category", string(a.Kind))
