@@ -29,12 +29,7 @@ func (c Counter) Disrupted(ctx context.Context, claim *karpv1.NodeClaim, reason 
 
 // DisruptedWithin is Disrupted for a claim whose drain is bounded by something else than its own grace period; nil is no bound.
 func (c Counter) DisruptedWithin(ctx context.Context, claim *karpv1.NodeClaim, reason string, within *time.Duration) {
-	policy := ""
-	pool := &karpv1.NodePool{}
-	if name := claim.Labels[karpv1.NodePoolLabelKey]; name != "" && c.Client.Get(ctx, client.ObjectKey{Name: name}, pool) == nil {
-		policy = string(pool.Spec.Disruption.ConsolidationPolicy)
-	}
-	labels := DisruptedLabels(claim, reason, policy, within)
+	labels := DisruptedLabels(claim, reason, "", within)
 	c.Meter.Add(meter.NodeClaimsDisrupted, 1, labels...)
 	c.Meter.Add(meter.PodsDisruptionInitiated, float64(c.moving(ctx, claim.Status.NodeName)), labels...)
 }
@@ -61,12 +56,12 @@ func OfNode(pod *corev1.Pod) bool {
 	return owner != nil && (owner.Kind == "DaemonSet" || owner.Kind == "Node")
 }
 
-// DisruptedLabels are the labels of what is counted about a claim that is removed, of a pool with that consolidation policy, and drained
-// within a time if that is not nil (O3, O4).
-func DisruptedLabels(claim *karpv1.NodeClaim, reason, policy string, within *time.Duration) []string {
+// DisruptedLabels are the labels of what is counted about a claim that is removed, and drained within a time if that is not nil (O3, O4).
+// policy is that by which its pool is consolidated, and empty if it is removed for another reason, as upstream has it.
+func DisruptedLabels(claim *karpv1.NodeClaim, reason string, policy karpv1.ConsolidationPolicy, within *time.Duration) []string {
 	return []string{
 		"reason", reason, "nodepool", claim.Labels[karpv1.NodePoolLabelKey],
-		"capacity_type", claim.Labels[karpv1.CapacityTypeLabelKey], "termination_mode", terminationMode(within), "consolidation_policy", policy,
+		"capacity_type", claim.Labels[karpv1.CapacityTypeLabelKey], "termination_mode", terminationMode(within), "consolidation_policy", snake(string(policy)),
 	}
 }
 
@@ -129,7 +124,7 @@ func Loosen(ctx context.Context, c client.Client, claim *karpv1.NodeClaim, now t
 	return err
 }
 
-// snake writes a condition's type as metrics do: AcceleratedHardwareReady becomes accelerated_hardware_ready.
+// snake writes a type of condition, or a policy, as metrics do: AcceleratedHardwareReady becomes accelerated_hardware_ready.
 func snake(text string) string {
 	var b strings.Builder
 	runes := []rune(text)

@@ -60,8 +60,8 @@ func disruptionMetrics() []Metric {
 			Name: ConsolidationSavings, Kind: Counter, ID: "ours", Labels: []string{"nodepool"},
 			Help: "Dollars an hour that the consolidations behind those evictions were to save.",
 		},
-		{Name: DeletionCostPending, Kind: Gauge, ID: "N9", Labels: []string{"nodepool"}, Help: "Nodes with pods whose deletion cost could not be written yet."},
-		{Name: DeletionCostWrites, Kind: Counter, ID: "N9", Labels: []string{"result"}, Help: "Deletion costs written on pods or taken back, by result: success, conflict if the pod had changed meanwhile, or error."},
+		{Name: DeletionCostPending, Kind: Gauge, ID: "N9", Labels: []string{"nodepool"}, Help: "Nodes that the last pass had pods of to write a deletion cost on, or take one back from."},
+		{Name: DeletionCostWrites, Kind: Counter, ID: "N9", Labels: []string{"result"}, Help: "Deletion costs written on pods or taken back, by result: updated, skipped_notfound or skipped_conflict if the pod was gone or had changed, or error. The last two are tried again."},
 		{
 			Name: ConsolidationPlaced, Kind: Counter, ID: "ours", Labels: []string{"nodepool", "outcome"},
 			Help: "Pods bound in place of those evicted for cost: planned if to the node that had room for them, elsewhere if to another, new_node if to one made for them afterwards.",

@@ -42,6 +42,32 @@ func TestN9_WhoSaysWhatAnEvictionCosts(t *testing.T) {
 	}
 }
 
+// A disruption cost that is no whole number is told once about the pod, until it is put right or the pod is gone. A fraction was one
+// before 1.15.
+func TestN9_AWrongDisruptionCostIsToldOfThePod(t *testing.T) {
+	l := newLab()
+	p := l.pod("web", "host-1")
+	l.put(l.launched(l.claim("general-1"), "cloud/1"), l.node("host-1", "cloud/1"), p)
+	for _, text := range []string{"5", "1.5", "2147483648", "", "-2147483648", "x"} {
+		p = again(l, p, func(p *corev1.Pod) { p.Annotations = map[string]string{v1.DisruptionCostAnnotationKey: text} })
+		want := `Pod default/web: annotation karpenter.sh/disruption-cost is "` + text + `" and counts as 0: it must be a whole number from -2147483648 to 2147483647`
+		if text == "5" || text == "-2147483648" {
+			want = ""
+		}
+		got := ""
+		for _, problem := range l.put(p).Problems {
+			got += problem.String()
+		}
+		if got != want {
+			t.Errorf("told %q, want %q", got, want)
+		}
+	}
+	l.dropPod(p)
+	if got := l.View().Problems; len(got) > 0 {
+		t.Errorf("of a pod that is gone: %v", got)
+	}
+}
+
 // A deletion cost that Karpenter writes changes nothing that decisions are made from: otherwise each would lead to the next.
 func TestN9_ADeletionCostIsNoNews(t *testing.T) {
 	for _, own := range []bool{false, true} {

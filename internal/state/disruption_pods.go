@@ -183,7 +183,7 @@ func evictionCost(p *corev1.Pod, own bool) float64 {
 }
 
 // disruptionCost is how dear it is to evict a pod, in its owner's words: those that are meant for us, or else those for ReplicaSets,
-// unless they are ours (N9). Words that are no whole number of 32 bits say nothing.
+// unless they are ours (N9). Words that are no whole number of 32 bits say nothing; wrongDisruptionCost tells of those that are meant for us.
 func disruptionCost(annotations map[string]string, own bool) int64 {
 	text, given := annotations[v1.DisruptionCostAnnotationKey]
 	if !given {
@@ -196,6 +196,18 @@ func disruptionCost(annotations map[string]string, own bool) int64 {
 		return 0
 	}
 	return n
+}
+
+// disruptionCostPart is what of a pod a problem is about.
+const disruptionCostPart = "disruption-cost"
+
+// wrongDisruptionCost says what is wrong with the cost that a pod's owner has given it for us, if anything is.
+func wrongDisruptionCost(annotations map[string]string) error {
+	text, given := annotations[v1.DisruptionCostAnnotationKey]
+	if _, err := strconv.ParseInt(text, 10, 32); !given || err == nil {
+		return nil
+	}
+	return fmt.Errorf("annotation %s is %.64q and counts as 0: it must be a whole number from -2147483648 to 2147483647", v1.DisruptionCostAnnotationKey, text)
 }
 
 // cover is the disruption budgets of a view, in order of namespace and name.

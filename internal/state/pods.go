@@ -151,17 +151,20 @@ func (m *Mirror) reread(e *podEntry) (fresh []string) {
 	o := e.pod
 	m.daemonPod(e, o)
 	var d *toworld.Draft
-	var err error
+	var err, costErr error
 	var claims []string
 	if !e.gone && !terminal(o) {
+		costErr = wrongDisruptionCost(o.Annotations)
 		d, err = m.findDraft(o)
 		if err == nil {
 			claims = claimNames(o)
 		}
 	}
-	if err != nil || e.troubled {
-		m.problem("Pod", toworld.FullName(e.space, e.name), "", err)
-		e.troubled = err != nil
+	if err != nil || costErr != nil || e.troubled {
+		name := toworld.FullName(e.space, e.name)
+		m.problem("Pod", name, "", err)
+		m.problem("Pod", name, disruptionCostPart, costErr)
+		e.troubled = err != nil || costErr != nil
 	}
 	m.volumes.use(e, claims)
 	if d == e.draft {

@@ -91,6 +91,7 @@ func theirValues(t *testing.T) map[string]any {
 	for path, value := range map[string]any{
 		"controller.image.repository": "public.ecr.aws/karpenter/controller", "controller.image.tag": "1.15.0", "controller.image.digest": "sha256:" + strings.Repeat("b", 64),
 		"controller.resources": map[string]any{}, "settings.enableDRA": false, "settings.schedulerConfig": "",
+		"settings.ignoreDRARequests": nil, "settings.awsFeatureGates.draNVIDIAGPU": nil, "settings.awsFeatureGates.draEFA": nil,
 	} {
 		put(path, value)
 	}
@@ -279,7 +280,7 @@ func TestTakeOver_Guide(t *testing.T) {
 		t.Errorf("preferred anti-affinity: %v", term)
 	}
 	env := environment(t, deployment)
-	for name, want := range map[string]string{"CLUSTER_NAME": "my-cluster", "INTERRUPTION_QUEUE": "my-cluster-queue", "LOG_LEVEL": "debug", "WEBHOOK_PORT": "8443", "IGNORE_DRA_REQUESTS": "true", "NOMINATE_PODS": "true"} {
+	for name, want := range map[string]string{"CLUSTER_NAME": "my-cluster", "INTERRUPTION_QUEUE": "my-cluster-queue", "LOG_LEVEL": "debug", "WEBHOOK_PORT": "8443", "IGNORE_DRA_REQUESTS": "true", "NOMINATE_PODS": "true", "AWS_FEATURE_GATES": "NodeClassCEL=false,RebootForRepair=false"} {
 		if env[name] != want {
 			t.Errorf("%s is %q, want %q", name, env[name], want)
 		}
@@ -324,8 +325,8 @@ settings: {clusterName: my-cluster, assumeRoleARN: "arn:aws:iam::111122223333:ro
 		},
 		"1.15": {
 			values: `
-settings: {clusterName: my-cluster, featureGates: {podDeletionCostManagement: true, terminateFirstDrift: true, nodeRepair: true}}`,
-			env: map[string]string{"FEATURE_GATES": "CapacityBuffer=true,NodeOverlay=false,NodeRepair=true,PodDeletionCostManagement=true,ReservedCapacity=true,SpotToSpotConsolidation=false,StaticCapacity=true,TerminateFirstDrift=true,TerminateFirstRepair=false"},
+settings: {clusterName: my-cluster, ignoreDRARequests: null, awsFeatureGates: {draNVIDIAGPU: true, draEFA: null}, featureGates: {podDeletionCostManagement: true, terminateFirstDrift: true, nodeRepair: true}}`,
+			env: map[string]string{"FEATURE_GATES": "CapacityBuffer=true,NodeOverlay=false,NodeRepair=true,PodDeletionCostManagement=true,ReservedCapacity=true,SpotToSpotConsolidation=false,StaticCapacity=true,TerminateFirstDrift=true,TerminateFirstRepair=false", "AWS_FEATURE_GATES": "DRANVIDIAGPU=true,NodeClassCEL=false,RebootForRepair=false", "IGNORE_DRA_REQUESTS": "true"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -83,8 +83,8 @@ func TestN9_AScaleDownEmptiesTheNodeThatIsToGo(t *testing.T) {
 		}
 		return ""
 	})
-	s.await("writes", meter.DeletionCostWrites, "result", "success")
-	s.await("writes that are left", meter.DeletionCostPending, "nodepool", "default")
+	s.await("writes", meter.DeletionCostWrites, "result", "updated")
+	s.await("nodes that had some", meter.DeletionCostPending, "nodepool", "default")
 	before, _ := w.placed()
 	if len(before[small]) >= len(before[large]) {
 		t.Fatalf("%v: Kubernetes would choose the same pods by itself", before)

@@ -88,7 +88,7 @@ var apart = []struct {
 	},
 	{
 		"reason",
-		[]string{"underutilized", "drifted", "expired", "unhealthy", "spot_interrupted", "scheduled_change", "instance_status_unhealthy"},
+		[]string{"underutilized", "drifted", "expired", "unhealthy", "spot_interrupted", "scheduled_change", "event_status"},
 		[]meter.Name{meter.NodeClaimsDisrupted, meter.PodsDisruptionInitiated},
 	},
 	{"reason", []string{"empty", "insufficient_capacity", "instance_terminated"}, []meter.Name{meter.NodeClaimsDisrupted}},
@@ -310,7 +310,9 @@ func (s *scraper) awaitAll(butChecks bool) {
 	began := time.Now()
 	for missing := s.missing(); len(missing) > 0; missing = s.missing() {
 		if butChecks {
-			missing = slices.DeleteFunc(missing, func(what string) bool { return strings.Contains(what, "instance_status_unhealthy") })
+			missing = slices.DeleteFunc(missing, func(what string) bool {
+				return strings.Contains(what, "instance_status_unhealthy") || strings.Contains(what, "event_status")
+			})
 		}
 		if len(missing) == 0 {
 			return

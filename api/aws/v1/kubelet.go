@@ -90,6 +90,8 @@ type KubeletConfiguration struct {
 	CPUCFSQuota *bool `json:"cpuCFSQuota,omitempty"`
 	// Extra holds every other field that was given, by name, as JSON text with sorted keys.
 	Extra map[string]string `json:"-"`
+	// Unreadable holds those of the fields above whose value is none that they can have, by name, as JSON text with sorted keys.
+	Unreadable map[string]string `json:"-"`
 	// MaxPodsExpression is maxPods where it was given as text. It is not beside MaxPods, and has no name of its own on the
 	// wire, so that the drift hash of classes that give a number stays what it was.
 	MaxPodsExpression string `json:"-"`
@@ -124,41 +126,57 @@ var kubeletFields = []string{
 	"cpuCFSQuota",
 }
 
-// UnmarshalJSON reads the known fields and keeps all others in Extra.
+// UnmarshalJSON reads the known fields and keeps all others in Extra. It fails only on what is not an object: a field that cannot
+// be read is kept in Unreadable for ValidateKubelet to name, because an error would hide all objects of the kind from a watch, and
+// upstream's API server has let such fields pass.
 func (k *KubeletConfiguration) UnmarshalJSON(data []byte) error {
-	var wire wireKubelet
-	if err := json.Unmarshal(data, &wire); err != nil {
-		return fmt.Errorf("kubelet: %w", err)
+	var all map[string]stdjson.RawMessage
+	if err := json.Unmarshal(data, &all); err != nil {
+		return fmt.Errorf("kubelet must be an object: %w", err)
 	}
-	known := wire.knownKubelet
+	var wire wireKubelet
+	known := &wire.knownKubelet
+	for name, value := range all {
+		if !slices.Contains(kubeletFields, name) {
+			keep(&known.Extra, name, value)
+			continue
+		}
+		field, err := json.Marshal(map[string]stdjson.RawMessage{name: value})
+		before := wire
+		if err == nil {
+			err = json.Unmarshal(field, &wire)
+		}
+		if err != nil {
+			wire = before // without what could be read of the field
+			keep(&known.Unreadable, name, value)
+		}
+	}
 	switch pods := wire.MaxPods; {
 	case pods != nil && pods.Type == intstr.Int:
 		known.MaxPods = &pods.IntVal
 	case pods != nil: // an empty text is as good as none; the API server refuses it
 		known.MaxPodsExpression = pods.StrVal
 	}
-	var all map[string]any
-	if err := json.Unmarshal(data, &all); err != nil {
-		return fmt.Errorf("kubelet must be an object: %w", err)
-	}
-	for _, name := range kubeletFields {
-		delete(all, name)
-	}
-	for name, value := range all {
-		text, err := json.Marshal(value)
-		if err != nil {
-			return fmt.Errorf("kubelet.%s: %w", name, err)
-		}
-		if known.Extra == nil {
-			known.Extra = make(map[string]string, len(all))
-		}
-		known.Extra[name] = string(text)
-	}
-	*k = KubeletConfiguration(known)
+	*k = KubeletConfiguration(*known)
 	return nil
 }
 
-// MarshalJSON writes the known fields and Extra as one object.
+// keep puts a value into texts, written with sorted keys so that their order never drifts a node. What cannot be written so, such as
+// a number that is too large, stays as it is.
+func keep(texts *map[string]string, name string, value stdjson.RawMessage) {
+	if *texts == nil {
+		*texts = map[string]string{}
+	}
+	var decoded any
+	if err := json.Unmarshal(value, &decoded); err == nil {
+		if sorted, err := json.Marshal(decoded); err == nil {
+			value = sorted
+		}
+	}
+	(*texts)[name] = string(value)
+}
+
+// MarshalJSON writes the known fields, Unreadable and Extra as one object.
 func (k KubeletConfiguration) MarshalJSON() ([]byte, error) {
 	wire := wireKubelet{knownKubelet: knownKubelet(k)}
 	switch {
@@ -170,7 +188,7 @@ func (k KubeletConfiguration) MarshalJSON() ([]byte, error) {
 		wire.MaxPods = &intstr.IntOrString{Type: intstr.String, StrVal: k.MaxPodsExpression}
 	}
 	data, err := json.Marshal(wire)
-	if err != nil || len(k.Extra) == 0 {
+	if err != nil || len(k.Extra)+len(k.Unreadable) == 0 {
 		return data, err
 	}
 	all := map[string]stdjson.RawMessage{}
@@ -181,6 +199,9 @@ func (k KubeletConfiguration) MarshalJSON() ([]byte, error) {
 		if slices.Contains(kubeletFields, name) {
 			return nil, fmt.Errorf("kubelet.%s: is a field of its own and cannot be in Extra", name)
 		}
+		all[name] = stdjson.RawMessage(text)
+	}
+	for name, text := range k.Unreadable {
 		all[name] = stdjson.RawMessage(text)
 	}
 	return json.Marshal(all)
@@ -241,6 +262,7 @@ func (k *KubeletConfiguration) DeepCopyInto(out *KubeletConfiguration) {
 	out.ImageGCLowThresholdPercent = clonePointer(k.ImageGCLowThresholdPercent)
 	out.CPUCFSQuota = clonePointer(k.CPUCFSQuota)
 	out.Extra = maps.Clone(k.Extra)
+	out.Unreadable = maps.Clone(k.Unreadable)
 }
 
 // DeepCopy returns a copy of k.

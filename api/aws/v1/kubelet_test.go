@@ -38,6 +38,27 @@ func TestKubelet_OtherFieldsAreKept(t *testing.T) {
 	}
 }
 
+// TestKubelet_WhatCannotBeReadIsKept: one class with a mistyped field must not hide all others from a watch, and what reads and writes
+// it, such as a finalizer, must not change what the user wrote.
+func TestKubelet_WhatCannotBeReadIsKept(t *testing.T) {
+	const text = `{"clusterDNS":"10.0.0.10","evictionSoftGracePeriod":{"memory.available":"5min"},"maxPods":20,"registryPullQPS":10,"systemReserved":{"cpu":1,"memory":"1Gi"}}`
+	k := &KubeletConfiguration{}
+	if err := json.Unmarshal([]byte(text), k); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"clusterDNS": `"10.0.0.10"`, "evictionSoftGracePeriod": `{"memory.available":"5min"}`, "systemReserved": `{"cpu":1,"memory":"1Gi"}`}
+	if diff := cmp.Diff(want, k.Unreadable); diff != "" || *k.MaxPods != 20 || k.SystemReserved != nil || k.EvictionSoftGracePeriod != nil {
+		t.Errorf("%+v\n%s", k, diff)
+	}
+	if data, err := json.Marshal(k.DeepCopy()); err != nil || string(data) != text {
+		t.Errorf("written as %s, %v", data, err)
+	}
+	var list EC2NodeClassList
+	if err := json.Unmarshal([]byte(`{"items":[{"spec":{"kubelet":`+text+`}},{"spec":{"role":"r"}}]}`), &list); err != nil || len(list.Items) != 2 {
+		t.Errorf("%d classes, %v", len(list.Items), err)
+	}
+}
+
 func TestKubelet_NamesDifferInCase(t *testing.T) {
 	k := kubelet(t, `{maxpods: 20}`)
 	if k.MaxPods != nil || k.Extra["maxpods"] != "20" {
@@ -90,9 +111,35 @@ func TestValidateKubelet(t *testing.T) {
 		{"a threshold for something else", "al2023@latest", `{evictionHard: {x: 5%}}`, ReasonInvalidKubeletConfiguration, "supported values"},
 		{"a negative grace period", "al2023@latest", `{evictionSoftGracePeriod: {memory.available: -1m}}`, ReasonInvalidKubeletConfiguration, "evictionSoftGracePeriod"},
 		{"1.5 a field that no kubelet has", "al2023@latest", `{registryPullQps: 10}`, ReasonInvalidKubeletConfiguration, "spec.kubelet.registryPullQps"},
-		{"1.5 a field of another kind", "al2023@latest", `{registryPullQPS: fast}`, ReasonInvalidKubeletConfiguration, "must be a number"},
+		{"1.5 a field of another kind", "al2023@latest", `{registryPullQPS: fast}`, ReasonInvalidKubeletConfiguration, "must be a whole number"},
 		{"1.5 a field of nothing", "al2023@latest", `{registryPullQPS: null}`, "", ""},
 		{"1.5 fields of every kind", "al2023@latest", `{failSwapOn: false, podPidsLimit: 100, syncFrequency: 1m, tlsCipherSuites: [a], featureGates: {A: true}, memoryThrottlingFactor: 0.9}`, "", ""},
+		{"1.5 fields of every shape", "al2023@latest", `{authentication: {x509: {clientCAFile: /ca}, webhook: {enabled: true, cacheTTL: 2m}}, logging: {format: json, flushFrequency: 5000000000, vmodule: [{filePattern: a, verbosity: 5}], options: {json: {infoBufferSize: "0"}}},
+			memorySwap: {swapBehavior: LimitedSwap}, reservedMemory: [{numaNode: 0, limits: {memory: 1Gi, hugepages-2Mi: 0}}], shutdownGracePeriodByPodPriority: [{priority: 1, shutdownGracePeriodSeconds: 10}], staticPodURLHeader: {a: [b]}, tlsCurvePreferences: [29], qosReserved: {memory: 50%}}`, "", ""},
+		{"1.5 a feature in quotes", "al2023@latest", `{featureGates: {X: "true"}}`, ReasonInvalidKubeletConfiguration, `spec.kubelet.featureGates[X]: Invalid value: "\"true\"": must be true or false`},
+		{"1.5 half a file", "al2023@latest", `{containerLogMaxFiles: 2.5}`, ReasonInvalidKubeletConfiguration, "spec.kubelet.containerLogMaxFiles"},
+		{"1.5 more than 32 bits", "al2023@latest", `{eventBurst: 2147483648}`, ReasonInvalidKubeletConfiguration, "must be a whole number from -2147483648 to 2147483647"},
+		{"1.5 a duration without a unit", "al2023@latest", `{shutdownGracePeriod: "30"}`, ReasonInvalidKubeletConfiguration, "spec.kubelet.shutdownGracePeriod"},
+		{"1.5 a number for a duration", "al2023@latest", `{shutdownGracePeriod: 30}`, ReasonInvalidKubeletConfiguration, "must be a duration"},
+		{"1.5 a field within that no kubelet has", "al2023@latest", `{memorySwap: {swapBehaviour: LimitedSwap}}`, ReasonInvalidKubeletConfiguration, "spec.kubelet.memorySwap.swapBehaviour"},
+		{"1.5 a field deep within", "al2023@latest", `{logging: {vmodule: [{filePattern: a, verbosity: 5}, {verbosity: -1}]}}`, ReasonInvalidKubeletConfiguration, "spec.kubelet.logging.vmodule[1].verbosity"},
+		{"1.5 a number in a list of texts", "al2023@latest", `{tlsCipherSuites: [a, 5]}`, ReasonInvalidKubeletConfiguration, "spec.kubelet.tlsCipherSuites[1]"},
+		{"1.5 a number that is too large", "al2023@latest", `{podPidsLimit: 1e999}`, ReasonInvalidKubeletConfiguration, "spec.kubelet.podPidsLimit"},
+		{"a text for a list", "al2023@latest", `{clusterDNS: 10.0.0.10}`, ReasonInvalidKubeletConfiguration, "spec.kubelet.clusterDNS: Invalid value: \"\\\"10.0.0.10\\\"\": must be a list of texts"},
+		{"a number for an amount", "al2023@latest", `{systemReserved: {cpu: 1, memory: 100Mi}}`, ReasonInvalidKubeletConfiguration, "spec.kubelet.systemReserved[cpu]"},
+		{"a grace period that is none", "al2023@latest", `{evictionSoft: {memory.available: 5%}, evictionSoftGracePeriod: {memory.available: 5min}}`, ReasonInvalidKubeletConfiguration, "spec.kubelet.evictionSoftGracePeriod[memory.available]"},
+		{"an object for a number", "bottlerocket@latest", `{maxPods: {}}`, ReasonInvalidKubeletConfiguration, "spec.kubelet.maxPods"},
+		{"half a pod", "bottlerocket@latest", `{maxPods: 1.5}`, ReasonInvalidKubeletConfiguration, "spec.kubelet.maxPods"},
+		{"a text for true or false", "al2@latest", `{cpuCFSQuota: "yes"}`, ReasonInvalidKubeletConfiguration, "spec.kubelet.cpuCFSQuota"},
+		{"a soft limit without a grace period", "al2023@latest", `{evictionSoft: {memory.available: 5%}}`, ReasonInvalidKubeletConfiguration, "spec.kubelet.evictionSoft[memory.available]"},
+		{"a grace period without a soft limit", "al2023@latest", `{evictionSoftGracePeriod: {memory.available: 1m}}`, ReasonInvalidKubeletConfiguration, "needs an entry for the same signal in evictionSoft"},
+		{"a grace period for something else", "al2023@latest", `{evictionSoft: {x: 5%}, evictionSoftGracePeriod: {x: 1m}}`, ReasonInvalidKubeletConfiguration, "spec.kubelet.evictionSoftGracePeriod[x]: Unsupported value"},
+		{"soft limits", "al2023@latest", `{evictionSoft: {memory.available: 5%}, evictionSoftGracePeriod: {memory.available: 1m}}`, "", ""},
+		{"a disk fuller than full", "al2023@latest", `{imageGCHighThresholdPercent: 101}`, ReasonInvalidKubeletConfiguration, "must be from 0 to 100"},
+		{"a disk emptier than empty", "al2023@latest", `{imageGCLowThresholdPercent: -1}`, ReasonInvalidKubeletConfiguration, "must be from 0 to 100"},
+		{"image limits that cross", "al2023@latest", `{imageGCHighThresholdPercent: 80, imageGCLowThresholdPercent: 80}`, ReasonInvalidKubeletConfiguration, "must be below imageGCHighThresholdPercent, which is 80"},
+		{"a negative podsPerCore", "al2023@latest", `{podsPerCore: -1}`, ReasonInvalidKubeletConfiguration, "spec.kubelet.podsPerCore"},
+		{"a negative evictionMaxPodGracePeriod", "al2023@latest", `{evictionMaxPodGracePeriod: -1}`, ReasonInvalidKubeletConfiguration, "spec.kubelet.evictionMaxPodGracePeriod"},
 		{"minimum reclaim", "al2023@latest", `{evictionMinimumReclaim: {memory.available: 500Mi}}`, "", ""},
 		{"minimum reclaim that is none", "al2023@latest", `{evictionMinimumReclaim: {memory.available: lots}}`, ReasonInvalidKubeletConfiguration, "spec.kubelet.evictionMinimumReclaim[memory.available]"},
 		{"minimum reclaim that is a list", "al2023@latest", `{evictionMinimumReclaim: [5]}`, ReasonInvalidKubeletConfiguration, "must be an object"},
@@ -149,12 +196,17 @@ func FuzzKubelet(f *testing.F) {
 		`{"maxPods":"vcpus * 2"}`, `{"maxPods":""}`, `{"maxPods":1e3}`, `{"kubeReserved":{"cpu":"vcpus"}}`,
 		`{}`, `null`, `{"maxPods":5,"x":[1,2.5,{"b":null,"a":"c"}]}`, `{"systemReserved":{"cpu":"1e-999999999"}}`,
 		`{"evictionSoftGracePeriod":{"memory.available":"1m"}}`, `{"evictionHard":{"memory.available":"%"}}`, `{"evictionMinimumReclaim":5}`,
+		`{"clusterDNS":"10.0.0.10","podsPerCore":"x","cpuCFSQuota":1}`, `{"systemReserved":{"cpu":1}}`, `{"evictionSoftGracePeriod":{"memory.available":"5min"}}`, `{"maxPods":{},"x":1e999}`,
 	} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		k := &KubeletConfiguration{}
-		if json.Unmarshal([]byte(text), k) != nil {
+		if err := json.Unmarshal([]byte(text), k); err != nil {
+			var object map[string]json.RawMessage
+			if json.Unmarshal([]byte(text), &object) == nil {
+				t.Fatalf("%q is an object and cannot be read, which hides all classes: %v", text, err)
+			}
 			return
 		}
 		data, err := json.Marshal(k)

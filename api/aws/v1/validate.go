@@ -54,29 +54,22 @@ func (c *EC2NodeClass) ValidateKubelet(expressions bool) (reason string, problem
 		return "", nil
 	}
 	path := field.NewPath("spec", "kubelet")
-	if pods := kubelet.MaxPods; pods != nil && *pods < 0 {
-		problems = append(problems, field.Invalid(path.Child("maxPods"), *pods, "cannot be negative"))
-	}
+	problems = append(problems, kubelet.validateUnreadable(path)...)
+	problems = append(problems, kubelet.validateNumbers(path)...)
 	problems = append(problems, validateReserved(kubelet.SystemReserved, path.Child("systemReserved"))...)
 	problems = append(problems, validateReserved(kubelet.KubeReserved, path.Child("kubeReserved"))...)
 	problems = append(problems, validateThresholds(kubelet.EvictionHard, path.Child("evictionHard"))...)
 	problems = append(problems, validateThresholds(kubelet.EvictionSoft, path.Child("evictionSoft"))...)
-	for _, signal := range slices.Sorted(maps.Keys(kubelet.EvictionSoftGracePeriod)) {
-		if grace := kubelet.EvictionSoftGracePeriod[signal]; grace.Duration < 0 {
-			problems = append(problems, field.Invalid(path.Child("evictionSoftGracePeriod").Key(signal), grace.String(), "cannot be negative"))
-		}
-	}
-	problems = append(problems, validateOther(kubelet.Extra, path)...)
+	problems = append(problems, kubelet.validateGrace(path)...)
+	problems = append(problems, validateShapes(kubelet.Extra, otherKubeletShapes, path)...)
 	if _, given := kubelet.Extra[registerWithTaints]; given {
 		problems = append(problems, field.Forbidden(path.Child(registerWithTaints), "Karpenter sets it: use taints and startupTaints of the NodePool"))
 	}
 	if text, given := kubelet.Extra[evictionMinimumReclaim]; given {
-		at := path.Child(evictionMinimumReclaim)
 		var reclaim map[string]string
-		if err := json.Unmarshal([]byte(text), &reclaim); err != nil {
-			problems = append(problems, field.Invalid(at, text, "must be an object of signals and amounts, for example {memory.available: 500Mi}"))
+		if json.Unmarshal([]byte(text), &reclaim) == nil { // or else its shape has been named
+			problems = append(problems, validateThresholds(reclaim, path.Child(evictionMinimumReclaim))...)
 		}
-		problems = append(problems, validateThresholds(reclaim, at)...)
 	}
 	if len(problems) > 0 {
 		return ReasonInvalidKubeletConfiguration, problems
@@ -98,6 +91,67 @@ func (c *EC2NodeClass) ValidateKubelet(expressions bool) (reason string, problem
 		return ReasonKubeletExpressionsDisabled, problems
 	}
 	return "", nil
+}
+
+// validateUnreadable names what has a value that its field cannot have.
+func (k *KubeletConfiguration) validateUnreadable(path *field.Path) field.ErrorList {
+	var problems field.ErrorList
+	for _, name := range slices.Sorted(maps.Keys(k.Unreadable)) {
+		found := validateShapes(map[string]string{name: k.Unreadable[name]}, knownKubeletShapes, path)
+		if len(found) == 0 { // it must not pass even so
+			found = field.ErrorList{field.Invalid(path.Child(name), k.Unreadable[name], "must be "+knownKubeletShapes[name].what)}
+		}
+		problems = append(problems, found...)
+	}
+	return problems
+}
+
+// validateNumbers checks those that have bounds.
+func (k *KubeletConfiguration) validateNumbers(path *field.Path) field.ErrorList {
+	var problems field.ErrorList
+	for _, n := range []struct {
+		name  string
+		value *int32
+		most  int32
+	}{
+		{"maxPods", k.MaxPods, math.MaxInt32},
+		{"podsPerCore", k.PodsPerCore, math.MaxInt32},
+		{"evictionMaxPodGracePeriod", k.EvictionMaxPodGracePeriod, math.MaxInt32},
+		{"imageGCHighThresholdPercent", k.ImageGCHighThresholdPercent, 100},
+		{"imageGCLowThresholdPercent", k.ImageGCLowThresholdPercent, 100},
+	} {
+		if n.value != nil && (*n.value < 0 || *n.value > n.most) {
+			problems = append(problems, field.Invalid(path.Child(n.name), *n.value, fmt.Sprintf("must be from 0 to %d", n.most)))
+		}
+	}
+	if low, high := k.ImageGCLowThresholdPercent, k.ImageGCHighThresholdPercent; low != nil && high != nil && *low >= *high {
+		problems = append(problems, field.Invalid(path.Child("imageGCLowThresholdPercent"), *low, fmt.Sprintf("must be below imageGCHighThresholdPercent, which is %d", *high)))
+	}
+	return problems
+}
+
+// validateGrace checks that soft limits and their grace periods are of the same signals, without which a kubelet does not start.
+func (k *KubeletConfiguration) validateGrace(path *field.Path) field.ErrorList {
+	const soft, grace = "evictionSoft", "evictionSoftGracePeriod"
+	var problems field.ErrorList
+	for _, signal := range slices.Sorted(maps.Keys(k.EvictionSoftGracePeriod)) {
+		at, given := path.Child(grace).Key(signal), k.EvictionSoftGracePeriod[signal]
+		if !slices.Contains(evictionSignals, signal) {
+			problems = append(problems, field.NotSupported(at, signal, evictionSignals))
+		}
+		if given.Duration < 0 {
+			problems = append(problems, field.Invalid(at, given.String(), "cannot be negative"))
+		}
+		if _, ok := k.EvictionSoft[signal]; !ok && k.Unreadable[soft] == "" {
+			problems = append(problems, field.Invalid(at, given.String(), "needs an entry for the same signal in "+soft))
+		}
+	}
+	for _, signal := range slices.Sorted(maps.Keys(k.EvictionSoft)) {
+		if _, ok := k.EvictionSoftGracePeriod[signal]; !ok && k.Unreadable[grace] == "" {
+			problems = append(problems, field.Invalid(path.Child(soft).Key(signal), k.EvictionSoft[signal], "needs an entry for the same signal in "+grace+", for example 1m30s"))
+		}
+	}
+	return problems
 }
 
 // validateCarried refuses fields that the family has no way to hand to the kubelet. AL2023 takes a whole configuration file;

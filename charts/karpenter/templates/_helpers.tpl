@@ -160,11 +160,16 @@ annotations:
 {{- end }}
 {{- end }}
 
-{{/* FEATURE_GATES of the gates' values: nodeRepair is NodeRepair. */}}
+{{/* FEATURE_GATES of the gates' values: nodeRepair is NodeRepair, and upstream writes two in capitals. One that is null is not given. */}}
 {{- define "karpenter.gates" -}}
+{{- $names := dict "draNVIDIAGPU" "DRANVIDIAGPU" "draEFA" "DRAEFA" }}
 {{- $gates := list }}
 {{- range $name := keys . | sortAlpha }}
-{{- $gates = append $gates (printf "%s%s=%t" (substr 0 1 $name | upper) (substr 1 (len $name) $name) (index $ $name)) }}
+{{- $on := index $ $name }}
+{{- if not (kindIs "invalid" $on) }}
+{{- $usual := printf "%s%s" (substr 0 1 $name | upper) (substr 1 (len $name) $name) }}
+{{- $gates = append $gates (printf "%s=%t" (get $names $name | default $usual) $on) }}
+{{- end }}
 {{- end }}
 {{- join "," $gates }}
 {{- end }}

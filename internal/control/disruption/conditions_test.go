@@ -285,7 +285,8 @@ func TestD48_AnotherImageReplacesNodes(t *testing.T) {
 	if left := b.claims(); len(left) != 1 || left[0].Name != made[0].Name {
 		t.Errorf("%d claims are left", len(left))
 	}
-	if got := b.counted(meter.NodeClaimsDisrupted, "reason", "drifted"); got != 1 {
-		t.Errorf("O3: %v", got)
+	labels := []string{"reason", "drifted", "consolidation_policy", ""} // which is of consolidation alone
+	if claims, pods := b.counted(meter.NodeClaimsDisrupted, labels...), b.counted(meter.PodsDisruptionInitiated, labels...); claims != 1 || pods != 1 {
+		t.Errorf("O3, O4: %v claims, %v pods", claims, pods)
 	}
 }

@@ -185,39 +185,38 @@ func (r *DeletionCosts) write(ctx context.Context, view *state.View) {
 	ctx, cancel := wait.Timeout(ctx, r.Clock, costEvery)
 	defer cancel()
 	var failed []error
-	pending := map[string]map[string]bool{} // nodes by pool
-	for i, err := range each(r.Clock, edits, func(e edit) error { return r.patch(ctx, e) }) {
-		result, e := "success", &edits[i]
+	r.left = false
+	for _, err := range each(r.Clock, edits, func(e edit) error { return r.patch(ctx, e) }) {
+		result := "updated"
 		switch {
 		case apierrors.IsNotFound(err):
-			continue
+			result = "skipped_notfound"
 		case apierrors.IsConflict(err):
-			result = "conflict"
+			result, r.left = "skipped_conflict", true
 		case err != nil:
-			result, failed = "error", append(failed, err)
+			result, r.left, failed = "error", true, append(failed, err)
 		}
 		r.Meter.Add(meter.DeletionCostWrites, 1, "result", result)
-		if err == nil {
-			continue
-		}
-		if pending[e.node.World.Pool] == nil {
-			pending[e.node.World.Pool] = map[string]bool{}
-		}
-		pending[e.node.World.Pool][e.node.World.Name] = true
 	}
-	r.left = len(pending) > 0
-	r.show(view, pending)
+	r.show(view, edits)
 	if len(failed) > 0 {
 		r.Log.Error("could not write deletion costs of pods, trying again", "pods", len(failed), "error", failed[0], "again-in", costEvery)
 	}
 }
 
-// show says how many nodes have pods that could not be written.
-func (r *DeletionCosts) show(view *state.View, pending map[string]map[string]bool) {
+// show says how many nodes had pods to write.
+func (r *DeletionCosts) show(view *state.View, edits []edit) {
+	nodes, counts := map[string]bool{}, map[string]int{} // by pool
+	for _, e := range edits {
+		if !nodes[e.node.World.Name] {
+			nodes[e.node.World.Name] = true
+			counts[e.node.World.Pool]++
+		}
+	}
 	now := map[string]bool{}
 	for _, p := range view.World.Pools {
 		now[p.Name] = true
-		r.Meter.Set(meter.DeletionCostPending, float64(len(pending[p.Name])), "nodepool", p.Name)
+		r.Meter.Set(meter.DeletionCostPending, float64(counts[p.Name]), "nodepool", p.Name)
 	}
 	for pool := range r.shown {
 		if !now[pool] {

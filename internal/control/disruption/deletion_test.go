@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -109,7 +110,7 @@ func TestN9_PodsOfNodesThatGoNextCostLeast(t *testing.T) {
 	if again := b.mirror.View(); again.World != view.World {
 		t.Error("what decisions are made from has changed")
 	}
-	if got := b.counted(meter.DeletionCostWrites, "result", "success"); got != 4 {
+	if got := b.counted(meter.DeletionCostWrites, "result", "updated"); got != 4 {
 		t.Errorf("%v writes are counted", got)
 	}
 	// One pod more is written alone.
@@ -192,7 +193,7 @@ func TestN9_OwnersCostsStay(t *testing.T) {
 	if got := b.costsOf()["few"]; got != "8!" {
 		t.Errorf("%q, want the owner's", got)
 	}
-	if got := b.counted(meter.DeletionCostWrites, "result", "conflict"); got != 1 {
+	if got := b.counted(meter.DeletionCostWrites, "result", "skipped_conflict"); got != 1 {
 		t.Errorf("%v conflicts are counted", got)
 	}
 	if got := b.counted(meter.DeletionCostPending, "nodepool", "general"); got != 1 {
@@ -226,15 +227,36 @@ func TestN9_WritesThatFailAreTriedAgain(t *testing.T) {
 	}
 	b.client.Step = nil
 	b.expectCosts(map[string]string{"few": "", "full": "-99", "some": ""})
-	if got := b.counted(meter.DeletionCostPending, "nodepool", "general"); got != 1 {
-		t.Errorf("%v nodes have pending writes", got)
+	expect := func(pending float64, results map[string]float64) {
+		t.Helper()
+		if got := b.counted(meter.DeletionCostPending, "nodepool", "general"); got != pending {
+			t.Errorf("%v nodes had pods to write, want %v", got, pending)
+		}
+		for _, result := range []string{"updated", "skipped_notfound", "error"} {
+			if got := b.counted(meter.DeletionCostWrites, "result", result); got != results[result] {
+				t.Errorf("%v writes are counted as %s, want %v", got, result, results[result])
+			}
+		}
 	}
+	expect(2, map[string]float64{"updated": 3, "error": 1})
 	if writes := b.round(r); writes != 1 {
 		t.Errorf("%d pods were written", writes)
 	}
 	b.expectCosts(map[string]string{"few": "-100", "full": "-99", "some": ""})
-	if got := b.counted(meter.DeletionCostPending, "nodepool", "general"); got != 0 {
-		t.Errorf("%v nodes have pending writes", got)
+	expect(1, map[string]float64{"updated": 4, "error": 1})
+	// One that is gone, and has not been seen to be, is not tried again.
+	b.pod("full", "100m")
+	b.clock.Step(costEvery)
+	b.sync()
+	b.client.Step = func(w rig.Write, after bool) error {
+		return apierrors.NewNotFound(corev1.Resource("pods"), w.Object.GetName())
+	}
+	_, err = r.Once(b.Context())
+	b.must(err)
+	b.client.Step = nil
+	expect(1, map[string]float64{"updated": 4, "error": 1, "skipped_notfound": 1})
+	if r.left {
+		t.Error("it is tried again")
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/control"
 	"karpenter/internal/engine/disrupt"
 	"karpenter/internal/engine/why"
@@ -273,7 +274,7 @@ func (s *reporter) waiting(c *command) {
 	}
 }
 
-// ended tells that a node is going because of a move of that kind (O3, O4).
+// ended tells that a node is going because of a move of that kind of consolidation, or of none (O3, O4).
 func (s *reporter) ended(n *state.Node, r record, kind string) {
 	reason := lower(r.reason)
 	s.l.memory.removed(n, s.l.Clock.Now())
@@ -289,7 +290,11 @@ func (s *reporter) ended(n *state.Node, r record, kind string) {
 		within = r.grace
 		control.Unhealthy(s.l.Meter, n.Claim, r.condition, within)
 	}
-	labels := control.DisruptedLabels(n.Claim, reason, s.policyOf(n), within)
+	var policy karpv1.ConsolidationPolicy
+	if kind != "" {
+		policy = s.policyOf(n)
+	}
+	labels := control.DisruptedLabels(n.Claim, reason, policy, within)
 	s.l.Meter.Add(meter.NodeClaimsDisrupted, 1, labels...)
 	s.l.Meter.Add(meter.PodsDisruptionInitiated, float64(moved), labels...)
 	s.l.Meter.Add(meter.DisruptionNodes, 1, "nodepool", poolOf(n.Claim), "action", r.decision(), "method", reason, "consolidation_type", kind)
@@ -299,9 +304,9 @@ func (s *reporter) ended(n *state.Node, r record, kind string) {
 }
 
 // policyOf is the consolidation policy of a node's pool as it is now.
-func (s *reporter) policyOf(n *state.Node) string {
+func (s *reporter) policyOf(n *state.Node) karpv1.ConsolidationPolicy {
 	if p := s.l.Mirror.View().Pool(poolOf(n.Claim)); p != nil {
-		return string(p.Object.Spec.Disruption.ConsolidationPolicy)
+		return p.Object.Spec.Disruption.ConsolidationPolicy
 	}
 	return ""
 }

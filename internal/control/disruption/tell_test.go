@@ -129,7 +129,7 @@ func TestD42_BalancedTellsWhatItApproves(t *testing.T) {
 	b.launch(name)
 	b.join(name)
 	b.pass()
-	labels := []string{"nodepool", "general", "reason", "underutilized", "consolidation_policy", "Balanced", "termination_mode", "graceful", "capacity_type", "on-demand"}
+	labels := []string{"nodepool", "general", "reason", "underutilized", "consolidation_policy", "balanced", "termination_mode", "graceful", "capacity_type", "on-demand"}
 	if claims, pods := b.counted(meter.NodeClaimsDisrupted, labels...), b.counted(meter.PodsDisruptionInitiated, labels...); claims != 1 || pods != 1 {
 		t.Errorf("O3, O4: %v claims, %v pods", claims, pods)
 	}

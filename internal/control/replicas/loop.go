@@ -260,7 +260,7 @@ func (l *Loop) shrink(ctx context.Context, view *state.View, s *disrupt.Scaling)
 			continue
 		}
 		removed = append(removed, s.Remove[i])
-		l.removed(view, n, s.Remove[i].Why)
+		l.removed(n, s.Remove[i].Why)
 	}
 	l.entries.removed(view, s, removed)
 	return ok
@@ -277,19 +277,15 @@ func (l *Loop) remove(ctx context.Context, claim *karpv1.NodeClaim) error {
 }
 
 // removed tells that a node is removed because replicas is lower (O3, O4).
-func (l *Loop) removed(view *state.View, n *state.Node, because why.Reason) {
+func (l *Loop) removed(n *state.Node, because why.Reason) {
 	delete(l.launches.made, n.Claim.Name)
-	policy := ""
-	if p := view.Pool(n.World.Pool); p != nil {
-		policy = string(p.Object.Spec.Disruption.ConsolidationPolicy)
-	}
 	moved := 0
 	for _, p := range n.World.Pods {
 		if p.Movable && !p.Terminating {
 			moved++
 		}
 	}
-	labels := control.DisruptedLabels(n.Claim, ReasonScaledDown, policy, state.Grace(n.Claim))
+	labels := control.DisruptedLabels(n.Claim, ReasonScaledDown, "", state.Grace(n.Claim))
 	l.Meter.Add(meter.NodeClaimsDisrupted, 1, labels...)
 	l.Meter.Add(meter.PodsDisruptionInitiated, float64(moved), labels...)
 	l.Log.Info("removing node of a static pool", "NodePool", n.World.Pool, "NodeClaim", n.Claim.Name, "Node", n.World.Name, "pod-count", moved, "why", because.Line())

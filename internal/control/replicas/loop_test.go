@@ -191,7 +191,7 @@ func TestP105_D18_APoolIsScaledDown(t *testing.T) {
 	if unlaunched != 3 {
 		t.Errorf("%d of the claims that are deleted had no instance", unlaunched)
 	}
-	if got := rig.Count(t, b.registry, meter.NodeClaimsDisrupted, "reason", ReasonScaledDown, "nodepool", "base"); got != 4 {
+	if got := rig.Count(t, b.registry, meter.NodeClaimsDisrupted, "reason", ReasonScaledDown, "nodepool", "base", "consolidation_policy", ""); got != 4 {
 		t.Errorf("O3: %v", got)
 	}
 	if got := b.told(EventScalingDown); len(got) != 1 || got[0] != "Normal StaticScalingDown Removing 4 nodes: 8 are there and replicas is 4" {

@@ -115,10 +115,17 @@ func (r *Ailing) treat(ctx context.Context, a cloud.Ailment, claim *karpv1.NodeC
 		return err
 	}
 	r.Meter.Add(meter.InstanceStatusUnhealthy, 1, "category", string(a.Kind))
-	control.Counter{Client: r.Client, Meter: r.Meter}.Disrupted(ctx, claim, "instance_status_unhealthy")
+	control.Counter{Client: r.Client, Meter: r.Meter}.Disrupted(ctx, claim, reasons[a.Kind])
 	r.Ledger.Removed(claim, ledger.Interruption, "InstanceUnhealthy", "is replaced: "+message)
-	r.Log.Info("deleted nodeclaim", "NodeClaim", claim.Name, "Node", claim.Status.NodeName, "provider-id", claim.Status.ProviderID, "reason", "instance_status_unhealthy", "message", message)
+	r.Log.Info("deleted nodeclaim", "NodeClaim", claim.Name, "Node", claim.Status.NodeName, "provider-id", claim.Status.ProviderID, "reason", reasons[a.Kind], "message", message)
 	return nil
+}
+
+// reasons are the label of the claim's disruption (O3): upstream's kinds of messages.
+var reasons = map[cloud.AilmentKind]string{
+	cloud.InstanceStatus: "instance_status",
+	cloud.SystemStatus:   "system_status",
+	cloud.EventStatus:    "event_status",
 }
 
 // complaint says what is wrong in a sentence that stays the same while it is.

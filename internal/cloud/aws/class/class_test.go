@@ -359,12 +359,13 @@ func TestAWS_5_2_11_8_BrokenInstancesAreReplacedWithinTheQuota(t *testing.T) {
 		id := fmt.Sprintf("i-00000000000001%02d", i)
 		claims = append(claims, launched(t, fmt.Sprintf("sick-%02d", i), id))
 		if i < 6 {
-			sick = append(sick, cloud.Ailment{Instance: id, Kind: cloud.SystemStatus, Since: time.Unix(0, 0)})
+			sick = append(sick, cloud.Ailment{Instance: id, Kind: []cloud.AilmentKind{cloud.SystemStatus, cloud.InstanceStatus}[i%2], Since: time.Unix(0, 0)})
 		}
 	}
 	sick = append(sick, cloud.Ailment{Instance: "i-ffffffffffffffff", Kind: cloud.SystemStatus})
 	fake := clocktest.NewFakeClock(time.Unix(10_000, 0))
-	r := &class.Ailing{Client: cluster.Client, Clinic: sick, InstanceID: aws.ParseProviderID, Quota: control.NewQuota(fake.Now), Clock: fake, Log: quiet}
+	series := prometheus.NewRegistry()
+	r := &class.Ailing{Meter: meter.New(series, meter.Cloud{}), Client: cluster.Client, Clinic: sick, InstanceID: aws.ParseProviderID, Quota: control.NewQuota(fake.Now), Clock: fake, Log: quiet}
 	if _, err := r.Check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -379,6 +380,11 @@ func TestAWS_5_2_11_8_BrokenInstancesAreReplacedWithinTheQuota(t *testing.T) {
 	}
 	if gone != 2 { // a tenth of twelve, rounded up
 		t.Errorf("%d of 12 replaced at once, want 2", gone)
+	}
+	for _, reason := range []string{"system_status", "instance_status"} {
+		if got := rig.Count(t, series, meter.NodeClaimsDisrupted, "reason", reason, "consolidation_policy", ""); got != 1 {
+			t.Errorf("O3: %v claims with the reason %s, want 1", got, reason)
+		}
 	}
 }
 
