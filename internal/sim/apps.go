@@ -200,6 +200,8 @@ func (w *World) addPool(spec poolSpec) error {
 	if spec.budget >= 0 {
 		pool.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: fmt.Sprint(spec.budget)}}
 		w.budgets[spec.name] = spec.budget
+	} else {
+		w.shares[spec.name] = true
 	}
 	pool.Spec.Disruption.ConsolidateAfter = karpv1.NewNillableDuration(max(0, spec.after))
 	if spec.grace >= 0 {

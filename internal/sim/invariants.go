@@ -50,6 +50,8 @@ type rules struct {
 	dirty              bool            // something has changed since the invariants were looked at
 	calmed             time.Time       // since when nothing goes wrong
 	budgets            map[string]int  // by pool
+	shares             map[string]bool // pools with the budget that they have by default, a tenth
+	sizes              map[string][]sized
 	killed, foreigners map[string]bool // instances
 	foreignNodes       int
 	poisoned, restored bool
@@ -69,7 +71,38 @@ type rules struct {
 }
 
 func newRules() rules {
-	return rules{budgets: map[string]int{}, killed: map[string]bool{}, foreigners: map[string]bool{}, seen: map[string]bool{}, protected: map[types.UID]time.Time{}, empty: map[string]time.Time{}}
+	return rules{budgets: map[string]int{}, shares: map[string]bool{}, sizes: map[string][]sized{}, killed: map[string]bool{}, foreigners: map[string]bool{}, seen: map[string]bool{}, protected: map[types.UID]time.Time{}, empty: map[string]time.Time{}}
+}
+
+// sized is how many claims a pool had at a time.
+type sized struct {
+	at     time.Time
+	claims int64
+}
+
+// sizeKept is for how long what the controller reckons with may be older than watches are late: the decision was made before the move began.
+const sizeKept = 2 * time.Minute
+
+// budgetOf is how many nodes of a pool may be disrupted at once. A share is one of what the pool had at any time that the controller
+// may have seen last.
+func (w *rules) budgetOf(pool string) (most int, limited bool) {
+	if !w.shares[pool] {
+		most, limited = w.budgets[pool]
+		return most, limited
+	}
+	var claims int64
+	for _, s := range w.sizes[pool] {
+		claims = max(claims, s.claims)
+	}
+	return int(claims+9) / 10, true
+}
+
+// size notes how many claims pools have.
+func (w *rules) size(claims map[string]int64) {
+	old := w.now().Add(-w.lag - w.later - sizeKept)
+	for pool := range w.shares {
+		w.sizes[pool] = append(slices.DeleteFunc(w.sizes[pool], func(s sized) bool { return s.at.Before(old) }), sized{w.now(), claims[pool]})
+	}
 }
 
 // Breach is an invariant that did not hold.
@@ -155,6 +188,7 @@ func (w *rules) check() {
 		owners[id] = c.Name
 		going[id] = going[id] || c.DeletionTimestamp != nil || c.Annotations[karpv1.MoveAnnotationKey] != ""
 	})
+	w.size(claimed)
 	cpu, nodes := map[string]int64{}, map[string]int64{}
 	w.each(func(in simaws.Glimpse) {
 		made[tag(in, cloud.BatchAnnotationKey)]++

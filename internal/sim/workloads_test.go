@@ -106,6 +106,7 @@ func newStage(seed uint64, load *workloads.Workload, after time.Duration) (*stag
 		}
 		pool.Spec.Disruption.ConsolidationPolicy = karpv1.ConsolidationPolicyWhenEmptyOrUnderutilized
 		pool.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "100%"}}
+		delete(w.shares, "live")
 	})
 	return p, err
 }

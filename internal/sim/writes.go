@@ -120,7 +120,7 @@ func (w *rules) calledFor(claim *karpv1.NodeClaim) {
 func (w *rules) moveBegun(claim *karpv1.NodeClaim) {
 	w.repairBegun(claim)
 	pool := claim.Labels[karpv1.NodePoolLabelKey]
-	most, limited := w.budgets[pool]
+	most, limited := w.budgetOf(pool)
 	n := 0
 	w.claims(func(c *karpv1.NodeClaim) {
 		// what is as good as gone is not counted
