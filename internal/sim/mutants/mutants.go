@@ -141,7 +141,7 @@ var Mutants = []Mutant{
 			{"internal/cloud/aws/launch.go", "return o.batch.Taken[in.ID] })", `return o.batch.Taken[in.ID] && !on.Mutant("adopt-taken") })`},
 			{"internal/control/claim/launch.go", "				if taken[in.ID] {", `				if taken[in.ID] && !on.Mutant("adopt-taken") {`},
 		},
-		"seed 5\n0s pool default after=30m\n0s app web 5 14 20Gi\n0s when after aws/CreateFleet when after patch/NodeClaim/status crash\n5m calm\n10m end\n",
+		"seed 1\n0s pool default after=30m\n0s app web 5 14 20Gi\n0s when after aws/CreateFleet when after patch/NodeClaim/status crash\n5m calm\n10m end\n",
 	},
 	{
 		"replacement-not-awaited", "nodes are deleted before what replaces them is ready (core#3072, aws#6952)",
