@@ -262,13 +262,18 @@ var Rules = []Rule{
 		Reason:  "a whole cluster on one computer",
 	},
 	{
-		Package: "internal/sim", Imports: imports(kubernetes, clients, []string{"internal/sim/kube", "internal/engine/why", "internal/operator", "internal/control", "cloud", "internal/cloud/aws", "internal/cloud/aws/awsplug", "internal/cloud/simaws", "internal/cloud/simaws/catalog", "internal/wait", "api/...", "k8s.io/component-helpers", "github.com/aws", "github.com/go-logr/logr"}),
+		Package: "internal/sim", Imports: imports(kubernetes, clients, []string{"internal/sim/kube", "internal/sim/filters", "internal/engine/why", "internal/operator", "internal/control", "cloud", "internal/cloud/aws", "internal/cloud/aws/awsplug", "internal/cloud/simaws", "internal/cloud/simaws/catalog", "internal/wait", "api/...", "github.com/aws", "github.com/go-logr/logr"}),
 		Bans:   bans(banClock, banSeeded, banEnv),
 		Reason: "a cluster in simulated time around the wiring of operator",
 	},
 	{
 		Package: "internal/sim/mutants/...", Imports: []string{"internal/sim", "internal/sim/mutants/..."},
 		Reason: "defects that are put into a copy of the code, to see that they are found",
+	},
+	{
+		Package: "internal/sim/filters", Imports: imports(kubernetes, []string{"k8s.io/component-helpers", "github.com/go-logr/logr"}),
+		Bans:   bans(banClock, banRandom, banEnv),
+		Reason: "which nodes kube-scheduler accepts for a pod, apart from the engine's own idea of it",
 	},
 	{
 		Package: "internal/sim/kube", Imports: imports(kubernetes, clients, []string{"k8s.io/apiserver", "api/crds"}),
