@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -88,10 +89,10 @@ func (f *fresh) Patch(ctx context.Context, obj client.Object, patch client.Patch
 }
 
 // Delete implements client.Client. What has finalizers stays for a while; it is seen as being deleted from then on, also if the answer
-// got lost.
+// got lost. Pods are not read again: a drain deletes thousands, and remembers them itself.
 func (f *fresh) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
 	err := f.Client.Delete(ctx, obj, opts...)
-	if len(obj.GetFinalizers()) > 0 && !apierrors.IsNotFound(err) {
+	if _, pod := obj.(*corev1.Pod); !pod && len(obj.GetFinalizers()) > 0 && !apierrors.IsNotFound(err) {
 		f.readAgain(ctx, obj)
 	}
 	return err

@@ -153,3 +153,24 @@ func TestFresh_SeesItsOwnDeletions(t *testing.T) {
 		})
 	}
 }
+
+// never is what nobody may read.
+type never struct {
+	client.Reader
+	t *testing.T
+}
+
+func (n never) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	n.t.Error("a pod was read, which the role does not allow")
+	return nil
+}
+
+// Pods of Jobs have a finalizer too.
+func TestFresh_ReadsNoPodAfterItsDeletion(t *testing.T) {
+	node := freshNode("1", "old")
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "job-1", Finalizers: []string{"batch.kubernetes.io/job-tracking"}}}
+	c := control.NewFresh(&lagging{cached: node, server: node}, never{t: t}, func() time.Time { return time.Unix(0, 0) })
+	if err := c.Delete(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+}

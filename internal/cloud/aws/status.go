@@ -39,8 +39,9 @@ func (p *Provider) Ailing(ctx context.Context) ([]cloud.Ailment, error) {
 			}
 		}
 	}
+	// what is broken already comes before what EC2 is going to do: the first is what counts
 	slices.SortFunc(out, func(a, b cloud.Ailment) int {
-		return cmp.Or(strings.Compare(a.Instance, b.Instance), strings.Compare(string(a.Kind), string(b.Kind)), a.NotBefore.Compare(b.NotBefore))
+		return cmp.Or(strings.Compare(a.Instance, b.Instance), strings.Compare(string(b.Kind), string(a.Kind)), a.NotBefore.Compare(b.NotBefore))
 	})
 	return slices.Compact(out), nil
 }

@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -35,5 +36,11 @@ func TestAWS_5_2_Ailing(t *testing.T) {
 	}
 	if !found || len(got) != 2 {
 		t.Errorf("got %+v, want the failed check too", got)
+	}
+	w.must(w.sim.SetHealth(simaws.HealthSpec{Instances: []string{a.ID}, Event: &simaws.ScheduledEvent{Code: "instance-stop", Description: "The host is degraded", NotBefore: later}}))
+	got, err = w.Ailing(w.ctx)
+	w.must(err)
+	if i := slices.IndexFunc(got, func(x cloud.Ailment) bool { return x.Instance == a.ID }); len(got) != 3 || got[i].Kind != cloud.InstanceStatus {
+		t.Errorf("got %+v, want what is broken already before what EC2 is going to do", got)
 	}
 }

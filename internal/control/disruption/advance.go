@@ -29,6 +29,13 @@ const (
 	perNode       = 80 * time.Millisecond
 )
 
+// lookHolds is how old the last look at a move's nodes may be when they are deleted. All moves are looked at before the first one ends, which takes longer if
+// there are hundreds, or if the API server is slow.
+const lookHolds = time.Second
+
+// usable is how far a claim has come that has come all the way.
+const usable = "it was usable"
+
 // waited is what is known of a claim that replaces others: of which pool it is and how far it has come.
 type waited struct{ pool, state string }
 
@@ -59,6 +66,7 @@ func (l *Loop) advance(ctx context.Context, view *state.View, list []*command) (
 	patience := min(max(time.Duration(count)*perNode, leastPatience), mostPatience)
 	each(l.Clock, list, func(c *command) error {
 		if len(c.to) > 0 && c.up() {
+			c.looked = l.Clock.Now()
 			c.forbidden, c.unknown = l.forbids(ctx, c)
 		}
 		return nil
@@ -113,7 +121,7 @@ func progress(claim *karpv1.NodeClaim) string {
 		}
 		return fmt.Sprintf("it is not %s: %s: %s", kind, c.Reason, c.Message)
 	}
-	return "it was usable"
+	return usable
 }
 
 // step takes one move as far as it goes.
@@ -164,6 +172,9 @@ func (l *Loop) reread(ctx context.Context, c *command) error {
 		err := l.Live.Get(ctx, client.ObjectKeyFromObject(n.Claim), claim)
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("reading NodeClaim %s: %w", n.Claim.Name, err)
+		}
+		if err == nil && claim.UID == n.Claim.UID && !claim.DeletionTimestamp.IsZero() {
+			l.Mirror.Wrote(claim)
 		}
 		if err != nil || claim.UID != n.Claim.UID || !claim.DeletionTimestamp.IsZero() {
 			c.going = append(c.going, n)
@@ -237,11 +248,14 @@ func (l *Loop) fail(ctx context.Context, view *state.View, c *command, because s
 		w = waited{poolOf(c.stay[0].Claim), "it was never created"}
 	}
 	why := fmt.Sprintf("nodeclaim/%s did not become ready: %s", because, w.state)
+	if w.state == usable {
+		why = fmt.Sprintf("nodeclaim/%s, which was ready, has been removed", because)
+	}
 	if err := l.giveUp(ctx, c, slog.LevelError, why); err != nil {
 		return err
 	}
-	if !ok {
-		return nil // whoever should have created it has ended: that says nothing about the pool
+	if !ok || w.state == usable {
+		return nil // whoever should have created it has ended, or it joined and somebody has removed it: that says nothing about the pool
 	}
 	l.replacementFailed(ctx, view, w.pool, why)
 	return nil
@@ -285,6 +299,11 @@ func (l *Loop) finish(ctx context.Context, c *command) (did bool, err error) {
 	}
 	if c.forbidden != "" {
 		return true, l.giveUp(ctx, c, slog.LevelInfo, c.forbidden)
+	}
+	if l.Clock.Since(c.looked) > lookHolds {
+		if why, err := l.forbids(ctx, c); why != "" || err != nil {
+			return false, err // the next pass calls it off, once it knows what its pool has room for then
+		}
 	}
 	for _, n := range c.made {
 		if l.breaker.joined(poolOf(n.Claim)) {

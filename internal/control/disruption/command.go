@@ -3,6 +3,7 @@ package disruption
 import (
 	"slices"
 	"strings"
+	"time"
 
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/state"
@@ -21,6 +22,8 @@ type command struct {
 	// forbidden is why its nodes must not be deleted although what replaces them is up, and unknown why that could not be found out.
 	forbidden string
 	unknown   error
+	// looked is when that was asked.
+	looked time.Time
 }
 
 // kind is what metrics call the type of a consolidation.

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	karpv1 "karpenter/api/karpenter/v1"
 	"karpenter/internal/meter"
@@ -85,6 +86,26 @@ func TestD54_AFailedReplacementPutsEverythingBack(t *testing.T) {
 	if b.pass(); len(b.made()) != 1 {
 		t.Error("the next is never tried")
 	}
+}
+
+// What was usable and has been removed says nothing about its pool.
+func TestT24_AUsableReplacementThatIsRemovedIsNoFailure(t *testing.T) {
+	b := newBench(t)
+	b.twoForOne()
+	b.look()
+	first := b.made()[0].Name
+	b.launch(first)
+	b.join(first)
+	b.look()
+	b.must(b.client.WithWatch.Delete(t.Context(), b.claim(first)))
+	b.look()
+	if left := b.asBefore("big"); left != "" {
+		t.Error(left)
+	}
+	if n := b.loop.breaker.count("general", b.loop.version(b.mirror.View(), "general")); n != 0 {
+		t.Errorf("%d failures", n)
+	}
+	b.expectEvent("nodeclaim/"+first, "which was ready, has been removed")
 }
 
 func TestT24_AfterThreeFailuresNoMoreAreTried(t *testing.T) {
@@ -450,6 +471,17 @@ func TestS3_ReplacementsWhoseCreationGotNoAnswer(t *testing.T) {
 				t.Error("the node stays although its replacements are up")
 			}
 		})
+	}
+}
+
+// A write may be refused every second for hours. What has come of it is read once.
+func TestAClaimThatCannotBeWrittenIsReadOnce(t *testing.T) {
+	u := &unsure{}
+	for _, uid := range []types.UID{"a", "b", "a", "b", "a"} {
+		u.add(&karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{UID: uid}})
+	}
+	if len(u.claims) != 2 {
+		t.Errorf("%d claims are to be read", len(u.claims))
 	}
 }
 

@@ -256,6 +256,35 @@ func TestD51_DoNotDisruptDuringTheWaitKeepsTheNode(t *testing.T) {
 	b.expectEvent("DisruptionBlocked", "do-not-disrupt")
 }
 
+// All moves are looked at before the first one ends, which may take a while.
+func TestS5_NoNodeIsDeletedAfterAnOldLook(t *testing.T) {
+	for age, goes := range map[time.Duration]bool{0: true, 5 * time.Second: false} {
+		t.Run(age.String(), func(t *testing.T) {
+			b := newBench(t)
+			b.pool("general")
+			b.big("big", "general")
+			b.clock.Step(time.Minute)
+			b.pass()
+			name := b.made()[0].Name
+			b.launch(name)
+			b.join(name)
+			b.sync()
+			list, _ := read(b.mirror.View())
+			list[0].looked = b.clock.Now().Add(-age)
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod-1", Namespace: "default"}}
+			b.must(b.client.WithWatch.Patch(t.Context(), pod, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"karpenter.sh/do-not-disrupt":"true"}}}`))))
+			_, err := b.loop.finish(t.Context(), list[0])
+			b.must(err)
+			if b.going("big") != goes {
+				t.Errorf("looked at %s ago: the node goes: %v", age, !goes)
+			}
+			if b.pass(); !goes && tainted(b.nodeOf("big")) {
+				t.Error("the move is not called off")
+			}
+		})
+	}
+}
+
 func TestP118_TheSameQuestionIsAskedOnce(t *testing.T) {
 	b := newBench(t)
 	b.pool("general")

@@ -153,6 +153,9 @@ func TestN6_NothingIsPutBackOnAClaimThatIsDeleted(t *testing.T) {
 	if c := b.claim("sick"); !tainted(b.nodeOf("sick")) || c.Annotations[karpv1.MoveAnnotationKey] == "" || c.StatusConditions().Get(karpv1.ConditionDisruptionReason) == nil {
 		t.Errorf("taints %v, annotations %v, conditions %v", b.nodeOf("sick").Spec.Taints, c.Annotations, c.Status.Conditions)
 	}
+	if known := b.mirror.View().Claim("sick"); known.Claim.DeletionTimestamp.IsZero() {
+		t.Error("the next look sees the claim as it was, and puts all back once more")
+	}
 }
 
 func TestN6_ADeadlineIsOnlyTightened(t *testing.T) {

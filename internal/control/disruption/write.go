@@ -47,13 +47,16 @@ func change[T client.Object](ctx context.Context, l *Loop, obj T, write patcher,
 	if !ok {
 		return fmt.Errorf("%T cannot be copied", obj)
 	}
-	for range writeAttempts {
+	for attempt := range writeAttempts {
 		before, ok := now.DeepCopyObject().(client.Object)
 		if !ok {
 			return fmt.Errorf("%T cannot be copied", obj)
 		}
 		edit(now)
 		if same(now, before) {
+			if attempt > 0 {
+				l.Mirror.Wrote(now) // or the next look decides the same again, until the watch has come
+			}
 			return nil
 		}
 		written, err := write(ctx, l.Client, now, before)
@@ -83,10 +86,14 @@ type unsure struct {
 }
 
 func (u *unsure) add(obj client.Object) {
-	if claim, ok := obj.(*karpv1.NodeClaim); ok {
-		u.mu.Lock()
+	claim, ok := obj.(*karpv1.NodeClaim)
+	if !ok {
+		return
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !slices.ContainsFunc(u.claims, func(c *karpv1.NodeClaim) bool { return c.UID == claim.UID }) { // it may be refused every second, for hours
 		u.claims = append(u.claims, claim)
-		u.mu.Unlock()
 	}
 }
 

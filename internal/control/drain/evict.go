@@ -78,9 +78,10 @@ func (q *queue) settleEviction(j job, err error) {
 	}
 }
 
-// busy says whether the API server has too much to do to look at a request. What a disruption budget refuses has the same code, and names it.
+// busy says whether the API server has too much to do to look at a request. What a disruption budget refuses has the same code, and names it;
+// what a webhook refuses may have any code, such as that of KubeVirt, which moves its machines first.
 func busy(err error) bool {
-	return apierrors.IsTooManyRequests(err) && !apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause)
+	return apierrors.IsTooManyRequests(err) && !apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause) && !strings.Contains(err.Error(), "admission webhook")
 }
 
 // refusal says in words that stay the same why a pod could not be evicted.
@@ -88,7 +89,7 @@ func refusal(err error) string {
 	switch {
 	case busy(err):
 		return "the API server has too many requests"
-	case apierrors.IsTooManyRequests(err):
+	case apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause):
 		return "its disruption budget allows no eviction now"
 	case strings.Contains(err.Error(), "more than one PodDisruptionBudget"):
 		return "it has more than one disruption budget, and such pods cannot be evicted"

@@ -93,6 +93,7 @@ func TestL26_ABusyAPIServerIsNoDisruptionBudget(t *testing.T) {
 		want     string
 	}{
 		{"busy", apierrors.NewTooManyRequests("too many requests", 1), 0, "the API server has too many requests"},
+		{"a webhook", apierrors.NewTooManyRequestsError(`admission webhook "vms.example.com" denied the request: the machine moves first`), 1, "the machine moves first"},
 		{"no eviction allowed", spent, 1, "its disruption budget allows no eviction now"},
 	} {
 		fake, told := testingclock.NewFakeClock(time.Unix(0, 0)), &rig.Sink{}

@@ -100,6 +100,7 @@ func (r *Ailing) treat(ctx context.Context, a cloud.Ailment, claim *karpv1.NodeC
 	for _, obj := range objects {
 		r.Recorder.Tell(control.Event{Object: obj, Warning: true, Reason: "InstanceUnhealthy", Message: message + "; replacing it"})
 	}
+	remove := control.Delete
 	if a.Kind == cloud.EventStatus {
 		if err := control.Loosen(ctx, r.Client, claim, r.Clock.Now()); err != nil {
 			return err
@@ -110,8 +111,9 @@ func (r *Ailing) treat(ctx context.Context, a cloud.Ailment, claim *karpv1.NodeC
 		if written, err := control.Patch(ctx, r.Client, claim, before); err != nil || !written {
 			return err
 		}
+		remove = control.DeleteSeen // with its deadline: somebody may remove that from a claim that is not deleted yet
 	}
-	if deleted, err := control.Delete(ctx, r.Client, claim); err != nil || !deleted {
+	if deleted, err := remove(ctx, r.Client, claim); err != nil || !deleted {
 		return err
 	}
 	r.Meter.Add(meter.InstanceStatusUnhealthy, 1, "category", string(a.Kind))
