@@ -70,9 +70,8 @@ type KubeletConfiguration struct {
 	// +kubebuilder:validation:XValidation:message="kubelet.evictionSoftGracePeriod must hold durations, for example 30s or 1m30s",rule="self.all(k, self[k].matches('^(0|([0-9]+([.][0-9]+)?(ns|us|ms|s|m|h))+)$'))"
 	// +optional
 	EvictionSoftGracePeriod map[string]karpv1.Duration `json:"evictionSoftGracePeriod,omitempty"`
-	// evictionMaxPodGracePeriod is the longest, in seconds, that a pod gets to end when it is evicted by a soft limit. Below 0 it is as
-	// long as the pod asks for.
-	// +kubebuilder:validation:Minimum=-2147483648
+	// evictionMaxPodGracePeriod is the longest, in seconds, that a pod gets to end when it is evicted by a soft limit.
+	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
 	EvictionMaxPodGracePeriod *int32 `json:"evictionMaxPodGracePeriod,omitempty"`

@@ -139,7 +139,7 @@ func TestValidateKubelet(t *testing.T) {
 		{"a disk emptier than empty", "al2023@latest", `{imageGCLowThresholdPercent: -1}`, ReasonInvalidKubeletConfiguration, "must be from 0 to 100"},
 		{"image limits that cross", "al2023@latest", `{imageGCHighThresholdPercent: 80, imageGCLowThresholdPercent: 80}`, ReasonInvalidKubeletConfiguration, "must be below imageGCHighThresholdPercent, which is 80"},
 		{"a negative podsPerCore", "al2023@latest", `{podsPerCore: -1}`, ReasonInvalidKubeletConfiguration, "spec.kubelet.podsPerCore"},
-		{"as long to end as the pod asks for", "al2023@latest", `{evictionMaxPodGracePeriod: -1}`, "", ""},
+		{"a negative evictionMaxPodGracePeriod", "al2023@latest", `{evictionMaxPodGracePeriod: -1}`, ReasonInvalidKubeletConfiguration, "spec.kubelet.evictionMaxPodGracePeriod"},
 		{"minimum reclaim", "al2023@latest", `{evictionMinimumReclaim: {memory.available: 500Mi}}`, "", ""},
 		{"minimum reclaim that is none", "al2023@latest", `{evictionMinimumReclaim: {memory.available: lots}}`, ReasonInvalidKubeletConfiguration, "spec.kubelet.evictionMinimumReclaim[memory.available]"},
 		{"minimum reclaim that is a list", "al2023@latest", `{evictionMinimumReclaim: [5]}`, ReasonInvalidKubeletConfiguration, "must be an object"},

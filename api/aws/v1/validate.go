@@ -116,6 +116,7 @@ func (k *KubeletConfiguration) validateNumbers(path *field.Path) field.ErrorList
 	}{
 		{"maxPods", k.MaxPods, math.MaxInt32},
 		{"podsPerCore", k.PodsPerCore, math.MaxInt32},
+		{"evictionMaxPodGracePeriod", k.EvictionMaxPodGracePeriod, math.MaxInt32},
 		{"imageGCHighThresholdPercent", k.ImageGCHighThresholdPercent, 100},
 		{"imageGCLowThresholdPercent", k.ImageGCLowThresholdPercent, 100},
 	} {
