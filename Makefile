@@ -219,10 +219,11 @@ SIM_WORKLOADS ?= 100
 SIM_DAYS      ?= 30
 SIM_REAL      ?= 0.05
 
-# play runs a test and keeps what it says; table is what it came to.
-sim_play  = failed=0; mkdir -p bin; : > bin/$@.log; play() { echo "$$*" >> bin/$@.log; "$$@" >> bin/$@.log 2>&1 || failed=1; }
+# play runs a test, keeps what it says and shows how far it is; table is what it came to.
+sim_play  = mkdir -p bin; : > bin/$@.log; play() { { echo "playing: $$*"; "$$@" 2>&1 || echo "failed: $$*"; } | tee -a bin/$@.log | \
+	sed -un '/^playing: /p; /^=== RUN /p; /^--- /p; /^failed: /p; s/^ .*: \([0-9]* of [0-9]* played\)$$/    \1/p'; }
 sim_table = echo "| test | played | breaches |"; echo "| --- | --- | --- |"; grep -o '| [Tw].* |$$' bin/$@.log; grep '^BenchmarkHour' bin/$@.log || true; \
-	if [ $$failed = 1 ]; then echo "something was found: bin/$@.log"; fi; exit $$failed
+	if grep -q '^failed: ' bin/$@.log; then echo "something was found: bin/$@.log"; exit 1; fi
 
 sim: ## the controller in simulated clusters: crash points, launches, seeds, mutants; prints a table; takes an hour
 	@$(sim_play); \

@@ -16,7 +16,7 @@ var (
 // TestN6_N7_Seeds plays seeds in which nodes come down with something and are rebooted or replaced; the first of them twice.
 func TestN6_N7_Seeds(t *testing.T) {
 	var broken, reboots, moves atomic.Int64
-	each(int(*sickSeeds), func(i int) {
+	each(t, int(*sickSeeds), func(i int) {
 		seed, began := *from+uint64(i), time.Now()
 		play := func(workers int) *World {
 			plan := Sick(seed)
@@ -78,7 +78,7 @@ func TestN6_N7_CrashPoints(t *testing.T) {
 		}
 	}
 	var crashed, broken atomic.Int64
-	each(len(crashing), func(i int) {
+	each(t, len(crashing), func(i int) {
 		w, err := Play(crashing[i], history(), nil)
 		if err != nil {
 			broken.Add(1)

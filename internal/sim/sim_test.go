@@ -38,14 +38,19 @@ func history() io.Writer {
 	return nil
 }
 
-// each does something so many times, two at a time: a play takes one core.
-func each(n int, do func(i int)) {
-	var next atomic.Int64
+// each does something so many times, two at a time: a play takes one core. Once a minute it says how far it is.
+func each(t *testing.T, n int, do func(i int)) {
+	began := time.Now()
+	var next, played, minutes atomic.Int64
 	var group sync.WaitGroup
 	for range 2 {
 		group.Go(func() {
 			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
 				do(i)
+				done, now := played.Add(1), int64(time.Since(began).Minutes())
+				if minutes.Swap(now) < now {
+					t.Logf("%d of %d played", done, n)
+				}
 			}
 		})
 	}
@@ -76,7 +81,7 @@ func TestT2_CrashPoints(t *testing.T) {
 		}
 	}
 	var points, broken atomic.Int64
-	each(len(crashing), func(i int) {
+	each(t, len(crashing), func(i int) {
 		w, err := Play(crashing[i], history(), nil)
 		if err != nil {
 			broken.Add(1)
@@ -97,7 +102,7 @@ func TestT3_Launches(t *testing.T) {
 	const nodes, times = 40, 5
 	var made, claimed, broken atomic.Int64
 	const usual = nodes * times * 94 / 100 // some pods find a node that has not gone yet
-	each((*launches+usual-1)/usual, func(i int) {
+	each(t, (*launches+usual-1)/usual, func(i int) {
 		plan := Launches(*from+uint64(i), nodes, times)
 		w, err := Play(plan, history(), nil)
 		if w != nil {
@@ -119,7 +124,7 @@ func TestT3_Launches(t *testing.T) {
 // TestWorst plays seeds in which things go wrong at the worst moments.
 func TestWorst(t *testing.T) {
 	var broken atomic.Int64
-	each(*worstSeeds, func(i int) {
+	each(t, *worstSeeds, func(i int) {
 		plan := Worst(*from + uint64(i))
 		if _, err := Play(plan, history(), nil); err != nil {
 			broken.Add(1)
@@ -137,7 +142,7 @@ func TestT29_Seeds(t *testing.T) {
 		t.Logf("| whole-system seeds | %d | %d |", *seeds, broken.Load())
 		t.Logf("| T29 of them also with 8 instead of 1 workers of the engine | %d | %d differ |", min(*twice, *seeds), differ.Load())
 	}()
-	each(int(*seeds), func(i int) {
+	each(t, int(*seeds), func(i int) {
 		seed, began := *from+uint64(i), time.Now()
 		play := func(workers int, history io.Writer) *World {
 			plan := Draw(seed)

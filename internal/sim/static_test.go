@@ -64,7 +64,7 @@ func (w *World) disturb(pool string, limit int) error {
 // TestPropertyP103_P104_LimitsAndReplicasHold scales a static pool up and down, has it drift and loses its nodes, while watches are late, AWS
 // fails and the controller crashes: there are never more claims than limits.nodes allows, and in the end as many as there are to be.
 func TestPropertyP103_P104_LimitsAndReplicasHold(t *testing.T) {
-	each(int(*seeds+15)/16, func(i int) {
+	each(t, int(*seeds+15)/16, func(i int) {
 		seed := *from + uint64(i)
 		w, err := NewWorld(seed, history())
 		if err != nil {
