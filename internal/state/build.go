@@ -87,16 +87,19 @@ func sortObjects(o *dump.Objects) {
 	})
 }
 
-// provisionable says whether the scheduler has found the pod unschedulable. Whether a nomination gives it a node is found out with the
-// node that it names.
-func provisionable(o *corev1.Pod) bool {
+// wantsNode says whether the pod has no node and is one that the scheduler is to find one for.
+func wantsNode(o *corev1.Pod) bool {
 	if o.Spec.NodeName != "" || o.DeletionTimestamp != nil || terminal(o) {
 		return false
 	}
-	if owner := controller(o); owner == "DaemonSet" || owner == "Node" {
-		return false
-	}
-	return slices.ContainsFunc(o.Status.Conditions, func(c corev1.PodCondition) bool {
+	owner := controller(o)
+	return owner != "DaemonSet" && owner != "Node"
+}
+
+// refused says whether the scheduler has found the pod unschedulable. Whether a nomination gives it a node is found out with the
+// node that it names.
+func refused(o *corev1.Pod) bool {
+	return wantsNode(o) && slices.ContainsFunc(o.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable
 	})
 }

@@ -70,6 +70,7 @@ type Mirror struct {
 	spares       map[*podEntry]spareEntry
 	spareWorlds  []*world.Pod
 	spareChanged bool
+	kins         kinSet
 	// nominees counts the pods that need a node and are nominated for a node; disregarded are nominations that do not count, by
 	// the pod.
 	nominees    int

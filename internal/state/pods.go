@@ -31,6 +31,10 @@ type podEntry struct {
 	gone    bool
 	// seated says that its nomination gives it a place.
 	seated bool
+	// kin are the pods that its owner has made like it, while it has no node; unseen says that the scheduler has not looked at it, and
+	// shares that it needs a node all the same, because its kin do.
+	kin            kinKey
+	unseen, shares bool
 	// idle says that it takes no part although it is not finished.
 	idle bool
 	// troubled says that a problem is on record.
@@ -143,7 +147,13 @@ func (m *Mirror) refreshPods() {
 	}
 	clear(m.queue)
 	m.queue = m.queue[:0]
-	m.movePending(moved)
+	for _, e := range m.kins.unsettled() {
+		if m.join(e) {
+			moved = append(moved, e)
+		}
+	}
+	slices.SortFunc(moved, comparePods)
+	m.movePending(slices.Compact(moved))
 }
 
 // reread converts the pod's spec and returns label keys that no selector had read before.
@@ -208,10 +218,11 @@ func (m *Mirror) join(e *podEntry) (pendingMoved bool) {
 	o := e.pod
 	var at, nominated *host
 	pending := false
+	m.kins.join(e)
 	if e.draft != nil {
 		switch name := o.Spec.NodeName; {
 		case name == "":
-			if pending = provisionable(o); pending {
+			if pending = refused(o) || e.shares; pending {
 				nominated = m.nominatedHost(o)
 			}
 		case e.host != nil && e.host.name == name:

@@ -10,6 +10,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	v1 "karpenter/api/karpenter/v1"
@@ -150,7 +151,8 @@ func (h *history) pod(meta metav1.ObjectMeta, kind string) *corev1.Pod {
 	meta.Annotations = map[string]string{v1.DoNotDisruptAnnotationKey: []string{"", "", "true", "1h", "-3", "false"}[h.pick("protect", 6)]}
 	yes := true
 	owner := []string{"ReplicaSet", "StatefulSet", "DaemonSet", "Node"}[h.pick("owner", 4)]
-	meta.OwnerReferences = []metav1.OwnerReference{{Kind: owner, Name: fmt.Sprintf("daemon-%d", h.pick("set", 3)), Controller: &yes}}
+	set := h.pick("set", 3)
+	meta.OwnerReferences = []metav1.OwnerReference{{Kind: owner, Name: fmt.Sprintf("daemon-%d", set), UID: types.UID(fmt.Sprint(owner, set)), Controller: &yes}}
 	p := &corev1.Pod{ObjectMeta: meta}
 	p.Spec.Containers = []corev1.Container{h.container()}
 	switch {
@@ -163,7 +165,9 @@ func (h *history) pod(meta metav1.ObjectMeta, kind string) *corev1.Pod {
 		p.Status.Phase = []corev1.PodPhase{corev1.PodRunning, corev1.PodRunning, corev1.PodRunning, corev1.PodSucceeded}[h.pick("phase", 4)]
 	default:
 		reason := []string{corev1.PodReasonUnschedulable, corev1.PodReasonUnschedulable, corev1.PodReasonSchedulingGated}[h.pick("reason", 3)]
-		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: "False", Reason: reason}}
+		if h.chance(70) { // the scheduler has looked at it
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: "False", Reason: reason}}
+		}
 		if h.chance(40) {
 			p.Status.NominatedNodeName = fmt.Sprintf("m-%d", h.pick("nominated", 6))
 		}

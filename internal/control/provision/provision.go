@@ -128,7 +128,7 @@ func (p *Provisioner) prepare() {
 	p.passes = Passes{Meter: p.Meter, Clock: p.Clock, Controller: name}
 	if p.Batch != nil {
 		p.Creator.Coming, p.Creator.ComingWait = p.rollouts.incomplete, p.Batch.window.most
-		p.Batch.Hold = func(now time.Time) bool { return p.track.behind(now) || p.rollouts.incomplete(now) }
+		p.Batch.Hold = func(now time.Time) bool { return p.track.behind(now, p.rollouts.refuses) || p.rollouts.incomplete(now) }
 		p.Batch.Soon = p.speculate
 	}
 }

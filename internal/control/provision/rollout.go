@@ -60,7 +60,8 @@ type rollout struct {
 	created time.Time
 	wanted  int
 	pods    map[types.UID]standing
-	waiting int
+	// waiting and refused count its pods by how far they have come.
+	waiting, refused int
 	// example is what its pods look like, and shown whether the mirror has it.
 	example *corev1.Pod
 	shown   bool
@@ -68,7 +69,7 @@ type rollout struct {
 	progress time.Time
 }
 
-// Coming are pods of a ReplicaSet that it has not created yet, or that the scheduler has not looked at.
+// Coming are pods of a ReplicaSet that it has not created yet, or of which the scheduler has not looked at any.
 type Coming struct {
 	// Set is the ReplicaSet's namespace and name.
 	Set  string
@@ -95,8 +96,27 @@ func (r *Rollouts) set(uid types.UID) *rollout {
 // outdated says whether it has more pods than it is known to want: the watch of ReplicaSets is behind that of pods, and more may come.
 func (s *rollout) outdated() bool { return len(s.pods) > s.wanted }
 
+// unknown is how many of its pods exist of which it is not known whether they need a node: what the scheduler has found of one of them
+// goes for all.
+func (s *rollout) unknown() int {
+	if s.refused > 0 {
+		return 0
+	}
+	return s.waiting
+}
+
 // lacks is how many pods are still to come.
-func (s *rollout) lacks() int { return max(0, s.wanted-len(s.pods)) + s.waiting }
+func (s *rollout) lacks() int { return max(0, s.wanted-len(s.pods)) + s.unknown() }
+
+func (s *rollout) count(at standing, n int) {
+	switch at {
+	case podWaiting:
+		s.waiting += n
+	case podRefused:
+		s.refused += n
+	case podPlaced:
+	}
+}
 
 // judge notes whether a ReplicaSet lacks pods. The caller holds the lock.
 func (r *Rollouts) judge(uid types.UID, s *rollout) {
@@ -163,16 +183,27 @@ func (r *Rollouts) gone(set *appsv1.ReplicaSet) {
 
 // see takes note of a pod as it is now.
 func (r *Rollouts) see(pod *corev1.Pod, now time.Time) {
-	active := pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
-	at := podPlaced
+	r.note(pod, active(pod), standingOf(pod), now)
+}
+
+func active(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+}
+
+func standingOf(pod *corev1.Pod) standing {
 	switch {
 	case pod.Spec.NodeName != "" || len(pod.Spec.SchedulingGates) > 0:
+		return podPlaced
 	case unplaced(pod):
-		at = podRefused
-	default:
-		at = podWaiting
+		return podRefused
 	}
-	r.note(pod, active, at, now)
+	return podWaiting
+}
+
+// shares says whether what the scheduler has found of others of its ReplicaSet goes for a pod that it has not looked at.
+func (r *Rollouts) shares(pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	return owner != nil && active(pod) && standingOf(pod) == podWaiting && r.refuses(owner.UID)
 }
 
 // forget takes note that a pod is gone.
@@ -192,14 +223,10 @@ func (r *Rollouts) note(pod *corev1.Pod, active bool, at standing, now time.Time
 			r.made = append(r.made[max(0, len(r.made)-maxMade):], now)
 		}
 	}
-	if s.pods[pod.UID] == podWaiting {
-		s.waiting--
-	}
+	s.count(s.pods[pod.UID], -1)
 	if active {
 		s.pods[pod.UID] = at
-		if at == podWaiting {
-			s.waiting++
-		}
+		s.count(at, 1)
 	} else {
 		delete(s.pods, pod.UID)
 	}
@@ -216,7 +243,7 @@ func (r *Rollouts) Coming(now time.Time) []Coming {
 		if now.Sub(s.progress) >= rolloutPatience {
 			continue
 		}
-		c := Coming{Set: s.name, Pods: s.lacks(), Waiting: s.waiting}
+		c := Coming{Set: s.name, Pods: s.lacks(), Waiting: s.unknown()}
 		if c.Pods == 0 {
 			continue
 		}
@@ -273,17 +300,19 @@ func (r *Rollouts) incomplete(now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for uid := range r.open {
-		s := r.sets[uid]
-		if now.Sub(s.progress) >= batchPatience {
-			continue
-		}
-		for _, at := range s.pods {
-			if at == podRefused {
-				return true
-			}
+		if s := r.sets[uid]; s.refused > 0 && now.Sub(s.progress) < batchPatience {
+			return true
 		}
 	}
 	return false
+}
+
+// refuses says whether the scheduler has found no node for pods of a ReplicaSet.
+func (r *Rollouts) refuses(set types.UID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.sets[set]
+	return s != nil && s.refused > 0
 }
 
 // Created is when a ReplicaSet was created; zero if it is not known.

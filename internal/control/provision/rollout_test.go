@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	karpv1 "karpenter/api/karpenter/v1"
+	"karpenter/internal/ledger"
 )
 
 // replicaSet wants so many pods of one CPU.
@@ -189,16 +190,25 @@ func TestSoonCountsPodsThatWaitForTheScheduler(t *testing.T) {
 	if got, want := r.Soon(time.Second, late), map[string]int{"pod-web-000": 4}; !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	r.see(podOf("web", 1), epoch) // refused
 	r.see(bound(podOf("web", 2)), epoch)
 	gated := podOf("web", 3)
 	gated.Status.Conditions, gated.Spec.SchedulingGates = nil, []corev1.PodSchedulingGate{{Name: "quota"}}
 	r.see(gated, epoch)
-	if got, want := r.Soon(time.Second, late), map[string]int{"pod-web-000": 1}; !maps.Equal(got, want) {
+	if got, want := r.Soon(time.Second, late), map[string]int{"pod-web-000": 2}; !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
+	unseen := podOf("web", 0)
+	unseen.Status.Conditions = nil
+	if r.shares(unseen) {
+		t.Error("no pod of it has been refused")
+	}
+	r.see(podOf("web", 1), epoch) // refused, which goes for the other that exists
+	if got := r.Soon(time.Second, late); len(got) != 0 || !r.shares(unseen) || r.shares(gated) || r.shares(podOf("web", 1)) {
+		t.Errorf("%v", got)
+	}
 	r.forget(podOf("web", 0), epoch)
-	if got := r.Soon(time.Second, late); len(got) != 0 || r.sets["set-web"] != nil && r.sets["set-web"].waiting != 0 {
+	r.forget(podOf("web", 1), epoch)
+	if got := r.Soon(time.Second, late); len(got) != 0 || r.sets["set-web"] != nil && (r.sets["set-web"].waiting != 0 || r.sets["set-web"].refused != 0) {
 		t.Errorf("%v", got)
 	}
 }
@@ -307,6 +317,54 @@ func TestPlansHaveRoomForPodsThatAreToCome(t *testing.T) {
 	replay(t, l, list[0].Input)
 	if claim := list[0].Add[0].Claim; d.Creator.awaits(claim, s.clock.Now(), s.clock.Now()) == 0 {
 		t.Error("the node is opened at once")
+	}
+}
+
+// Nodes are made for replicas that the scheduler has not come to, once it has refused one like them; a window opens for those that come
+// later, and is not held for the scheduler.
+func TestP1_NodesForReplicasThatTheSchedulerHasNotComeTo(t *testing.T) {
+	s := newFixture(typesOf(twoZones, 2), newPool("kin"))
+	d, l := kept(t, s)
+	d.Creator.Client = yesMan()
+	planned := func(e *ledger.Entry) (pods int) {
+		for _, add := range e.Add {
+			pods += len(add.Pods)
+		}
+		return pods
+	}
+	see := func(n int, refused bool) {
+		p := podOf("web", n)
+		if !refused {
+			p.Status.Conditions = nil
+		}
+		s.put(p)
+		d.podChanged(nil, p)
+	}
+	d.rollouts.wants(replicaSet("web", 6), s.clock.Now())
+	for i := range 3 {
+		see(i, false)
+	}
+	if d.pass(); len(all(l)) > 0 {
+		t.Fatalf("the scheduler has refused none: %+v", all(l))
+	}
+	see(3, true)
+	d.pass()
+	list := all(l)
+	if len(list) != 1 || planned(list[0]) != 4 {
+		t.Fatalf("entries %+v", list)
+	}
+	replay(t, l, list[0].Input)
+
+	d.Batch = NewBatcher(s.clock, time.Second, 10*time.Second)
+	d.prepare()
+	see(4, false)
+	see(5, false)
+	if _, open := d.Batch.window.closes(); !open || d.Batch.Hold(s.clock.Now().Add(schedulerQuick)) {
+		t.Errorf("a window is open: %t; it is not to be held", open)
+	}
+	d.pass()
+	if list := all(l); len(list) != 2 || planned(list[0]) != 2 {
+		t.Fatalf("entries %+v", list)
 	}
 }
 

@@ -124,13 +124,14 @@ const (
 )
 
 // behind says whether the scheduler still has pods to look at that came together with those that are unschedulable. A plan for all of
-// them needs fewer nodes than one for those that it has looked at so far and another for the rest.
-func (t *tracker) behind(now time.Time) bool {
+// them needs fewer nodes than one for those that it has looked at so far and another for the rest. Those of an owner of which it has refused
+// some need not be waited for: they are planned for with these.
+func (t *tracker) behind(now time.Time, refuses func(owner types.UID) bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, rec := range t.pods {
 		since := now.Sub(rec.seen)
-		if !rec.bound && rec.acked.IsZero() && since >= schedulerQuick && since < schedulerSlow {
+		if !rec.bound && rec.acked.IsZero() && since >= schedulerQuick && since < schedulerSlow && !refuses(rec.owner) {
 			return true
 		}
 	}

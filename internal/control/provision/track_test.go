@@ -270,8 +270,12 @@ func TestP4_TheSchedulerIsBehindWhileItHasNotLookedAtPodsThatCame(t *testing.T) 
 			track := newTracker(set)
 			c.pod.UID = "1"
 			track.see(&c.pod, epoch)
-			if got := track.behind(at(c.after)); got != c.behind {
+			none := func(types.UID) bool { return false }
+			if got := track.behind(at(c.after), none); got != c.behind {
 				t.Errorf("after %s: behind %t", c.after, got)
+			}
+			if track.behind(at(c.after), func(owner types.UID) bool { return owner == "1" }) {
+				t.Errorf("after %s: behind, though it has refused others of the same owner", c.after)
 			}
 		})
 	}

@@ -99,7 +99,7 @@ func (p *Provisioner) podChanged(before, pod *corev1.Pod) {
 			p.Nominator.Dropped(pod, before.Status.NominatedNodeName)
 		}
 		p.Batch.Remind(pod.UID)
-	case waits:
+	case waits, p.rollouts.shares(pod):
 		p.Batch.Trigger(pod.UID)
 	}
 }
