@@ -144,7 +144,7 @@ func (p *planning) runWhatIf(cmd *cobra.Command) error {
 	if err := change.Apply(manifests); err != nil {
 		return err
 	}
-	record := state.Record{Classes: r.Classes, Leaving: r.Facts.Leaving, Options: r.Options.Reading, Now: r.At}
+	record := state.Record{Classes: r.Classes, Leaving: r.Facts.Leaving, Shared: r.Facts.Shared, Options: r.Options.Reading, Now: r.At}
 	start := forecast.Start{Objects: in.objects, Record: record, Options: in.options, Past: removed(r), Held: r.Facts.Held}
 	changed := start
 	if change.Overlaid && !changed.Record.Options.NodeOverlays {

@@ -109,6 +109,29 @@ func TestAnswersCarryHistory(t *testing.T) {
 	}
 }
 
+// A replica that the scheduler has not tried says why it is planned all the same.
+func TestP1_APodThatTheSchedulerHasNotTriedSaysWhyItIsPlanned(t *testing.T) {
+	kin := `{"kind": "Pod", "metadata": {"name": "%s", "namespace": "default", "uid": "%[1]s", "ownerReferences": [{"kind": "ReplicaSet", "name": "web", "uid": "set", "controller": true}]},
+  "spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "4"}}}]}, "status": {"phase": "Pending"%s}}`
+	refused := `, "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]`
+	c := clusterOf(t, strings.TrimSuffix(objects, "]}")+","+fmt.Sprintf(kin, "seen", refused)+","+fmt.Sprintf(kin, "unseen", "")+"]}", explain.Options{Now: noon})
+	for name, want := range map[string]string{"seen": "", "unseen": "others of ReplicaSet web are unschedulable; the scheduler has not tried this one yet"} {
+		a, err := c.Pod("default", name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, f := range a.Facts {
+			if f.Name == "planned because" {
+				got = f.Value
+			}
+		}
+		if got != want || !strings.Contains(a.Verdict, "until a new node is launched: m.xlarge") {
+			t.Errorf("%s: %q, planned because %q", name, a.Verdict, got)
+		}
+	}
+}
+
 func TestNotFoundNamesWhatIsSimilar(t *testing.T) {
 	c := cluster(t, nil)
 	for _, test := range []struct {

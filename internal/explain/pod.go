@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"karpenter/internal/engine/pack"
@@ -319,6 +320,9 @@ func (c *Cluster) podFacts(a *Answer, at place, obj *corev1.Pod) {
 	}
 	if s := obj.Spec.SchedulerName; s != "" && s != corev1.DefaultSchedulerName {
 		a.fact("scheduler", s)
+	}
+	if owner := metav1.GetControllerOfNoCopy(obj); owner != nil && obj.Spec.NodeName == "" && len(obj.Status.Conditions) == 0 {
+		a.fact("planned because", fmt.Sprintf("others of %s %s are unschedulable; the scheduler has not tried this one yet", owner.Kind, owner.Name))
 	}
 	c.movedPod(a, obj)
 	for _, b := range c.view.Budgets(obj) {

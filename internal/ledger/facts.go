@@ -38,9 +38,10 @@ type Facts struct {
 	Repair []life.RepairPolicy `json:"repair,omitempty"`
 	// Going names claims of static pools that the API server no longer has, or that are being deleted, and that the view does not show so.
 	Going []string `json:"going,omitempty"`
-	// Leaving names claims that are about to be deleted and do not show it; Resources is how resources were numbered. Both are part of
-	// the view.
+	// Leaving names claims that are about to be deleted and do not show it; Shared the pods, by UID, that the scheduler has not tried and that
+	// need a node because those like them do; Resources is how resources were numbered. All are part of the view.
 	Leaving   []string `json:"leaving,omitempty"`
+	Shared    []string `json:"shared,omitempty"`
 	Resources []string `json:"resources,omitempty"`
 }
 

@@ -98,7 +98,7 @@ func NewRecording(at time.Time, reading state.Options) *Recording {
 func Record(view *state.View, facts Facts, opt Options, at time.Time) (*Recording, error) {
 	r := NewRecording(at, opt.Reading)
 	r.Options, r.Facts, r.Classes = opt, facts, view.Catalogs()
-	r.Facts.Leaving, r.Facts.Resources = view.Leaving(), view.World.Resources
+	r.Facts.Leaving, r.Facts.Shared, r.Facts.Resources = view.Leaving(), view.Shared(), view.World.Resources
 	var b bytes.Buffer
 	if err := view.Objects().Write(&b); err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func (r *Recording) View() (*state.View, []dump.Problem, error) {
 // Rebuild is View for objects that may have been changed.
 func (r *Recording) Rebuild(objects *dump.Objects) (*state.View, []dump.Problem) {
 	return state.Rebuild(objects, state.Record{
-		Classes: r.Classes, Leaving: r.Facts.Leaving, Resources: r.Facts.Resources, Options: r.Options.Reading, Now: r.At,
+		Classes: r.Classes, Leaving: r.Facts.Leaving, Shared: r.Facts.Shared, Resources: r.Facts.Resources, Options: r.Options.Reading, Now: r.At,
 	})
 }
 

@@ -22,6 +22,8 @@ type kinKey struct {
 type kin struct {
 	refused int
 	unseen  map[*podEntry]bool
+	// verdict says that one was refused since all were seen last. It outlives that one: nodes are on their way for the others.
+	verdict bool
 }
 
 // kinSet knows the kin of every pod that has no node.
@@ -29,6 +31,16 @@ type kinSet struct {
 	of map[kinKey]*kin
 	// touched are those of which a pod has come or gone.
 	touched map[kinKey]bool
+	// shared are pods that shared a verdict when the view was made which is being made again.
+	shared map[string]bool
+}
+
+// remember takes over what Shared has said of a view.
+func (s *kinSet) remember(pods []string) {
+	s.shared = make(map[string]bool, len(pods))
+	for _, uid := range pods {
+		s.shared[uid] = true
+	}
 }
 
 // join puts the pod among its kin, or takes it away from them, and finds out whether it shares their verdict as far as that is known.
@@ -36,7 +48,7 @@ func (s *kinSet) join(e *podEntry) {
 	key, unseen := kinKey{}, false
 	if e.draft != nil && wantsNode(e.pod) {
 		if owner := metav1.GetControllerOfNoCopy(e.pod); owner != nil {
-			unseen = !slices.ContainsFunc(e.pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled }) && len(e.pod.Spec.SchedulingGates) == 0
+			unseen = !tried(e.pod)
 			if unseen || refused(e.pod) {
 				key = kinKey{owner.UID, e.draft}
 			}
@@ -47,7 +59,7 @@ func (s *kinSet) join(e *podEntry) {
 		e.kin, e.unseen = key, unseen
 		s.count(e, 1)
 	}
-	e.shares = e.unseen && s.of[e.kin].refused > 0
+	e.shares = e.unseen && s.of[e.kin].verdict
 }
 
 // count adds the pod to its kin, or removes it.
@@ -71,6 +83,7 @@ func (s *kinSet) count(e *podEntry, n int) {
 	default:
 		delete(k.unseen, e)
 	}
+	k.verdict = k.verdict || k.refused > 0 || s.shared[string(e.pod.UID)]
 	if k.refused+len(k.unseen) == 0 {
 		delete(s.of, e.kin)
 	}
@@ -82,7 +95,7 @@ func (s *kinSet) unsettled() (out []*podEntry) {
 	for key := range s.touched {
 		if k := s.of[key]; k != nil {
 			for e := range k.unseen {
-				if e.shares != (k.refused > 0) {
+				if e.shares != k.verdict {
 					out = append(out, e)
 				}
 			}
@@ -91,4 +104,26 @@ func (s *kinSet) unsettled() (out []*podEntry) {
 	clear(s.touched)
 	slices.SortFunc(out, comparePods)
 	return out
+}
+
+// Shared names the pods that need a node because their kin do, by UID.
+func (v *View) Shared() (out []string) {
+	note := func(p *corev1.Pod) {
+		if p != nil && !tried(p) {
+			out = append(out, string(p.UID))
+		}
+	}
+	for _, p := range v.World.Pending {
+		note(v.Pod(types.UID(p.UID)))
+	}
+	for i := range v.Nominees {
+		note(v.Nominees[i].Pod)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// tried says whether a scheduler has looked at the pod, or is not to.
+func tried(p *corev1.Pod) bool {
+	return len(p.Spec.SchedulingGates) > 0 || slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
 }

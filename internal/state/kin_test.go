@@ -44,9 +44,16 @@ func TestP1_WhatTheSchedulerFoundOfOnePodGoesForItsKin(t *testing.T) {
 	if n := len(l.View().Idle()); n != 5 {
 		t.Errorf("%d pods that take no part, want 5", n)
 	}
+	// The verdict outlives the one that was refused, also in a view that is made again, until the scheduler has come to the others.
 	l.Drop(a)
+	check(t, l.View(), "host-1 c; pending b")
+	v := l.View()
+	again1, _ := Rebuild(v.Objects(), Record{Shared: v.Shared(), Now: l.now})
+	check(t, again1, "host-1 c; pending b")
+	l.Drop(b)
 	check(t, l.View(), "host-1 c")
-	if len(l.kins.of) != 3 { // b, larger, other
+	check(t, l.put(unseen(of(l.pod("later", ""), "web"))), "host-1 c")
+	if len(l.kins.of) != 3 { // later, larger, other
 		t.Errorf("%d kin are remembered", len(l.kins.of))
 	}
 }

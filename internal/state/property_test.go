@@ -212,6 +212,7 @@ func TestT17_MirrorEqualsRebuild(t *testing.T) {
 		h.relist()
 		h.now = h.now.Add(2 * assumeFor)
 		other := NewMirror(opt)
+		other.kins.remember(h.m.View().Shared())
 		other.load(objectsOf(h.live))
 		got, want := h.m.View(), other.View()
 		if diff := cmp.Diff(tell(want), tell(got)); diff != "" {
@@ -272,7 +273,7 @@ func checkEmpty(t *rapid.T, m *Mirror) {
 		"hosts": len(m.hosts), "claims": len(m.claims), "pods": len(m.pods), "wakes": len(m.wakes), "users of volumes": len(m.volumes.users),
 		"claim infos": len(m.volumes.info), "claims by volume": len(m.volumes.named), "hosts by instance": len(m.hostsBy), "claims by instance": len(m.claimsBy),
 		"claims by node": len(m.claimsAt), "problems": len(m.problems), "budgets": len(m.budgets), "queue": len(m.queue),
-		"overlays": len(m.overlays), "idle pods": len(m.idle), "objects set aside": len(m.unshown),
+		"overlays": len(m.overlays), "idle pods": len(m.idle), "objects set aside": len(m.unshown), "kin": len(m.kins.of),
 	} {
 		if n != 0 {
 			t.Fatalf("%d %s are left", n, what)

@@ -18,6 +18,8 @@ type Record struct {
 	Classes map[string]*dump.Catalog
 	// Leaving names claims that are about to be deleted and do not show it yet.
 	Leaving []string
+	// Shared names pods that need a node because those like them do, by UID.
+	Shared []string
 	// Resources is the order in which resources are numbered, as far as it is given.
 	Resources []string
 	Options   Options
@@ -52,6 +54,7 @@ func Rebuild(obj *dump.Objects, rec Record) (*View, []dump.Problem) {
 	if rec.Classes[AnyClass] != nil {
 		m.typesOf("") // nodes that no pool made have prices too
 	}
+	m.kins.remember(rec.Shared)
 	problems = append(problems, m.load(obj)...)
 	for _, claim := range rec.Leaving {
 		m.Leaving(claim)

@@ -55,6 +55,7 @@ func putInto(o *dump.Objects, obj Object) {
 // rebuilt builds everything anew from objects and says where the mirror differs.
 func (m *Mirror) rebuilt(objects *dump.Objects) []Difference {
 	other := NewMirror(MirrorOptions{Options: m.opt.Options, Types: m.opt.Types, Now: m.opt.Now})
+	other.kins.remember(m.View().Shared())
 	other.load(objects)
 	return compare(newTeller(m.View().World), newTeller(other.View().World))
 }

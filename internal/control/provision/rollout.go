@@ -62,6 +62,8 @@ type rollout struct {
 	pods    map[types.UID]standing
 	// waiting and refused count its pods by how far they have come.
 	waiting, refused int
+	// verdict says that one was refused since the scheduler has come to all of them last.
+	verdict bool
 	// example is what its pods look like, and shown whether the mirror has it.
 	example *corev1.Pod
 	shown   bool
@@ -99,7 +101,7 @@ func (s *rollout) outdated() bool { return len(s.pods) > s.wanted }
 // unknown is how many of its pods exist of which it is not known whether they need a node: what the scheduler has found of one of them
 // goes for all.
 func (s *rollout) unknown() int {
-	if s.refused > 0 {
+	if s.verdict {
 		return 0
 	}
 	return s.waiting
@@ -230,6 +232,7 @@ func (r *Rollouts) note(pod *corev1.Pod, active bool, at standing, now time.Time
 	} else {
 		delete(s.pods, pod.UID)
 	}
+	s.verdict = s.refused > 0 || s.verdict && s.waiting > 0
 	r.judge(owner.UID, s)
 }
 
@@ -307,12 +310,12 @@ func (r *Rollouts) incomplete(now time.Time) bool {
 	return false
 }
 
-// refuses says whether the scheduler has found no node for pods of a ReplicaSet.
+// refuses says whether the scheduler has found no node for pods of a ReplicaSet, and has not come to all of them since.
 func (r *Rollouts) refuses(set types.UID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.sets[set]
-	return s != nil && s.refused > 0
+	return s != nil && s.verdict
 }
 
 // Created is when a ReplicaSet was created; zero if it is not known.

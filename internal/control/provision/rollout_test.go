@@ -206,8 +206,15 @@ func TestSoonCountsPodsThatWaitForTheScheduler(t *testing.T) {
 	if got := r.Soon(time.Second, late); len(got) != 0 || !r.shares(unseen) || r.shares(gated) || r.shares(podOf("web", 1)) {
 		t.Errorf("%v", got)
 	}
+	r.see(bound(podOf("web", 1)), epoch) // which goes for the other until the scheduler has come to it
+	if got := r.Soon(time.Second, late); len(got) != 0 || !r.shares(unseen) {
+		t.Errorf("%v", got)
+	}
 	r.forget(podOf("web", 0), epoch)
 	r.forget(podOf("web", 1), epoch)
+	if r.shares(unseen) {
+		t.Error("the scheduler has come to all")
+	}
 	if got := r.Soon(time.Second, late); len(got) != 0 || r.sets["set-web"] != nil && (r.sets["set-web"].waiting != 0 || r.sets["set-web"].refused != 0) {
 		t.Errorf("%v", got)
 	}
