@@ -115,7 +115,7 @@ func TestP1_APodThatTheSchedulerHasNotTriedSaysWhyItIsPlanned(t *testing.T) {
   "spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "4"}}}]}, "status": {"phase": "Pending"%s}}`
 	refused := `, "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]`
 	c := clusterOf(t, strings.TrimSuffix(objects, "]}")+","+fmt.Sprintf(kin, "seen", refused)+","+fmt.Sprintf(kin, "unseen", "")+"]}", explain.Options{Now: noon})
-	for name, want := range map[string]string{"seen": "", "unseen": "others of ReplicaSet web are unschedulable; the scheduler has not tried this one yet"} {
+	for name, want := range map[string]string{"seen": "", "unseen": "the scheduler has found others of ReplicaSet web unschedulable, and has not tried this one yet"} {
 		a, err := c.Pod("default", name)
 		if err != nil {
 			t.Fatal(err)

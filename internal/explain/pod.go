@@ -321,8 +321,8 @@ func (c *Cluster) podFacts(a *Answer, at place, obj *corev1.Pod) {
 	if s := obj.Spec.SchedulerName; s != "" && s != corev1.DefaultSchedulerName {
 		a.fact("scheduler", s)
 	}
-	if owner := metav1.GetControllerOfNoCopy(obj); owner != nil && obj.Spec.NodeName == "" && len(obj.Status.Conditions) == 0 {
-		a.fact("planned because", fmt.Sprintf("others of %s %s are unschedulable; the scheduler has not tried this one yet", owner.Kind, owner.Name))
+	if owner := metav1.GetControllerOfNoCopy(obj); owner != nil && obj.Spec.NodeName == "" && !state.Tried(obj) {
+		a.fact("planned because", fmt.Sprintf("the scheduler has found others of %s %s unschedulable, and has not tried this one yet", owner.Kind, owner.Name))
 	}
 	c.movedPod(a, obj)
 	for _, b := range c.view.Budgets(obj) {

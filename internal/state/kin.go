@@ -48,7 +48,7 @@ func (s *kinSet) join(e *podEntry) {
 	key, unseen := kinKey{}, false
 	if e.draft != nil && wantsNode(e.pod) {
 		if owner := metav1.GetControllerOfNoCopy(e.pod); owner != nil {
-			unseen = !tried(e.pod)
+			unseen = !Tried(e.pod)
 			if unseen || refused(e.pod) {
 				key = kinKey{owner.UID, e.draft}
 			}
@@ -109,7 +109,7 @@ func (s *kinSet) unsettled() (out []*podEntry) {
 // Shared names the pods that need a node because their kin do, by UID.
 func (v *View) Shared() (out []string) {
 	note := func(p *corev1.Pod) {
-		if p != nil && !tried(p) {
+		if p != nil && !Tried(p) {
 			out = append(out, string(p.UID))
 		}
 	}
@@ -123,7 +123,7 @@ func (v *View) Shared() (out []string) {
 	return slices.Compact(out)
 }
 
-// tried says whether a scheduler has looked at the pod, or is not to.
-func tried(p *corev1.Pod) bool {
+// Tried says whether a scheduler has looked at the pod, or is not to.
+func Tried(p *corev1.Pod) bool {
 	return len(p.Spec.SchedulingGates) > 0 || slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
 }
